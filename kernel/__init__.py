@@ -1,4 +1,4 @@
-"""Decides: the Trio process that schedules instructions, keeps all state and hosts Daemon MCP.
+"""Kernel: the Trio process that schedules instructions, stores all state and hosts Daemon MCP.
 
-It never imports a model SDK or a vendor CLI's format: what runs, runs in a worker.
+It never imports a model SDK or parses a vendor CLI's format; workers do that.
 """

@@ -1,5 +1,6 @@
-"""``python -I -m kernel``: take the project's lock, listen, publish the record, open the database, then import and run
-the kernel. Requests are let in as soon as nothing is left that could keep it from starting.
+"""Entry point ``python -I -m kernel``: lock the project, listen, publish the record, open the database, run.
+
+Requests are accepted as soon as nothing can prevent the start.
 """
 
 import gc
@@ -31,15 +32,15 @@ logger = logging.getLogger("kernel.app")
 BACKLOG = 1024
 EX_CONFIG = 78
 EX_TEMPFAIL = 75
-"""sysexits.h. To a service manager 0 would say that the kernel was started, and ended as it was asked to."""
+"""Exit codes of sysexits.h. For a service manager, 0 would mean that the kernel ran and stopped as requested."""
 SETTINGS: Final = (".agents.yaml", "moniro.yaml")
-"""The project files: a mistake in their settings keeps the kernel from starting."""
+"""Project files; an invalid setting in them prevents the start."""
 LAUNCHER: Final = "AGENT_WORKER_LAUNCHER"
-"""Variable that may choose what is not possible here."""
+"""Variable that may select an unavailable launcher."""
 
 
-def main() -> int:  # noqa: PLR0911 - each says why nothing was started
-    """Run the kernel of one project until it is stopped. Returns the exit code."""
+def main() -> int:  # noqa: PLR0911 - each return explains why no kernel was started
+    """Run the kernel of one project until it is stopped; return the exit code."""
     open_standard()
     arguments = parse_arguments(sys.argv[1:])
     ended = serve_as_init()
@@ -57,7 +58,7 @@ def main() -> int:  # noqa: PLR0911 - each says why nothing was started
         prepare_state_dir(arguments.state)
         lock = take_lock(os.path.join(arguments.state, LOCK))
         if lock is not None and os.path.lexists(os.path.join(arguments.state, JOURNAL)):
-            from kernel.source.restore_journal import finish  # noqa: PLC0415  (only after one that was interrupted)
+            from kernel.source.restore_journal import finish  # noqa: PLC0415  (only after an interrupted restore)
 
             finish(arguments.state)
     except StateDirRefused as error:
@@ -65,7 +66,7 @@ def main() -> int:  # noqa: PLR0911 - each says why nothing was started
     except OSError as error:
         return _refuse(remedy(error, arguments.state))
     if lock is None:
-        print(f"a kernel already runs for {arguments.project}", file=sys.stderr)
+        print(f"a kernel is already running for {arguments.project}", file=sys.stderr)
         return EX_TEMPFAIL if SERVICE in os.environ else 0
     service = kept_by(os.environ, arguments.state)
     if service is not None:
@@ -87,7 +88,7 @@ def main() -> int:  # noqa: PLR0911 - each says why nothing was started
     )
     responder = HealthResponder(boot.listener, boot.record_token, boot.version, boot.token)
     try:
-        publish(boot)  # before anybody is answered: on the port of a kernel that died, its record would be disproved
+        publish(boot)  # before the first answer: on a reused port, the old record would appear valid
     except OSError as error:
         return _refuse(remedy(error, arguments.state))
     responder.open()
@@ -96,7 +97,7 @@ def main() -> int:  # noqa: PLR0911 - each says why nothing was started
         end = _open_and_run(boot, responder, early_signals)
         if isinstance(end, int):
             return end
-        from kernel.adoption import until_ended  # noqa: PLC0415  (only where this program is replaced)
+        from kernel.adoption import until_ended  # noqa: PLC0415  (only if this process is replaced)
 
         return until_ended(boot, end)
     finally:
@@ -106,8 +107,8 @@ def main() -> int:  # noqa: PLR0911 - each says why nothing was started
 def _beside_another(arguments: KernelArguments) -> int:
     if arguments.handover is not None:
         start_logging(os.path.join(arguments.state, LOG))
-    gc.disable()  # as below
-    from kernel.adoption import go_on, say_whether_it_could  # noqa: PLC0415  (everything, before it is said)
+    gc.disable()  # see _open_and_run
+    from kernel.adoption import go_on, say_whether_it_could  # noqa: PLC0415  (imports everything before reporting readiness)
 
     gc.freeze()
     gc.enable()
@@ -118,18 +119,18 @@ def _beside_another(arguments: KernelArguments) -> int:
 
 
 def _open_and_run(boot: Boot, responder: HealthResponder, early_signals: list[int]) -> "int | Leaving":
-    """Open the database and run the kernel on it. Returns the exit code, or what is handed over.
+    """Open the database and run the kernel; return the exit code, or the handover.
 
-    After a kernel that ended in order, and with sound settings, nothing is left then that could keep this one from
-    starting: requests are let in, and wait for the rest of it.
+    After an orderly stop and with valid settings nothing can prevent the start at this point, so requests are accepted
+    and wait for the rest.
     """
     from kernel.store.database import open_database  # noqa: PLC0415  (/health is answered first)
     from kernel.store.schema import CannotOpen  # noqa: PLC0415  (as above)
 
     path = os.path.join(boot.arguments.state, DATABASE)
     if boot.after_death and os.path.exists(path) and not os.path.exists(f"{path}-wal"):
-        # SQLite does not miss its log: it would start from what was copied back, and say nothing (fault SF08).
-        said = "kernel.log_gone %s-wal is not there: what the last kernel had accepted last may be lost"
+        # SQLite ignores a missing WAL and would silently start from the last checkpoint (fault SF08).
+        said = "kernel.log_gone %s-wal is missing: the last changes of the previous kernel may be lost"
         logger.error(said, path)
     try:
         database = open_database(path)
@@ -144,9 +145,9 @@ def _open_and_run(boot: Boot, responder: HealthResponder, early_signals: list[in
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda caught, _frame: early_signals.append(caught))
         responder.accept()
-    # What is imported stays. To look through it for garbage again and again is a quarter of the CPU of a start.
+    # Imported modules are never garbage; scanning them repeatedly takes a quarter of the CPU time of a start.
     gc.disable()
-    from kernel.app import run  # noqa: PLC0415  (takes half a second to import: requests are let in first)
+    from kernel.app import run  # noqa: PLC0415  (the import takes half a second: requests are accepted first)
 
     gc.freeze()
     gc.enable()
@@ -154,10 +155,9 @@ def _open_and_run(boot: Boot, responder: HealthResponder, early_signals: list[in
 
 
 def _settings_are_sound(project: str) -> bool:
-    """Return whether the project file can be read; what is wrong with it is said by whoever needs it."""
     if not any(os.path.lexists(os.path.join(project, name)) for name in SETTINGS):
         return True
-    from kernel.agents.catalog import Catalog  # noqa: PLC0415  (only where there is a project file)
+    from kernel.agents.catalog import Catalog  # noqa: PLC0415  (only with a project file)
     from protocol.errors import Refused  # noqa: PLC0415  (as above)
 
     try:
@@ -175,4 +175,6 @@ def _refuse(why: str) -> int:
 if __name__ == "__main__":
     code = main()
     logging.shutdown()
-    os._exit(code)  # all is closed: to take apart what was imported would take a fifth of the CPU of a start and a stop
+    os._exit(
+        code
+    )  # everything is closed; freeing imported modules would take a fifth of the CPU time of a start and a stop

@@ -1,8 +1,7 @@
-"""The start of a program that goes on in the place of another one of the same kernel; and the trial of that.
+"""Start of a process that continues an existing kernel (upgrade), and the trial of a version.
 
-It is ready when nothing is left that could keep it from serving: everything imported, the database open and of a schema
-that it knows, the table read, each descriptor there. Up to then it gives way to the program that handed over. The
-schema is brought up to date after that.
+The process is ready when nothing can fail any more: modules imported, database open with a known schema, table read,
+descriptors present. Until then it yields to the process that handed over. Schema migrations run afterwards.
 """
 
 import json
@@ -33,12 +32,12 @@ logger = logging.getLogger(__name__)
 
 TRIAL_DATABASE: Final = "upgrade-trial.db"
 WORKERS: Final = ("worker.__main__", "worker.main")
-"""They are no part of the kernel, and have to be there as well."""
+"""Worker modules, which are not imported by the kernel but have to exist."""
 EX_CONFIG: Final = 78
 
 
 def say_whether_it_could(arguments: KernelArguments, fd: int) -> int:
-    """Find out whether this program could take over what ``fd`` holds. Changes nothing. Returns the exit code."""
+    """Test whether this version could take over the table in ``fd``, without side effects; return the exit code."""
     try:
         decode(os.pread(fd, os.fstat(fd).st_size, 0))
         Catalog(Path(arguments.project), Path.home()).project()
@@ -53,10 +52,10 @@ def say_whether_it_could(arguments: KernelArguments, fd: int) -> int:
 
 
 def go_on(arguments: KernelArguments, fd: int) -> int:
-    """Be the kernel that another program has been so far. Returns the exit code."""
+    """Continue the kernel of another process; return the exit code."""
     held, table = unpack(fd)
     if arguments.returned is not None:
-        held = held._replace(program=())  # that is this one: it is not executed once more
+        held = held._replace(program=())  # the program of this process: not executed again
     signals = keep_signals()
     boot = boot_from(held, arguments, VERSION, signals)
     try:
@@ -75,7 +74,7 @@ def go_on(arguments: KernelArguments, fd: int) -> int:
 
 
 def _get_ready(boot: Boot, held: ProcessHoldings, table: bytes) -> tuple[TakenOver, Database]:
-    """Do all that can fail and changes nothing. Raises whatever it raises."""
+    """Do everything that can fail, without side effects. Raises any exception."""
     handover = decode(table)
     for descriptor in (*held.descriptors, *handover.descriptors):
         os.fstat(descriptor)
@@ -97,8 +96,9 @@ def _serve(boot: Boot, taken: TakenOver, database: Database) -> int | Leaving:
 
 
 def until_ended(boot: Boot, end: int | Leaving) -> int:
-    """Return the exit code of a kernel that has ended. One that is to be upgraded goes on as another program, and here
-    only where that comes to nothing.
+    """Return the exit code of a kernel that has ended.
+
+    A kernel that is upgraded continues as another program; the loop continues only if that failed.
     """
     while isinstance(end, Leaving):
         handover, early = end.handover, tuple(end.signals)

@@ -1,7 +1,7 @@
-"""Starts the kernel's parts in order of dependency and stops them in reverse. No logic.
+"""Starts the parts of the kernel in order of dependency, and stops them in reverse order.
 
-flock (boot) -> database and migrations -> the dead kernel's trees are proved gone -> its work is requeued ->
-launcher -> HTTP and MCP -> dispatcher. Nothing is leased before all of it stands.
+Order: lock (boot), database and migrations, verified exit of the previous kernel's processes, requeueing of its work,
+launcher, HTTP and MCP, dispatcher. No work is leased before all of them are ready.
 """
 
 import logging
@@ -43,14 +43,14 @@ EX_SOFTWARE: Final = 70
 EX_IOERR: Final = 74
 """sysexits.h: an error occurred while doing I/O."""
 LADDER_SECONDS: Final = 10.0
-"""From the end of its grace until a worker's tree is gone, however it behaves, and its ending is written."""
+"""Time after the grace period in which a worker's tree is killed and its outcome written in any case."""
 
 
 NOTHING_YET: Final = KernelHandover(upgrade=HandedUpgrade(id="", before="", to="", began=0.0))
 
 
 class TakenOver(NamedTuple):
-    """A kernel that goes on where another program of it has stopped. ``returned``: that one was to replace this."""
+    """State for a kernel that continues another process; ``returned``: why that process was not replaced."""
 
     kernel: Kernel
     handover: KernelHandover
@@ -58,21 +58,21 @@ class TakenOver(NamedTuple):
 
 
 class Leaving(NamedTuple):
-    """The end of this program, and not of the kernel."""
+    """End of this process, but not of the kernel."""
 
     handover: KernelHandover
     program: KernelProgram
     listener: int
     signals: Sequence[int] = ()
-    """Those that came since; may grow."""
+    """Signals received since; may grow."""
 
 
 def run(
     boot: Boot, database: Database, responder: HealthResponder | None, taken: TakenOver | None = None
 ) -> int | Leaving:
-    """Run the kernel behind ``boot``'s listener until it is stopped, or its program is to be replaced.
+    """Run the kernel on ``boot``'s listener until it is stopped, or its process has to be replaced.
 
-    Returns the exit code. Without ``responder`` nobody has been answered yet.
+    Returns the exit code. Without ``responder`` no request has been answered yet.
     """
     give_back_large_blocks()
     code = 0
@@ -86,8 +86,8 @@ def run(
     except* (Refused, LauncherUnknown) as refused:
         code = _refuse(*leaves(refused))
     except* StorageFailed as failed:
-        # It is not known whether the last writes last, so this kernel must not go on (fault SF04).
-        for text in dict.fromkeys(map(str, leaves(failed))):  # everybody who wanted to write was told the same
+        # The last writes may not be durable, so this kernel must stop (fault SF04).
+        for text in dict.fromkeys(map(str, leaves(failed))):  # all writers got the same error
             logger.critical("kernel.storage_failed %s", text)
         code = EX_IOERR
         database.keep_log()
@@ -98,26 +98,26 @@ def run(
 
 
 def _refuse(*errors: BaseException) -> int:
-    """Say on standard error why nothing was started; the words reach whoever asked through the log's tail."""
+    """Log why the kernel did not start; clients read the reason from the end of the log."""
     for error in errors:
         logger.error("kernel.refused %s", error)
     return EX_CONFIG
 
 
 def _save(database: Database) -> None:
-    """Save a database that somebody removed: else all that was accepted would go with this process (promise P1)."""
+    """Save a database whose file was deleted, because its data would be lost with this process (promise P1)."""
     try:
         copy = database.save()
     except CannotSave as error:
-        logger.critical("kernel.lost what was accepted could not be copied to %s", error)
+        logger.critical("kernel.lost the data could not be copied to %s", error)
         return
     if copy is not None:
         path = database.path
-        logger.critical("kernel.saved all that was accepted is in %s; to go on with it, move it to %s", copy, path)
+        logger.critical("kernel.saved all data is in %s; to continue with it, move it to %s", copy, path)
 
 
 def leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:
-    """Yield the exceptions of a group and of the groups in it."""
+    """Yield the exceptions of nested groups."""
     for error in group.exceptions:
         if isinstance(error, BaseExceptionGroup):
             yield from leaves(error)
@@ -128,8 +128,9 @@ def leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:
 async def _run_kernel(
     kernel: Kernel, boot: Boot, responder: HealthResponder | None, taken: TakenOver | None
 ) -> Leaving | None:
-    """Recover what the last kernel left, or go on with it, then serve. The store outlives the processes, and these the
-    services.
+    """Recover or take over the state of the previous process, then serve.
+
+    The store outlives the processes, and these outlive the services.
     """
     services = kernel.services
     kernel.run_dir.mkdir(mode=0o700, exist_ok=True)
@@ -178,9 +179,7 @@ async def _recover(kernel: Kernel, boot: Boot) -> None:
 
 
 async def _take_over(kernel: Kernel, handover: KernelHandover) -> None:
-    """Go on with the work of another program of this kernel. It ended nothing, so nothing is recovered but what it was
-    just ending.
-    """
+    """Take over the work of the previous process; only work that was just ending has to be recovered."""
     kernel.upgrade.take_over(handover)
     going_on = [attempt.leased.instruction for attempt in handover.attempts]
     left = await kernel.writer.commit(settle, going_on, kernel.services.kernel.identity.term)
@@ -195,7 +194,7 @@ async def _serve_until_stopped(
 ) -> None:
     """Start the services in order, wait for the request to stop, and end the work.
 
-    Where the program is to be replaced, nothing ends: ``leaving`` says what is handed over.
+    If the process is replaced, nothing ends, and ``leaving`` receives the handover.
     """
     waiting = [] if responder is None else responder.close()
     async with trio.open_nursery() as nursery:
@@ -218,7 +217,7 @@ async def _serve_until_stopped(
             return
         kernel.watchdog.stopping()
         nursery.start_soon(cancel_at_last, kernel.shutdown, nursery.cancel_scope, grace_seconds)
-        with suppress(Refused):  # a disk that is full keeps nobody from leaving
+        with suppress(Refused):  # a full disk must not prevent the stop
             wanted = kernel.boundary.gave_up is None
             await kernel.services.store.writer.commit(asked_to_stop, kernel.shutdown.by, wanted=wanted)
         await kernel.dispatcher.drain(grace_seconds)
@@ -247,7 +246,6 @@ async def _start_services(kernel: Kernel, nursery: trio.Nursery) -> None:
 
 
 async def _until_stopped(kernel: Kernel) -> float | None:
-    """Wait for the request to stop, and return the seconds of grace; None where the program is to be replaced."""
     grace: list[float] = []
     async with trio.open_nursery() as nursery:
 
@@ -262,7 +260,7 @@ async def _until_stopped(kernel: Kernel) -> float | None:
 
 
 def _end_services(kernel: Kernel, scope: trio.CancelScope, leaving: list[Leaving]) -> None:
-    """End all services, once nobody is answered any more. What is handed over is as it is now."""
+    """End all services after the last request was answered; the handover contains the state of this moment."""
     if leaving:
         signals = (signal.SIGTERM,) if kernel.shutdown.begun() else ()
         leaving[0] = leaving[0]._replace(handover=kernel.upgrade.hand_over(signals))
@@ -277,15 +275,15 @@ async def _serve_to_end(
     *,
     task_status: trio.TaskStatus[None],
 ) -> None:
-    """Serve until the last attempt is gone, since attempts need their MCP; then end all other services."""
+    """Serve until the last attempt has ended, because attempts need MCP; then end all other services."""
     await serve(services, boot.listener, waiting, task_status=task_status)
     end()
 
 
 async def cancel_at_last(shutdown: ShutdownSignal, scope: trio.CancelScope, grace_seconds: float) -> None:
-    """Kill all trees when asked twice, or when every stop ladder is over; the next kernel takes up their work.
+    """Kill all trees after a second request or after all grace periods; the next kernel continues their work.
 
-    What is left to wait for then, such as a disk that is full, must not keep the kernel (promise P8).
+    Anything else to wait for, such as a full disk, must not keep the kernel running (promise P8).
     """
     with trio.move_on_after(grace_seconds + LADDER_SECONDS):
         await shutdown.hurried()

@@ -1,9 +1,9 @@
-"""Named points at which this process can be made to die, for the tests that prove that it may die anywhere.
+"""Named points at which tests can kill this process, to prove that it may die anywhere.
 
-Not armed, a point costs one look at a global. Armed from the environment by ``kernel.__main__``, and never otherwise:
-AGENT_WORKER_CRASH_AT says where (``n``: at the n-th point of all, ``NAME:n``: at the n-th of that name), with a signal
-other than SIGKILL behind a slash (``store.commit:3/SIGINT``); AGENT_WORKER_CRASH_LOG names a file that every point is
-appended to. It knows nothing of what happens around it.
+A disarmed point costs one lookup of a global. Only ``kernel.__main__`` arms them, from the environment:
+AGENT_WORKER_CRASH_AT selects the point (``n``: the n-th of all, ``NAME:n``: the n-th of that name), with an optional
+signal other than SIGKILL after a slash (``store.commit:3/SIGINT``); AGENT_WORKER_CRASH_LOG names a file to which all
+reached points are appended.
 """
 
 import os
@@ -20,14 +20,14 @@ _reached: Callable[[str], None] | None = None
 
 
 def fault_point(name: str) -> None:
-    """This point has been reached. Any thread may say so."""
+    """Mark a point as reached; safe to call from any thread."""
     if _reached is not None:
         _reached(name)
 
 
 def arm(environ: Mapping[str, str]) -> None:
-    """Do from now on what the environment says; nothing where it says nothing. Raises ValueError on nonsense."""
-    global _reached  # noqa: PLW0603  (the one place: a hook must cost nothing where nobody asked)
+    """Arm the points configured in the environment, if any. Raises ValueError for invalid values."""
+    global _reached  # noqa: PLW0603  (a disarmed hook must cost nothing)
     if AT in environ or LOG in environ:
         _reached = _Crash(environ.get(AT, ""), environ.get(LOG)).reached
 

@@ -1,4 +1,4 @@
-"""The parts that every other part of a kernel stands on: log, catalog, identity, environment, launcher."""
+"""Base components of a kernel: log, catalog, identity, environment, launcher."""
 
 import logging
 import os
@@ -40,14 +40,14 @@ logger = logging.getLogger(__name__)
 
 
 class Foundation(msgspec.Struct, frozen=True, kw_only=True):
-    """The parts that everything else stands on."""
+    """Base components that all other parts use."""
 
     boot: Boot
     state_dir: Path
     environ: Mapping[str, str]
     own_bin: frozenset[str]
     worker_env: dict[str, str]
-    """The environment of a program that no agent asked for."""
+    """Environment of programs that run for no agent."""
     clock: KernelClock
     feed: Feed
     log: StoreLog
@@ -56,7 +56,7 @@ class Foundation(msgspec.Struct, frozen=True, kw_only=True):
     contexts: PersonalContexts
     memories: Memories
     project: ProjectDefinition
-    """As its file was when the kernel started."""
+    """Project file at the start of the kernel."""
     identity: KernelIdentity
     files: TrustedFiles
     homes: CliHomes
@@ -68,15 +68,15 @@ class Foundation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def foundation_of(boot: Boot, database: Database) -> Foundation:
-    """Make them for a kernel whose database is open."""
+    """Create the components for a kernel with an open database."""
     clock, feed = KernelClock(boot.clock_offset_ns), Feed()
     state_dir, catalog = Path(boot.arguments.state), Catalog(Path(boot.arguments.project), Path.home())
     if catalog.project().log == "json":
         log_as_json()
-    # The kernel's own environment as far as it is text. The rest is left out for everybody, and logged.
+    # Only variables that are valid text are passed on; the others are logged.
     environ, left_out = text_environment(os.environ)
     for name in left_out:
-        logger.warning("environment.left_out %s is not UTF-8: no agent, tool or git of this kernel gets it", name)
+        logger.warning("environment.left_out %s is not UTF-8: it is not passed to agents, tools and git", name)
     host, port = boot.listener.getsockname()[:2]
     reader = Reader(database=database)
     rules = InstalledRules(

@@ -1,4 +1,4 @@
-"""The composition root: makes every part of a kernel, in order of dependency. It starts nothing and decides nothing."""
+"""Composition root: creates all parts of a kernel in order of dependency, without starting any."""
 
 import hashlib
 import logging
@@ -84,11 +84,11 @@ from protocol.errors import Refused
 logger = logging.getLogger(__name__)
 
 INTERRUPT_SECONDS: Final = 2.0
-"""Time to leave for a worker whose agent a person restarts."""
+"""Time to exit for the worker of an agent that a person restarts."""
 
 
 class KernelService(NamedTuple):
-    """A part of a kernel that runs until the kernel ends. ``starts``: its start is waited for, and it says when."""
+    """Service that runs until the kernel ends; ``starts``: the kernel waits until the service reports its start."""
 
     name: str
     run: Callable[..., Awaitable[None]]
@@ -96,23 +96,23 @@ class KernelService(NamedTuple):
 
 
 class Kernel(msgspec.Struct, frozen=True, kw_only=True):
-    """The parts of a kernel that run."""
+    """Running parts of a kernel."""
 
     services: Services
     writer: Writer
-    """It runs as long as anything else."""
+    """Runs as long as any other part."""
     run_dir: Path
     in_flight: InFlight
     host_clock: HostClock
     safe_mode: trio.Event
-    """Set where nothing is to be leased."""
+    """Set in safe mode, in which no work is leased."""
     shutdown: ShutdownSignal
     boundary: Boundary
     watchdog: LoopWatchdog
     always: tuple[KernelService, ...]
-    """Services that run in safe mode too, in the order in which they start."""
+    """Services that also run in safe mode, in the order of their start."""
     working: tuple[KernelService, ...]
-    """The other services. The dispatcher starts after them."""
+    """Other services; the dispatcher starts after them."""
     logins: Logins
     reload: Reload
     dispatcher: Dispatcher
@@ -122,7 +122,7 @@ class Kernel(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def build(boot: Boot, database: Database) -> Kernel:
-    """Make everything and start nothing."""
+    """Create all parts without starting any."""
     base = foundation_of(boot, database)
     log, feed, clock, catalog = base.log, base.feed, base.clock, base.catalog
     reader, writer = log.reader, log.writer
@@ -224,7 +224,6 @@ def build(boot: Boot, database: Database) -> Kernel:
 
 
 def _followers(base: Foundation, files_mirror: Mirror) -> tuple[tuple[KernelService, ...], tuple[KernelService, ...]]:
-    """Return the services that follow the log, and those that act at a time."""
     log, files, feed = base.log, base.files, base.feed
     hooks = Webhooks(
         log=log,

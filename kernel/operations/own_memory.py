@@ -154,7 +154,7 @@ async def memory_write(
     done = begun.again and _digest(old) != begun.before
     entry = _wanted(asked, old, source, begun, identity.space)
     change = None if done else await judged(actor, entry, begun.call, before, store, memory)
-    note = "" if change is None else change.told(entry.tier)
+    note = "" if change is None else change.message(entry.tier)
     if change is not None and not change.kept:
         return MemoryWriteResult(entry=None, written=begun.message_id, note=note)
 

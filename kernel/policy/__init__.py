@@ -1,1 +1,1 @@
-"""Pure decisions about scheduling: no clock, no storage, no I/O. What they need is passed in."""
+"""Pure scheduling decisions: no clock, no storage, no I/O. Callers pass in all inputs."""

@@ -1,14 +1,14 @@
-"""Access: what the token of a request opens, and whose connection gives way when there are too many.
+"""Access control: the routes that a token opens, and the connection to close when there are too many.
 
-A token is judged before anything of the request is read but its route.
+A request is authorized by its route before its body is read.
 
-Its scopes are steps, each opens what those before it do. ``read``: look. ``operate``: give work and steer it.
-``approve``: decide what waits for a person's yes or no, perhaps of some agents only. ``admin``: what changes what may
-run here, or erases; no token that is made opens that, only the administrator's.
+Scopes are ordered; each includes the ones before it. ``read``: view state. ``operate``: assign and steer work.
+``approve``: decide approvals, possibly of selected agents only. ``admin``: change what may run here, and erase data.
+Only the administrator's token has ``admin``; created tokens never do.
 
-Clients without a token can connect all the same: that must not take the descriptors that the kernel works with, nor
-keep out the owner (promise P9). So strangers have a share, each attempt has one, and some descriptors are never given
-away. In a full share the newest connection comes in and the oldest is closed: a new one is about to ask something.
+Clients without a token can also connect. They must not use up the descriptors that the kernel works with, nor lock out
+the owner (promise P9). So connections without a token have a limit, each attempt has one, and some descriptors are
+reserved. When a limit is reached, the oldest connection is closed, because the newest is about to send a request.
 """
 
 from collections.abc import Mapping
@@ -22,44 +22,44 @@ from protocol.names import number_of
 _STEP: Mapping[RouteScope, int] = {"read": 0, "operate": 1, "approve": 2, "admin": 3}
 
 ADMIN_NAME: Final = "admin"
-"""The holder of the administrator's token, as idempotency keys of the REST API and shares of what is scarce name it."""
+"""Name of the administrator in idempotency keys of the REST API and in connection limits."""
 
 
 class Access(msgspec.Struct, frozen=True):
-    """The holder of a token that is no attempt's: ``admin``, or ``k3``, the id of a token that somebody made."""
+    """Holder of a token that does not belong to an attempt: ``admin``, or ``k3``, the id of a created token."""
 
     name: str = ADMIN_NAME
     scope: RouteScope = "admin"
     agents: frozenset[str] | None = None
-    """It decides for these only; None: for all."""
+    """Agents whose approvals the holder may decide; None: all agents."""
 
     @property
     def number(self) -> int | None:
-        """The number of a token that somebody made, and may take back; None for the kernel's own."""
+        """Return the number of a created token, which can be revoked; None for the kernel's own tokens."""
         return number_of(self.name, "k")
 
     def opens(self, needed: RouteScope) -> bool:
-        """Return whether the token opens what needs ``needed``."""
+        """Return whether the token includes the scope ``needed``."""
         return _STEP[self.scope] >= _STEP[needed]
 
     def decides_for(self, agent: str) -> bool:
-        """Return whether it may approve and deny calls of ``agent``, by its name."""
+        """Return whether the holder may approve and deny calls of ``agent`` (by name)."""
         return self.opens("approve") and (self.agents is None or agent in self.agents)
 
 
 ADMIN: Final = Access()
 RECORD: Final = Access("record", "operate")
-"""The token in the discovery record, for programs on this machine: a limited one, as somebody would make it."""
+"""Access of the token in the discovery record, which programs on this machine use; limited like a created token."""
 STRANGER: Final = Access("stranger", "read")
-"""Nobody's token: it opens what needs none, and no other route (kernel.operations.operation)."""
+"""Access without a token: opens only routes that need none (kernel.operations.operation)."""
 
 
 NO_TOKEN: Final = ""
-"""Stands for everybody whose connection has not carried a valid token yet."""
+"""Holder of all connections that have not yet carried a valid token."""
 NODE: Final = "node "
-"""Before the name of a node, for those that come through it and have not shown a token yet: no node has the others'."""
+"""Prefix of the holder of unauthenticated connections through a node, followed by the node's name."""
 KEPT_BACK: Final = 64
-"""Descriptors for the database, logs and files, however few there are."""
+"""Descriptors that are always reserved for the database, logs and files."""
 STRANGERS_LIMIT: Final = 256
 EACH_ATTEMPT_LIMIT: Final = 64
 ALL_LIMIT: Final = 8192
@@ -74,7 +74,7 @@ class Shares(NamedTuple):
 
 
 def shares(descriptors: int) -> Shares:
-    """The shares of a process that may have ``descriptors`` open. Half of them are for workers: each takes several."""
+    """Return the limits for a process that may open ``descriptors``; half are for workers, which need several each."""
     free = max(descriptors - KEPT_BACK, 4)
     return Shares(
         strangers=min(STRANGERS_LIMIT, free // 4),
@@ -84,9 +84,9 @@ def shares(descriptors: int) -> Shares:
 
 
 def gives_way(counts: Mapping[str, int], limits: Shares, owner: str) -> str | None:
-    """The holder of whose connections the oldest is to be closed; None: there is room.
+    """Return the holder whose oldest connection has to be closed; None: no limit is exceeded.
 
-    ``counts`` is by holder of a token, NO_TOKEN among them. ``owner`` is bounded by the whole only.
+    ``counts`` has the connections per token holder, including NO_TOKEN. Only the overall limit applies to ``owner``.
     """
     if counts.get(NO_TOKEN, 0) > limits.strangers:
         return NO_TOKEN

@@ -1,7 +1,6 @@
-"""The readiness of an open instruction, and the status of its agent in the process table. Pure.
+"""Readiness of an open instruction, and the status of its agent in the process table. Pure.
 
-An instruction can go on now, by itself at some time, or only once a person does something; an agent shows what most
-of its work comes to.
+An instruction can run now, at a known time, or only after a person acts. The status of an agent follows from its work.
 """
 
 from typing import Final, Literal
@@ -14,13 +13,13 @@ Kind = Literal["ended", "runnable", "time", "person"]
 Reason = WaitReason | Literal["backoff", "stopped", "error"]
 
 BY_ITSELF: Final[frozenset[str]] = frozenset({"provider"})
-"""Waits that end without a person, also where no time is known: somebody else's try ends them."""
+"""Wait reasons that end without a person even if no time is known: the attempt of another agent ends them."""
 AgentState = Literal["active", "paused", "stopped", "error"]
-"""Nothing of an agent's queue is leased unless it is active; only a person changes the others."""
+"""Only an active agent receives work from its queue; only a person changes the other states."""
 
 
 class Readiness(msgspec.Struct, frozen=True):
-    """Readiness of an instruction: ``reason`` keeps it back, and at ``until_ms`` it goes on by itself (kind time)."""
+    """Readiness of an instruction: ``reason`` blocks it, and at ``until_ms`` it becomes runnable (kind ``time``)."""
 
     kind: Kind
     reason: Reason | None = None
@@ -30,16 +29,16 @@ class Readiness(msgspec.Struct, frozen=True):
 class _Wait(msgspec.Struct, frozen=True):
     reason: Reason
     until_ms: int
-    """0: nobody knows."""
+    """0: unknown."""
 
     def needs_person(self) -> bool:
         return self.until_ms == 0 and self.reason not in BY_ITSELF
 
 
 def readiness_of(own: Readiness, asked: Readiness) -> Readiness:
-    """Return how who waits for an answer stands: as whom it asked, whose end lets it go on.
+    """Return the readiness of an instruction that waits for an answer: that of the asked instruction.
 
-    ``own`` is how it stands by itself: what it asked has ended, so that nobody is left to answer.
+    ``own`` is its own readiness, which counts after the asked instruction has ended and no answer can come.
     """
     if asked.kind == "ended" or asked == own:
         return own
@@ -60,18 +59,19 @@ def readiness(
     resume_at_ms: int,
     now_ms: int,
 ) -> Readiness:
-    """Return how an instruction in ``state`` stands, given what it and its agent wait for (0 ms: no time is known).
+    """Return the readiness of an instruction in ``state`` with its own and its agent's waits (0 ms: unknown).
 
-    One that an attempt holds goes on, but where a call of it is kept waiting for somebody.
+    A live instruction is runnable unless one of its calls waits.
 
-    A wait for a person wins over any time: when the time has come the person would still be waited for. Among
-    persons' waits its own tells most, then the agent's hold, then the agent's state. Of times the last one counts.
+    A wait for a person takes precedence over any time, because the person is needed even after that time. Among waits
+    for a person, the order is: the instruction's own, the agent's hold, the agent's state. Among times, the latest
+    counts.
     """
     if state in ENDED:
         return _ENDED
     if state in LIVE:
         return _RUNNABLE if waits_for is None else _kept_waiting(_Wait(waits_for, not_before_ms), now_ms)
-    own_ms = 0 if waits_for == "paused" else not_before_ms  # what it waits for then comes after the pause
+    own_ms = 0 if waits_for == "paused" else not_before_ms  # its own wait starts after the pause
     waits = [
         *([_Wait(waits_for or "provider", own_ms)] if state == "waiting" else ()),
         *([_Wait(hold_reason, hold_until_ms)] if hold_reason is not None else ()),
@@ -92,7 +92,7 @@ def _kept_waiting(wait: _Wait, now_ms: int) -> Readiness:
 
 
 class Waiting(msgspec.Struct, frozen=True):
-    """The columns that say whether an instruction can go on."""
+    """Columns that determine the readiness of an instruction."""
 
     state: Status
     waits_for: WaitReason | None
@@ -103,7 +103,7 @@ class Waiting(msgspec.Struct, frozen=True):
     resume_at_ms: int
 
     def readiness(self, now_ms: int) -> Readiness:
-        """Its readiness by itself, whatever waits with it."""
+        """Return the instruction's own readiness, regardless of any instruction that it asked."""
         return readiness(
             self.state,
             self.waits_for,
@@ -120,9 +120,9 @@ Shown = Literal["idle", "running", "waiting", "backoff", "paused", "stopped", "e
 
 
 class AgentWork(msgspec.Struct, frozen=True):
-    """An agent and its work. Times are the kernel's, 0 for none; ``due_ms`` None: nothing is in its lanes.
+    """Agent and its work; times are Unix times, 0 for none, and ``due_ms`` is None if its lanes are empty.
 
-    ``parked_for`` is what the first of its waiting instructions waits for.
+    ``parked_for`` is the wait reason of its first waiting instruction.
     """
 
     live: bool
@@ -135,11 +135,11 @@ class AgentWork(msgspec.Struct, frozen=True):
     hold_until_ms: int
     resume_at_ms: int
     kept_for: WaitReason | None
-    """What a call of its live attempt is kept waiting for."""
+    """Wait reason of a call of its live attempt."""
 
 
 class DerivedStatus(msgspec.Struct, frozen=True):
-    """A state, why, and until when; ``until_ms`` None: nobody knows, or nothing is waited for."""
+    """State of an agent with its reason and end; ``until_ms`` None: unknown, or the agent does not wait."""
 
     state: Shown
     reason: str | None = None
@@ -150,7 +150,7 @@ _IDLE: Final = DerivedStatus("idle")
 
 
 def agent_status(work: AgentWork, now_ms: int) -> DerivedStatus:
-    """Work that runs, then what somebody decided, then what it waits for: a person before any time."""
+    """Return the status of an agent: running work first, then its state, then its waits."""
     if work.live and work.kept_for is not None:
         return DerivedStatus("waiting", work.kept_for)
     if work.live:

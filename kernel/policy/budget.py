@@ -1,13 +1,13 @@
-"""Limits the next model call by every scope that has a budget, and estimates the size of a prompt in tokens. Pure.
+"""Limits of the next model call in each scope that has a budget, and token estimates for prompts. Pure.
 
-A call is let through while something is left, and what it may need is reserved, so that calls that begin while others
-are under way are cut to what those leave over. So the limit is overshot by one call of each running worker at most.
+A call is allowed while any budget is left, and its expected usage is reserved, so that calls that start meanwhile are
+cut to the rest. The limit is therefore exceeded by at most one call per running worker.
 
-No provider's tokenizer is asked: what it counts comes over the network, or is large, or secret. ``tokens`` is an
-estimate that counts rather more. Beside the vocabularies of cl100k, o200k, Claude 2 and DeepSeek it was never less than
-the largest of these for prose in eleven languages, code, JSON, SQL, YAML, logs, paths, base64, hexadecimal digits,
-tables and blank lines: 1.3 to 1.6 times for English and code, up to 2.2 times for other scripts, 3.6 for digits. Only
-words of random letters are counted too low, by half at most.
+``tokens`` estimates without a provider's tokenizer, which would be remote, large or secret. It rather overestimates:
+compared with the vocabularies of cl100k, o200k, Claude 2 and DeepSeek it was never below the largest of these for
+prose in eleven languages, code, JSON, SQL, YAML, logs, paths, base64, hexadecimal digits, tables and blank lines: 1.3
+to 1.6 times for English and code, up to 2.2 times for other scripts, 3.6 for digits. Only words of random letters are
+underestimated, by at most half.
 """
 
 import re
@@ -20,13 +20,13 @@ ScopeName = Literal["instruction", "agent", "workflow", "run"]
 Measure = Literal["tokens", "usd", "seconds"]
 
 SMALLEST_ANSWER: Final = 256
-"""Tokens a call is always allowed to answer with: fewer would be paid for and say nothing."""
+"""Minimum answer of a call, in tokens; a shorter answer would cost money and be useless."""
 
 
 class Account(msgspec.Struct, frozen=True):
-    """One limit, and what is gone of it. ``reserved`` is what calls under way may still use.
+    """Limit and its usage; ``reserved`` is what running calls may still use.
 
-    ``until_ms`` is when there will be some left again by itself; None: only once a person grants more.
+    ``until_ms`` is when usage falls below the limit again; None: only after a person grants more.
     """
 
     scope: ScopeName
@@ -38,17 +38,17 @@ class Account(msgspec.Struct, frozen=True):
 
 
 class ForeseenCall(msgspec.Struct, frozen=True):
-    """The next call, as far as it can be foreseen. Prices in USD for each token; None where unknown."""
+    """Expected usage of the next call; prices in USD per token, None if unknown."""
 
     input_tokens: int
     output_tokens: int
-    """The most it may answer with."""
+    """Maximum length of the answer."""
     input_usd: float | None = None
     output_usd: float | None = None
 
 
 class Allowance(msgspec.Struct, frozen=True):
-    """The call may be made. ``tokens`` caps its answer, None where nothing is limited."""
+    """Permission for a call; ``tokens`` limits its answer, None if no token or USD budget applies."""
 
     tokens: int | None
     reserved_tokens: int = 0
@@ -56,7 +56,7 @@ class Allowance(msgspec.Struct, frozen=True):
 
 
 class Exhausted(msgspec.Struct, frozen=True):
-    """No further call. ``until_ms`` is when to try again, None where a person has to grant more."""
+    """Refusal of a call; ``until_ms`` is when to retry, None if a person has to grant more."""
 
     scope: ScopeName
     text: str
@@ -64,14 +64,14 @@ class Exhausted(msgspec.Struct, frozen=True):
 
 
 def next_call(accounts: Iterable[Account], call: ForeseenCall) -> Allowance | Exhausted:
-    """Return whether ``call`` may be made, and how long its answer may be."""
+    """Return whether ``call`` is allowed, and the limit of its answer."""
     known = tuple(accounts)
     spent = [account for account in known if account.used >= account.limit]
     if spent:
-        # A wait for a person outlasts every other, and of times the last one counts.
+        # A wait for a person outlasts any time; among times, the latest counts.
         last = max(spent, key=lambda one: float("inf") if one.until_ms is None else one.until_ms)
         amounts = _WORDS[last.measure].format(last.used, last.limit)
-        return Exhausted(last.scope, f"the budget of the {last.scope} is used up: {amounts}", last.until_ms)
+        return Exhausted(last.scope, f"Budget of the {last.scope} exhausted: {amounts}", last.until_ms)
     if not any(account.measure in _TOKENS_OF for account in known):
         return Allowance(None)
     room = min(_TOKENS_OF[one.measure](one, call) for one in known if one.measure in _TOKENS_OF)
@@ -84,9 +84,9 @@ def next_call(accounts: Iterable[Account], call: ForeseenCall) -> Allowance | Ex
 
 
 def regained_ms(spent: Iterable[tuple[int, float]], limit: float, window_ms: int) -> int | None:
-    """Return when so much will have left the window that less than ``limit`` is in it.
+    """Return when usage in the sliding window falls below ``limit``.
 
-    ``spent`` are amounts with the time they were complete, in order. None: never, for nothing is in it.
+    ``spent`` are amounts with their completion times, in order. None: never, because the window is empty.
     """
     known = tuple(spent)
     left = sum(amount for _, amount in known)
@@ -98,9 +98,9 @@ def regained_ms(spent: Iterable[tuple[int, float]], limit: float, window_ms: int
 
 
 def lasts_ms(spent: Iterable[tuple[int, int]], limit_ms: int, window_ms: int, now_ms: int) -> int:
-    """Return how long work that begins now may go on until ``limit_ms`` of work are in the window.
+    """Return how long work that starts now can run before the window holds ``limit_ms`` of work.
 
-    ``spent`` is what was worked before, with the time it was complete, in order: it leaves the window meanwhile.
+    ``spent`` is earlier work with its completion times, in order; it leaves the window meanwhile.
     """
     known = tuple(spent)
     left_ms = limit_ms - sum(amount for _, amount in known)
@@ -120,7 +120,7 @@ def _by_tokens(account: Account, call: ForeseenCall) -> int:
 
 
 def _by_usd(account: Account, call: ForeseenCall) -> int:
-    """Return how many tokens of answer the money is enough for; all of them where the price is not known."""
+    """Return the number of answer tokens that the money covers; the full answer if the price is unknown."""
     if not call.output_usd:
         return call.output_tokens
     return int((_left(account) - call.input_tokens * (call.input_usd or 0.0)) / call.output_usd)
@@ -134,22 +134,22 @@ _WORDS: Final = {"tokens": "{:,.0f} of {:,.0f} tokens", "usd": "{:.4g} of {:.4g}
 
 _PIECES: Final = re.compile(
     r"[A-Z]?[a-z]{1,4}|[A-Z]{1,3}(?![a-z])|[A-Z]"  # a word of four letters, or a part of one that is longer
-    r"|[0-9]|\n+|\t+| {2,}"  # an indentation is counted, a single space belongs to its word
-    r"|[^\sA-Za-z0-9\x80-\U0010ffff]|[^\x00-\x7f]+"  # a mark; further characters count by their bytes, too
+    r"|[0-9]|\n+|\t+| {2,}"  # each space of an indentation counts, a single space belongs to its word
+    r"|[^\sA-Za-z0-9\x80-\U0010ffff]|[^\x00-\x7f]+"  # punctuation; non-ASCII characters also count by their bytes
 )
 _DENSE: Final = re.compile(r"[A-Za-z0-9+/=]{32,}")
-"""Keys and encoded data, which have no words."""
+"""Keys and encoded data, which do not split into words."""
 JOIN: Final = 1
-"""What an empty line between two texts adds at most."""
+"""Maximum tokens of an empty line between two texts."""
 
 
 SAMPLED: Final = 64 * 1024
-"""Characters; of a longer text a part is counted. What has to fit a budget is shorter."""
+"""Sample size in characters for longer texts. Texts that have to fit a budget are shorter."""
 _SAMPLES: Final = 8
 
 
 def tokens(text: str) -> int:
-    """About as many tokens as a provider counts for ``text``, rather more."""
+    """Estimate the tokens of ``text``, rather too high."""
     if len(text) > SAMPLED:
         size, step = SAMPLED // _SAMPLES, len(text) // _SAMPLES
         sampled = sum(tokens(text[number * step : number * step + size]) for number in range(_SAMPLES))
@@ -159,7 +159,7 @@ def tokens(text: str) -> int:
 
 
 def cut(text: str, budget: int, mark: str) -> str:
-    """The longest beginning of ``text`` that with ``mark`` fits into ``budget`` tokens; all of it where that fits."""
+    """Return ``text``, or its longest prefix that fits into ``budget`` tokens together with ``mark``."""
     if tokens(text) <= budget:
         return text
     low, high = 0, min(len(text), 64 * max(budget, 0))
@@ -173,16 +173,16 @@ def cut(text: str, budget: int, mark: str) -> str:
 
 
 class Foldable(NamedTuple):
-    """A text, and what it is when it is folded: a line that says what it was about."""
+    """Text with a one-line summary that replaces it when folded."""
 
     whole: str
     folded: str
 
 
 def fold(texts: Sequence[Foldable], budget: int) -> list[str]:
-    """``texts`` (oldest first) within ``budget`` tokens, joined by empty lines: the oldest are folded first.
+    """Fit ``texts`` (oldest first, joined by empty lines) into ``budget`` tokens by folding the oldest first.
 
-    Where even that is too much the oldest are left out ("" in their places), and the newest is cut.
+    If that does not suffice, the oldest become "" and the newest is cut.
     """
     kept = [""] * len(texts)
     if not texts:

@@ -1,7 +1,8 @@
-"""The circuit breaker of a provider: its failures, its probe, and the time of the next one. Pure.
+"""Circuit breaker of a provider: failures, probe, and the time of the next probe. Pure.
 
-A refusal for rate, quota or credentials is about the provider, not about the instruction that met it: so it stops all
-that would ask the same. Failures of overload and network have to add up first. It charges nobody.
+A refusal for rate, quota or credentials concerns the provider, not one instruction, so it stops all instructions that
+would send the same kind of request. Failures for overload or network open the breaker only after several. No
+instruction is charged for them.
 """
 
 from collections.abc import Mapping
@@ -17,18 +18,19 @@ State = Literal["closed", "open", "half_open"]
 
 WINDOW_MS: Final = 60_000
 FAILURES: Final = 5
-"""So many within WINDOW_MS open it, where one alone says little."""
+"""Failures within WINDOW_MS that open the breaker; a single one says little."""
 FIRST_SECONDS: Final = 5.0
 LONGEST_SECONDS: Final = 300.0
-"""Open at first and at most, where the provider does not say how long."""
+"""First and longest open time if the provider names none."""
 HALF_OPEN_MS: Final = 60_000
-"""How long the others rest while one tries. Its end wakes them; this is for the case that nobody hears of it."""
+"""Hold of the other instructions during a probe. The end of the probe releases them; this limit covers a lost result.
+"""
 RAMP_MS: Final = 500
-"""Between two releases: two a second."""
+"""Interval between two releases: two per second."""
 
 
 class ModelEndpoint(msgspec.Struct, frozen=True):
-    """The endpoint of model calls. ``credential`` is a hash of the key, never the key."""
+    """Endpoint of model calls; ``credential`` is a hash of the key, never the key itself."""
 
     provider: str
     credential: str
@@ -36,10 +38,11 @@ class ModelEndpoint(msgspec.Struct, frozen=True):
 
 
 class Breaker(msgspec.Struct, frozen=True):
-    """One breaker. ``open_until_ms`` is 0 where only a person can help; ``opens`` counts in a row.
+    """State of a circuit breaker.
 
-    ``failures`` are times of failures that may add up, while it is closed; ``probe`` is the number of the one
-    instruction that may try while it is half open.
+    ``open_until_ms`` is 0 if a person has to act; ``opens`` counts consecutive openings. ``failures`` are the times of
+    recent failures while the breaker is closed; ``probe`` is the number of the only instruction that may run while it
+    is half open.
     """
 
     key: str
@@ -52,7 +55,7 @@ class Breaker(msgspec.Struct, frozen=True):
 
 
 class BreakerFailure(msgspec.Struct, frozen=True):
-    """The effect of a cause on a breaker. ``adds_up``: it takes FAILURES of them. ``by_model``: other models go on."""
+    """Effect of a failure cause on a breaker; ``adds_up``: FAILURES of them open it, ``by_model``: per model."""
 
     reason: WaitReason
     by_model: bool
@@ -66,17 +69,17 @@ TRIGGERS: Final[Mapping[Cause, BreakerFailure]] = {
     "quota": BreakerFailure("quota", by_model=False),
     "auth": BreakerFailure("credentials", by_model=False),
 }
-"""Every other cause says nothing about the provider."""
+"""All other causes are unrelated to the provider."""
 
 
 def keys_of(endpoint: ModelEndpoint) -> tuple[str, ...]:
-    """The breakers that an attempt must find closed: of the account, and of the model there."""
+    """Return the breakers that must be closed for an attempt: of the account and of the model."""
     account = f"{endpoint.provider}#{endpoint.credential}"
     return (account, f"{account}/{endpoint.model}")
 
 
 def key_for(cause: Cause, endpoint: ModelEndpoint) -> str | None:
-    """The breaker that a failure is booked on; None where the provider is not to blame."""
+    """Return the breaker that counts a failure; None if the provider did not cause it."""
     trigger = TRIGGERS.get(cause)
     if trigger is None:
         return None
@@ -87,15 +90,15 @@ def key_for(cause: Cause, endpoint: ModelEndpoint) -> str | None:
 def failed(
     breaker: Breaker | None, key: str, cause: Cause, retry_after_seconds: float | None, now_ms: int, jitter: float
 ) -> Breaker:
-    """The breaker after a failure for ``cause``, which must be one of TRIGGERS.
+    """Return the breaker after a failure for ``cause``, which must be in TRIGGERS.
 
-    Half open, or open and its time has come: it opens again, for longer. Open before that: those that were under way
-    report too, which only moves the time.
+    A failed probe reopens the breaker for longer. Failures of calls that were running when it opened only extend the
+    time.
     """
     trigger = TRIGGERS[cause]
     was = breaker or Breaker(key, trigger.reason)
     if was.state == "open" and (was.open_until_ms == 0 or now_ms < was.open_until_ms):
-        # Never earlier than it was: what needs a person outlasts every time.
+        # Never shorten the wait; a wait for a person outlasts any time.
         told = sensible_seconds(retry_after_seconds)
         if was.open_until_ms == 0:
             return was
@@ -115,25 +118,25 @@ def failed(
         key,
         trigger.reason,
         "open",
-        open_until_ms=max(until_ms, was.open_until_ms) if until_ms else 0,  # a person may have had one try earlier
+        open_until_ms=max(until_ms, was.open_until_ms) if until_ms else 0,  # a person may have started a probe earlier
         opens=was.opens + 1,
     )
 
 
 def _ceil_ms(seconds: float) -> int:
-    """Whole milliseconds, and never fewer: a floor stays a floor."""
+    """Round up to whole milliseconds, so that a minimum remains a minimum."""
     return -int(-seconds * 1000 // 1)
 
 
 def probing(breaker: Breaker, instruction: int) -> Breaker:
-    """Half open: ``instruction`` may try, and nobody else."""
+    """Return the breaker half open, with ``instruction`` as its only probe."""
     return msgspec.structs.replace(breaker, state="half_open", probe=instruction)
 
 
 def abandoned(breaker: Breaker, instruction: int, now_ms: int) -> Breaker:
-    """The probe ended without a word from the provider (it crashed, was cancelled): the next one may try at once.
+    """Return the breaker after a probe without a result (crash, cancellation): the next probe may start at once.
 
-    But not before the time that was said, where a person had this one try earlier.
+    If a person started the probe early, the original open time still applies.
     """
     if breaker.probe != instruction:
         return breaker
@@ -141,7 +144,7 @@ def abandoned(breaker: Breaker, instruction: int, now_ms: int) -> Breaker:
 
 
 def hold_until_ms(breaker: Breaker, now_ms: int) -> int:
-    """Until when the others are held back; 0: until a person does something."""
+    """Return when the other instructions are released; 0: after a person acts."""
     match breaker.state:
         case "open":
             return breaker.open_until_ms
@@ -152,5 +155,5 @@ def hold_until_ms(breaker: Breaker, now_ms: int) -> int:
 
 
 def release_times(count: int, now_ms: int) -> tuple[int, ...]:
-    """Return when each of ``count`` waiters may go on after the breaker closed, in their order: no herd."""
+    """Return staggered release times for ``count`` waiters of a closed breaker, in order, to prevent bursts."""
     return tuple(now_ms + place * RAMP_MS for place in range(count))

@@ -1,12 +1,12 @@
-"""The guard's model looks at what agents write into their memory, and sums up what they may know of each other. Pure.
+"""Checks memory writes with the guard's model, and summarizes what agents may know of each other's memory. Pure.
 
-What it is shown is quoted, and the agent that gets its answer might have read all of it. Its answer is data: two words
-of lists and a yes or no, or a text that is quoted in its turn. Whatever else it says, everything is as without it.
+The model's input is quoted. Its output is data: values of two enumerations and a boolean, or a text that is quoted
+again. Any other output changes nothing.
 
-A colleague is given a part of an agent's memory. What may not be given is dropped before anything is searched, so that
-an entry which is hidden and one which is not there make no difference: not in the answer, not in its size, and not in
-the time it takes. A shareable entry is given as an excerpt around what was asked for, a public one whole. Every line of
-either stands behind ``>``: it is what somebody wrote, with its source and its trust beside it, and never an order.
+A colleague sees only part of an agent's memory. Entries that may not be shared are dropped before the search, so that
+a hidden entry and a missing one cannot be told apart by the answer, its size or its time. A shareable entry is given
+as an excerpt around the query, a public one completely. Each line of both is prefixed with ``>``: it is quoted data
+with its source and trust, never an instruction.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -19,33 +19,32 @@ from kernel.policy.recall import asked_words, excerpt, rank, remembered
 from protocol.agent_memory import CLASSES, SOURCES_LIMIT, TIERS, Entry, Source, SourceClass, Tier, Visibility, least
 
 MOST_GIVEN: Final = 10
-"""Entries in one answer."""
+"""Maximum entries in one answer."""
 EXCERPT_CHARACTERS: Final = 400
-"""Of a shareable entry."""
+"""Limit for a shareable entry."""
 WHOLE_CHARACTERS: Final = 4000
-"""Of a public one; what is longer is cut, and that is said."""
+"""Limit for a public entry; a longer one is cut and marked as cut."""
 
 
 class Given(msgspec.Struct, frozen=True, kw_only=True):
-    """One entry as it is given to a colleague. ``text`` is quoted: each of its lines stands behind ``>``."""
+    """Memory entry as a colleague receives it; each line of ``text`` is prefixed with ``>``."""
 
     key: str
     visibility: Visibility
     text: str
     cut: bool
-    """There is more of it than is given."""
+    """The text is incomplete."""
     source: Source
     trust: SourceClass
 
 
 def may_give(entry: Entry, place: str) -> bool:
-    """Return whether ``entry`` may be given to a colleague in ``place``: it is not private, nor kept to another one."""
+    """Return whether a colleague in ``place`` may see ``entry``: it is neither private nor limited to another space."""
     return entry.visibility != "private" and entry.space_only in (None, place)
 
 
 def answer(entries: Iterable[Entry], query: str, place: str, now_ms: int) -> tuple[Given, ...]:
-    """The entries that may be given in ``place`` and have a word of ``query``, as excerpts: the best first, as
-    ``memory_recall`` ranks them."""
+    """Return excerpts of the shareable entries that match ``query``, ranked like ``memory_recall``."""
     visible = [entry for entry in entries if may_give(entry, place)]
     best = rank([remembered(entry) for entry in visible], query, now_ms, MOST_GIVEN)
     words = asked_words(query)
@@ -53,7 +52,7 @@ def answer(entries: Iterable[Entry], query: str, place: str, now_ms: int) -> tup
 
 
 def share(find: Callable[[str], Entry | None], keys: Sequence[str], place: str) -> tuple[tuple[Given, ...], list[str]]:
-    """The entries that an agent gives of its own accord in ``place``, and the keys of which nothing may be given."""
+    """Return the entries that an agent shares in ``place`` unasked, and the keys that may not be shared."""
     shared: list[Given] = []
     withheld: list[str] = []
     for key in dict.fromkeys(keys):
@@ -66,7 +65,7 @@ def share(find: Callable[[str], Entry | None], keys: Sequence[str], place: str) 
 
 
 def given(entry: Entry, words: Sequence[str]) -> Given:
-    """``entry`` as a colleague is given it, who asked for ``words``."""
+    """Return ``entry`` as a colleague receives it for the query ``words``."""
     limit = WHOLE_CHARACTERS if entry.visibility == "public" else EXCERPT_CHARACTERS
     text = excerpt(entry.value, words, limit)
     return Given(
@@ -80,41 +79,41 @@ def given(entry: Entry, words: Sequence[str]) -> Given:
 
 
 def quoted(text: str) -> str:
-    """``text`` with each of its lines behind ``>``."""
+    """Prefix each line of ``text`` with ``>``."""
     return "\n".join(f"> {line}" for line in text.splitlines() or [""])
 
 
 NEAR: Final = 8
-"""Entries that are shown beside the one that is judged."""
+"""Maximum similar entries in a question about an entry."""
 NEAR_CHARACTERS: Final = 300
 JUDGED_CHARACTERS: Final = 6000
 SUMMARY_CHARACTERS: Final = 2000
 
 Why = Literal["good", "junk", "duplicate", "temporary", "secret", "vague"]
 REASONS: Final[Mapping[Why, str]] = {
-    "good": "it belongs there",
-    "junk": "it is a state of work, a greeting or a fragment",
-    "duplicate": "it is known already",
-    "temporary": "it will not be true for long",
-    "secret": "it has a password or a key in it",
-    "vague": "nobody could act on it",
+    "good": "it belongs in memory",
+    "junk": "it is a work status, a greeting or a fragment",
+    "duplicate": "it is already in memory",
+    "temporary": "it will soon be outdated",
+    "secret": "it contains a password or a key",
+    "vague": "it is too vague to act on",
 }
-"""What an agent is told: these words, and none of the model's own."""
+"""Reasons that agents receive; the model's own text never reaches them."""
 
 WRITE: Final = """\
-An agent wants to remember what is quoted below. Say whether it is worth that, and in which tier, as
-{"keep": true | false, "tier": "core" | "working" | "archive", "why": "<one of the words below>"}
+An agent wants to store the entry quoted below in its memory. Decide whether to store it and in which tier. Answer as
+{"keep": true | false, "tier": "core" | "working" | "archive", "why": "<one of the reasons below>"}
 
-- core is before its eyes in all of its work, working is found where it fits the work, archive is only looked up.
-- why: "good", or what is against it: "junk" (a state of work, a greeting, a fragment), "duplicate" (it is known
-  already), "temporary" (not true any more in a month), "secret" (a password, a key), "vague" (nobody could act on it).
-- Mostly it is kept where it is. Where you do not know, keep it there."""
+- core is in every prompt, working is included if it fits the work, archive is only found by search.
+- why: "good", or the reason against it: "junk" (a work status, a greeting, a fragment), "duplicate" (already in
+  memory), "temporary" (outdated within a month), "secret" (a password, a key), "vague" (too vague to act on).
+- Most entries are stored in the requested tier. If in doubt, store the entry in that tier."""
 
 ASK: Final = """\
-An agent asks what a colleague knows. Say what of the entries quoted below answers the question, as
+An agent asks for a colleague's knowledge. Summarize the parts of the entries quoted below that answer the question, as
 {"summary": "<a few sentences, or nothing>"}
 
-- Nothing that does not stand in them, and no order to whoever reads it. Keep numbers, names and conditions as they are.
+- Use only facts from the entries and give no instructions to the reader. Copy numbers, names and conditions exactly.
 - If nothing answers the question, the summary is ""."""
 
 
@@ -133,36 +132,36 @@ _summed: Final = msgspec.json.Decoder(_Summed)
 
 
 class MemoryVerdict(NamedTuple):
-    """A change of what an agent wants to remember: it is not ``kept``, or it is, in another ``tier``."""
+    """Change of a memory write: the entry is not ``kept``, or is stored in another ``tier``."""
 
     kept: bool
     tier: Tier
     why: Why
 
-    def told(self, asked: Tier) -> str:
-        """The same for the agent that asked for the tier ``asked``."""
+    def message(self, asked: Tier) -> str:
+        """Explain the verdict to the agent that requested the tier ``asked``."""
         if self.kept:
-            return f"the guard put it into {self.tier}, not {asked}: {REASONS[self.why]}"
-        return f"the guard did not keep it: {REASONS[self.why]}; what was there before is unchanged"
+            return f"the guard stored it in {self.tier} instead of {asked}: {REASONS[self.why]}"
+        return f"the guard did not store it: {REASONS[self.why]}; the previous value is unchanged"
 
 
 def write_question(entry: Entry, near: Iterable[Entry]) -> str:
-    """Ask about ``entry``; ``near`` is what its agent knows that is like it."""
+    """Build the question about ``entry``; ``near`` are similar entries of its agent."""
     beside = [f"- {one.tier}:\n{quoted(_cut(f'{one.key}: {one.value}', NEAR_CHARACTERS))}" for one in near]
     known = "\n".join(beside[:NEAR]) or "nothing"
     text = _cut(f"{entry.key}: {entry.value}", JUDGED_CHARACTERS)
-    return f"{WRITE}\n\nFor {entry.tier}:\n{quoted(text)}\n\nIt knows already, of what is like it:\n{known}"
+    return f"{WRITE}\n\nFor {entry.tier}:\n{quoted(text)}\n\nSimilar entries in its memory:\n{known}"
 
 
 def may_judge(known: Entry, entry: Entry) -> bool:
-    """Return whether ``known`` is shown beside ``entry``: what is trusted less has no say about it."""
+    """Return whether ``known`` may be shown beside ``entry``: less trusted entries must not influence the verdict."""
     return CLASSES.index(known.trust) <= CLASSES.index(entry.trust)
 
 
 def verdict(answer: str | None, entry: Entry) -> MemoryVerdict | None:
-    """The change of ``entry`` that the model's ``answer`` comes to; None: it is written as it was asked.
+    """Return the change of ``entry`` from the model's ``answer``; None: it is written as requested.
 
-    Nothing but what is the user's is moved up: a text that talks its way into core would be in every prompt.
+    Only the user's entries are promoted: a text that talks its way into core would be in every prompt.
     """
     judged = None if answer is None else read_answer(_judged, answer)
     if judged is None or (not judged.keep and judged.why == "good"):
@@ -178,7 +177,7 @@ def verdict(answer: str | None, entry: Entry) -> MemoryVerdict | None:
 
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
-    """A model's words for the entries ``keys``, quoted: as little trusted as the least of them."""
+    """Model-written summary of the entries ``keys``, quoted; trusted no more than the least trusted entry."""
 
     text: str
     keys: tuple[str, ...]
@@ -187,7 +186,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def summable(given: Sequence[Given]) -> int:
-    """The number of entries, from the best one on, that one question has room for."""
+    """Return how many entries, best first, fit into one question."""
     room = TEXT_BYTES
     for number, one in enumerate(given):
         room -= len(one.text.encode("utf-8", "replace"))
@@ -197,15 +196,15 @@ def summable(given: Sequence[Given]) -> int:
 
 
 def ask_question(query: str, given: Sequence[Given]) -> str:
-    """Ask for a summary of ``given``, the entries that answer ``query`` and may be known."""
+    """Build the request to summarize ``given``, the visible entries that match ``query``."""
     entries = "\n".join(f"- {one.trust}:\n{quoted(one.key)}\n{one.text}" for one in given)
     return f"{ASK}\n\nThe question:\n{quoted(query)}\n\nThe entries:\n{entries}"
 
 
 def summed_up(answer: str | None, given: Sequence[Given]) -> Summary | None:
-    """The summary of ``given`` in a model's ``answer``; None where there is none.
+    """Return the summary of ``given`` from a model's ``answer``; None if it has none.
 
-    Its sources are all that the model was shown, whatever it made it of; and a model's words are an agent's at most.
+    All entries that the model saw count as sources, and a model's text is trusted at most like an agent's.
     """
     found = None if answer is None else read_answer(_summed, answer)
     if found is None or len(found.summary) > SUMMARY_CHARACTERS:
@@ -221,4 +220,4 @@ def summed_up(answer: str | None, given: Sequence[Given]) -> Summary | None:
 
 
 def _cut(text: str, limit: int) -> str:
-    return text if len(text) <= limit else f"{text[:limit]} (and more)"
+    return text if len(text) <= limit else f"{text[:limit]} (truncated)"

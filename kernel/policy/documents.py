@@ -1,4 +1,4 @@
-"""Documents of a workspace: names, owners, the versions that changes make, the files that mirror them. Pure."""
+"""Documents of a workspace: names, owners, versions, and the files that mirror them. Pure."""
 
 from collections.abc import Callable, Iterable, Sequence
 from fnmatch import fnmatchcase
@@ -12,22 +12,22 @@ from protocol.errors import Refused
 
 _LONGEST_PART: Final = 100
 _UNWANTED: Final = frozenset('\\:*?"<>|')
-"""In no name of a file that has to be one everywhere."""
+"""Characters that some file systems do not allow in names."""
 
 
 def file_fault(file: str) -> str | None:
-    """The reason why no document can be called ``file``; None where one can."""
+    """Return why ``file`` is not a valid document name; None if it is valid."""
     parts = file.split("/")
     if not file or "" in parts:
-        return "is no path of a file" if file.strip("/") else "is empty"
+        return "is not a file path" if file.strip("/") else "is empty"
     if len(parts) > FILE_PARTS or len(file.encode("utf-8", "replace")) > FILE_BYTES:
         return f"is too long: {FILE_PARTS} parts and {FILE_BYTES} bytes at most"
     for part in parts:
         if part.startswith(".") or part != part.strip() or part.endswith(".") or len(part) > _LONGEST_PART:
-            return "has a part that is hidden, too long, or begins or ends with a space or a dot"
+            return "has a part that is hidden, too long, or starts or ends with a space or a dot"
         plain = part.isprintable() and is_normalized("NFC", part)
         if not plain or _UNWANTED & set(part) or part.startswith("~"):
-            return "has a character that no name of a document may have"
+            return "contains a character that is not allowed in document names"
     return None
 
 
@@ -35,21 +35,23 @@ def check_file(file: str, others: Iterable[str] = ()) -> str:
     """Return ``file`` as the name of a document beside the ``others``. Raises Refused (bad_request, conflict)."""
     fault = file_fault(file)
     if fault is not None:
-        hint = "documents are called like notes.md or findings/auth.md"
-        raise Refused("bad_request", f"{file[:100]!r} {fault}", hint)
+        hint = "use a name like notes.md or findings/auth.md"
+        raise Refused("bad_request", f"Document name {file[:100]!r} {fault}", hint)
     folded = file.casefold()
     for other in others:
         known = other.casefold()
         if known == folded and other != file:
-            raise Refused("conflict", f"there is a document {other} already", "names may not differ by case alone")
+            raise Refused("conflict", f"Document {other!r} already exists", "names must differ by more than case")
         if known.startswith(f"{folded}/") or folded.startswith(f"{known}/"):
             folder = min(file, other, key=len)
-            raise Refused("conflict", f"{file} and {other} exclude each other: {folder} is a file", "take another name")
+            raise Refused(
+                "conflict", f"Documents {file!r} and {other!r} conflict: {folder} is a file", "use another name"
+            )
     return file
 
 
 class DocumentOwner(NamedTuple):
-    """A member that owns the documents that ``pattern`` names; ``None``: nobody does any more."""
+    """Owner of the documents that match ``pattern``; ``name`` is None if the ownership ended."""
 
     pattern: str
     name: str | None
@@ -60,11 +62,11 @@ EVERYTHING: Final = "**"
 
 
 def covers(pattern: str, file: str) -> bool:
-    """Return whether ``pattern`` names ``file``, or a folder above it: ``*`` stays in a folder, ``**`` does not."""
+    """Return whether ``pattern`` matches ``file`` or a folder above it; only ``**`` matches across folders."""
     wanted = pattern.strip("/").split("/")
     reached = {0}
     for part in (*file.split("/"), None):
-        # A part of the pattern that stands for any number of folders stands for none too.
+        # ``**`` also matches zero folders.
         for place in range(len(wanted)):
             if place in reached and wanted[place] == "**":
                 reached.add(place + 1)
@@ -79,43 +81,48 @@ def covers(pattern: str, file: str) -> bool:
 
 
 def owner_of(file: str, owners: Sequence[DocumentOwner]) -> str | None:
-    """Return who owns ``file``: of ``owners``, oldest first, the newest that names it says so."""
+    """Return the owner of ``file``: the newest of ``owners`` (oldest first) that matches it."""
     return next((one.name for one in reversed(owners) if covers(one.pattern, file)), None)
 
 
 def check_writer(file: str, writer: str, owner: str | None, *, person: bool, electing: str | None) -> None:
-    """Raise Refused (forbidden, conflict) where ``writer`` may not change ``file``. A ``person`` always may.
+    """Raise Refused (forbidden, conflict) if ``writer`` may not change ``file``; a ``person`` always may.
 
-    ``electing`` is the proposal by which the members elect an owner, as long as they do.
+    ``electing`` is the open proposal by which the members elect an owner.
     """
     if person:
         return
     if electing is not None:
-        hint = f"vote on {electing} (team_vote), and write once it has ended"
-        raise Refused("conflict", "nobody owns the documents yet: the members are electing their owner", hint)
+        hint = f"vote on {electing} (team_vote), and write after it has ended"
+        raise Refused("conflict", "Documents have no owner yet: the members are electing one", hint)
     if owner is not None and owner != writer:
-        hint = "suggest the change: team_doc_suggest"
-        raise Refused("forbidden", f"{file} is owned by {owner}, who alone writes it", hint)
+        hint = "suggest the change with team_doc_suggest"
+        raise Refused("forbidden", f"Document {file!r} can only be written by its owner {owner}", hint)
 
 
 def check_judge(file: str, judge: str, author: str, owner: str | None, *, person: bool, accepts: bool) -> None:
-    """Raise Refused (forbidden) where ``judge`` may not decide what becomes of the suggestion of ``author``.
+    """Raise Refused (forbidden) if ``judge`` may not decide about the suggestion of ``author``.
 
-    The owner decides, and a person; without an owner any member but the author. An author may take it back.
+    The owner or a person decides; without an owner, any member except the author. An author may withdraw the
+    suggestion.
     """
     if person or judge == owner or (judge == author and not accepts):
         return
     if owner is not None:
-        raise Refused("forbidden", f"{file} is owned by {owner}, who decides about it", "tell them why it is good")
+        raise Refused(
+            "forbidden",
+            f"Suggestions for document {file!r} are decided by its owner {owner}",
+            f"explain the benefit to {owner}",
+        )
     if judge == author:
-        hint = "a colleague has to, or a vote: team_proposal_create with type approval, binding, and binds"
-        raise Refused("forbidden", f"{judge} cannot accept what {judge} suggested", hint)
+        hint = "ask a colleague, or hold a vote: team_proposal_create with type approval, binding, and binds"
+        raise Refused("forbidden", f"Agent {judge!r} cannot accept its own suggestion", hint)
 
 
 class DocumentChange(NamedTuple):
-    """A change that is asked for. ``since``: the version it was made from; None: whatever there is.
+    """Requested change; ``since`` is the version that it is based on, None for the current one.
 
-    ``strict``: a version that is not the newest is refused, also where both changes could be merged.
+    ``strict``: refuse a change of an older version even if it could be merged.
     """
 
     action: Literal["write", "append", "create", "delete"]
@@ -125,25 +132,25 @@ class DocumentChange(NamedTuple):
 
 
 class DocumentState(NamedTuple):
-    """A document as it is. ``text`` None: it is deleted, or (version 0) there never was one."""
+    """Current state of a document; ``text`` None: deleted, or (version 0) never created."""
 
     version: int
     text: str | None
 
 
 class NextVersion(NamedTuple):
-    """A version that follows. ``text`` None: the document is deleted."""
+    """Next version of a document; ``text`` None: deleted."""
 
     action: Action
     text: str | None
 
 
 class Clashing(Refused):
-    """A change of an older version that cannot be taken. ``conflict`` has the texts."""
+    """Refusal of a change of an older version that cannot be merged; ``conflict`` has the texts."""
 
     def __init__(self, conflict: DocumentConflict) -> None:
-        text = f"{conflict.file} is at version {conflict.version}, and your change was made from {conflict.since}"
-        hint = f"make it again from current, with if_version {conflict.version}"
+        text = f"Document {conflict.file!r} changed: {conflict.since} is not the newest version, {conflict.version}"
+        hint = f"apply your change to current and write it with if_version {conflict.version}"
         super().__init__("version_conflict", text, hint)
         self.conflict = conflict
 
@@ -151,19 +158,19 @@ class Clashing(Refused):
 def next_version(
     file: str, asked: DocumentChange, now: DocumentState, text_of: Callable[[int], str]
 ) -> NextVersion | None:
-    """Return what follows when ``asked`` is done to ``file``; None: it is that already.
+    """Return the next version of ``file`` after the change ``asked``; None if nothing changes.
 
-    ``text_of`` knows the text of each older version. Raises Refused: not_found, already_exists, bad_request, too_large,
-    and Clashing.
+    ``text_of`` returns the text of an older version. Raises Refused: not_found, already_exists, bad_request,
+    too_large, and Clashing.
     """
     if asked.since is not None and asked.since > now.version:
-        text = f"{file} has no version {asked.since} yet: the newest is {now.version}"
-        raise Refused("bad_request", text, "read it, and say which version you have read")
+        text = f"Document {file!r} has no version {asked.since}: the newest is {now.version}"
+        raise Refused("bad_request", text, "read the document and name the version that you read")
     older = asked.since is not None and asked.since < now.version
     if asked.action == "create" and now.text is not None:
-        raise Refused("already_exists", f"there is a document {file} already", "write it, or take another name")
+        raise Refused("already_exists", f"Document {file!r} already exists", "write to it, or use another name")
     if asked.action == "delete" and now.text is None:
-        raise Refused("not_found", f"there is no document {file}", "it is deleted already, or never was")
+        raise Refused("not_found", f"Document {file!r} not found", "list the documents with team_doc_list")
     if older and (asked.strict or asked.action == "delete" or now.text is None):
         raise Clashing(conflict(file, now, asked.since or 0, text_of(asked.since or 0), asked.content, ()))
     if asked.action == "delete":
@@ -186,24 +193,23 @@ def next_version(
 
 
 def _fitting(file: str, text: str) -> str:
-    """``text``, if it may be a document. Raises Refused (too_large)."""
     size = len(text.encode("utf-8", "surrogatepass"))
     if size > CONTENT_BYTES or text.count("\n") >= LINES_LIMIT:
-        text = f"{file} would have {size:,} bytes; a document has {CONTENT_BYTES:,}, and {LINES_LIMIT:,} lines, at most"
-        raise Refused("too_large", text, "put a part into another document")
+        text = f"Document {file!r} too large: {size:,} bytes (limits: {CONTENT_BYTES:,} bytes, {LINES_LIMIT:,} lines)"
+        raise Refused("too_large", text, "move a part into another document")
     return text
 
 
 SHOWN_BYTES: Final = 64 * 1024
-"""The three texts of a conflict are given whole up to here, together."""
+"""Maximum total size of the three texts of a conflict; larger texts are shortened."""
 
 
 def conflict(
     file: str, now: DocumentState, since: int, base: str, yours: str, clashes: Sequence[Clash]
 ) -> DocumentConflict:
-    """Return what a writer is told whose text was made from version ``since``, which had the text ``base``.
+    """Return the conflict for a writer whose text is based on version ``since`` with the text ``base``.
 
-    The texts are given whole, or where they are long the places that clash.
+    Long texts are reduced to the conflicting places.
     """
     texts = (base, now.text or "", yours)
     whole = sum(len(text.encode("utf-8", "replace")) for text in texts) <= SHOWN_BYTES
@@ -227,13 +233,14 @@ def conflict(
 
 
 MirrorStep = Literal["same", "write", "remove", "take", "delete", "leave"]
-"""same: nothing to do. write, remove: of the file. take, delete: a person did, and it becomes a version."""
+"""same: no action. write, remove: change the file. take, delete: a person changed the file; create a version from it.
+"""
 
 
 class Mirrored(NamedTuple):
-    """A file of a document as it was left: with which version, and the digest of what was in it.
+    """File of a document as last written: its version and the digest of its content.
 
-    ``told``: the digest of what a person wrote since that could not be taken, and was told so.
+    ``told``: the digest of a person's text that could not be taken, and about which the person was notified.
     """
 
     version: int
@@ -242,10 +249,9 @@ class Mirrored(NamedTuple):
 
 
 def mirror_step(version: int, newest: bytes | None, left: Mirrored | None, found: bytes | None) -> MirrorStep:
-    """Return what is to be done with the file of a document, whose newest version digests to ``newest``.
+    """Return the next step for the file of a document; ``newest`` is the digest of its newest version.
 
-    ``found`` is the digest of what is in the file. None: there is no such text, or file. What a person wrote is never
-    overwritten.
+    ``found`` is the digest of the file's content. None: no such text or file. A person's text is never overwritten.
     """
     if found == newest:
         return "same"

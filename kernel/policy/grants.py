@@ -1,9 +1,9 @@
-"""Decides what grants allow: whether a call has authority, and what may be handed on. Pure.
+"""Decides what grants allow: whether a call is authorized, and what may be delegated. Pure.
 
-A grant stands while nobody has revoked it, its time is not over, and those stand that it derives from: the one that its
-giver has the same by (``parent``), and the one by which its giver may give anything at all (``warrant``). What is done
-with it counts in every grant of its line, so that all that derives from one together is done no more often than that
-one allows.
+A grant is valid until it is revoked or expires, and only while the grants that it derives from are valid: the one
+through which the giver has the same scope (``parent``) and the one that allows the giver to delegate (``warrant``).
+Each use counts in the whole chain of parents, so that all derived grants together never exceed the uses of an
+ancestor.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -17,17 +17,17 @@ from protocol.errors import Refused
 from protocol.names import AgentKey
 
 LONGEST_LINE: Final = 16
-"""Grants that one may derive from, one from the other."""
+"""Maximum length of a chain of derived grants."""
 
 
 class ScopeGrant(msgspec.Struct, frozen=True, kw_only=True):
-    """One grant of a scope, as far as it decides something."""
+    """Grant of a scope, reduced to what decisions need."""
 
     number: int
     agent: AgentKey
-    """Who has it."""
+    """Holder of the grant."""
     scope: Scope | None
-    """None: it is the answer to one request, and opens nothing."""
+    """None: the grant answers one request and opens no scope."""
     parent: int | None = None
     warrant: int | None = None
     until_ms: int | None = None
@@ -37,18 +37,18 @@ class ScopeGrant(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Book = Mapping[int, ScopeGrant]
-"""Grants by their number: those that are asked about, with all that they derive from."""
+"""Grants by number: those in question and all that they derive from."""
 
 
 class Authority(NamedTuple):
-    """Leave to make a call. ``line``: the grant, and those it is handed on from. ``spent``: it is used up."""
+    """Permission for a call. ``line``: the grant and its chain of parents. ``spent``: no uses are left."""
 
     line: tuple[int, ...]
     spent: bool
 
 
 class WantedGrant(NamedTuple):
-    """A grant as it is asked for. None: no bound of its own."""
+    """Requested grant; None: no own limit."""
 
     scope: Scope
     until_ms: int | None
@@ -56,7 +56,7 @@ class WantedGrant(NamedTuple):
 
 
 class GrantTerms(NamedTuple):
-    """Bounds of a grant: those above it, and its end."""
+    """Parents and end of a new grant."""
 
     parent: int | None
     warrant: int | None
@@ -64,7 +64,7 @@ class GrantTerms(NamedTuple):
 
 
 def stands(book: Book, number: int, now_ms: int) -> bool:
-    """Return whether the grant counts now, with all that it derives from. One that nobody knows does not."""
+    """Return whether the grant and all grants that it derives from are valid now; an unknown grant is not."""
     waiting, seen = [number], set[int]()
     while waiting:
         found = book.get(waiting.pop())
@@ -77,7 +77,7 @@ def stands(book: Book, number: int, now_ms: int) -> bool:
 
 
 def line(book: Book, number: int) -> Iterator[ScopeGrant]:
-    """The grant, and those that it is handed on from, the nearest first."""
+    """Iterate over the grant and its chain of parents, nearest first."""
     above: int | None = number
     while above is not None:
         found = book[above]
@@ -86,16 +86,13 @@ def line(book: Book, number: int) -> Iterator[ScopeGrant]:
 
 
 def uses_left(book: Book, number: int) -> int | None:
-    """The number of times it may still be used, by its own bound and those of its line. None: there is no bound."""
+    """Return the remaining uses of a grant under its own limit and those of its parents; None: unlimited."""
     bounds = [one.uses - one.used for one in line(book, number) if one.uses is not None]
     return max(0, min(bounds)) if bounds else None
 
 
 def authority(book: Book, agent: AgentKey, scope: Scope, now_ms: int) -> Authority | None:
-    """The leave that ``agent`` has to use ``scope``; None: it has none.
-
-    Those without a bound come first, then what ends soonest.
-    """
+    """Return the permission of ``agent`` to use ``scope`` or None; unlimited grants first, then the soonest to end."""
     found = [
         (left == 0, left is not None, inf if one.until_ms is None else one.until_ms, one.number)
         for one in book.values()
@@ -109,18 +106,24 @@ def authority(book: Book, agent: AgentKey, scope: Scope, now_ms: int) -> Authori
 
 
 def delegation(book: Book, giver: AgentKey, own: Collection[Scope], wanted: WantedGrant, now_ms: int) -> GrantTerms:
-    """The terms of a grant by the agent ``giver``, whose file gives it ``own``.
+    """Return the terms of a grant by the agent ``giver``, whose file gives it the scopes ``own``.
 
-    It gives what it has itself: for no longer, and no more often. Raises Refused: forbidden.
+    A giver can delegate only what it has: no longer, and no more uses. Raises Refused: forbidden.
     """
     warrants = [] if "auth" in own else _standing(book, giver, "auth", now_ms)
     if "auth" not in own and not warrants:
-        raise Refused("forbidden", "it takes the scope auth to give anything", "ask a person, or who has it")
+        raise Refused(
+            "forbidden", "Scope 'auth' missing: delegating requires it", "ask a person or an agent with that scope"
+        )
     sources: list[ScopeGrant | None] = (
         [None] if wanted.scope in own else [*_standing(book, giver, wanted.scope, now_ms)]
     )
     if not sources:
-        raise Refused("forbidden", f"you do not have the scope {wanted.scope} yourself", "give what you have")
+        raise Refused(
+            "forbidden",
+            f"Scope {wanted.scope!r} missing: you can delegate only your own scopes",
+            "delegate a scope that you have",
+        )
     warrant = warrants[0] if warrants else None
     most: tuple[str, str] | None = None
     for source in sources:
@@ -129,11 +132,11 @@ def delegation(book: Book, giver: AgentKey, own: Collection[Scope], wanted: Want
         depth = 0 if source is None else sum(1 for _ in line(book, source.number))
         until_ms = wanted.until_ms if wanted.until_ms is not None or not ends else min(ends)
         if ends and wanted.until_ms is not None and wanted.until_ms > min(ends):
-            most = most or ("you do not have it for so long yourself", "leave until away: it ends with yours")
+            most = most or ("Grant would outlast your own", "omit until: the grant then ends with yours")
         elif left is not None and (left == 0 or (wanted.uses or 0) > left):
-            most = most or (f"you may use it {left} times more yourself", "leave uses away, or give fewer")
+            most = most or (f"Grant exceeds your own uses: {left} left", "omit uses, or grant fewer")
         elif depth >= LONGEST_LINE:
-            most = most or (f"it was handed on {depth} times already", "ask who had it first")
+            most = most or (f"Grant already delegated {depth} times: limit reached", "ask its first holder")
         else:
             return GrantTerms(
                 None if source is None else source.number, None if warrant is None else warrant.number, until_ms
@@ -143,8 +146,6 @@ def delegation(book: Book, giver: AgentKey, own: Collection[Scope], wanted: Want
 
 
 def _standing(book: Book, agent: AgentKey, scope: Scope, now_ms: int) -> list[ScopeGrant]:
-    """The grants of ``scope`` that ``agent`` has, first those that last longest and may be used most."""
-
     def reach(one: ScopeGrant) -> tuple[float, float, int]:
         left = uses_left(book, one.number)
         return -(inf if one.until_ms is None else one.until_ms), -(inf if left is None else left), one.number

@@ -1,5 +1,7 @@
-"""State machines of instructions and deliveries, as tables. The store renders the guards of its statements from them,
-so that a step that is not in a table cannot be written."""
+"""State machines of instructions and deliveries, as tables.
+
+The store renders the guards of its SQL statements from them, so that a step outside the tables cannot be written.
+"""
 
 from collections.abc import Mapping
 from typing import Final, Literal
@@ -10,12 +12,13 @@ Step = Literal[
     "lease", "entry", "retry", "yield", "wait", "pause", "resume",
     "answer", "done", "incomplete", "fail", "bury", "cancel", "revive",
 ]  # fmt: skip
-"""wait: its attempt ends, and it waits. pause: a person, a limit or a question keeps back what nobody holds.
-answer: a person says what comes of it. bury: given up after retries. revive: ``awk retry`` of what was given up."""
+"""wait: the attempt ends and the instruction waits. pause: a person, a limit or a question holds a queued
+instruction. answer: a person supplies the result. bury: dead-letter after retries. revive: ``awk retry`` of
+dead-lettered work."""
 
 DeliveryStep = Literal["lease", "inject", "ack", "die", "revive"]
-"""lease: an attempt holds its instruction. inject: a model was shown it, and the reply is durable. die: the work was
-given up or cancelled."""
+"""lease: an attempt holds the instruction. inject: a model has seen the message and its reply is durable. die: the
+work was dead-lettered or cancelled."""
 
 _LIVE: Final[Mapping[Step, Status]] = {
     "entry": "running",
@@ -29,13 +32,13 @@ _LIVE: Final[Mapping[Step, Status]] = {
     "cancel": "cancelled",
 }
 _FREE: Mapping[Step, Status] = {"incomplete": "incomplete", "cancel": "cancelled"}
-"""An instruction that nobody holds can end too: it is cancelled, or the money of its run is spent."""
+"""A queued instruction can also end: it is cancelled, or the budget of its run is exhausted."""
 _READY: Mapping[Step, Status] = {"lease": "leased", "pause": "waiting", **_FREE}
 _NOTHING: Mapping[Step, Status] = {}
 _GIVEN_UP: Mapping[Step, Status] = {"revive": "queued"}
 
 BEGINNINGS: Final[frozenset[Status]] = frozenset({"queued", "waiting"})
-"""States of a new instruction: it waits where its workflow is paused or has reached a limit."""
+"""States of a new instruction; it waits if its workflow is paused or has reached a limit."""
 
 TRANSITIONS: Final[Mapping[Status, Mapping[Step, Status]]] = {
     "queued": _READY,
@@ -59,25 +62,25 @@ DELIVERIES: Final[Mapping[DeliveryState, Mapping[DeliveryStep, DeliveryState]]] 
     "acked": {},
     "dead": {"revive": "queued"},
 }
-"""A delivery stays leased or injected while its instruction is tried again: what was shown once stays shown. Its agent
-may mark it as handled at any time; that ends the delivery and not the work."""
+"""A delivery stays leased or injected during retries, because the model has already seen it. Its agent may mark it as
+handled at any time, which ends the delivery but not the instruction."""
 
 
 def sources(step: Step) -> tuple[Status, ...]:
-    """The states that ``step`` may be made from."""
+    """Return the states from which ``step`` is allowed."""
     return tuple(state for state in STATUSES if step in TRANSITIONS[state])
 
 
 def target(step: Step) -> Status:
-    """The state that ``step`` leads to, the same from each of its sources."""
+    """Return the state after ``step``, which is the same from each of its sources."""
     return TRANSITIONS[sources(step)[0]][step]
 
 
 def delivery_sources(step: DeliveryStep) -> tuple[DeliveryState, ...]:
-    """The states of a delivery that ``step`` may be made from."""
+    """Return the delivery states from which ``step`` is allowed."""
     return tuple(state for state in DELIVERIES if step in DELIVERIES[state])
 
 
 def delivery_target(step: DeliveryStep) -> DeliveryState:
-    """The state of a delivery that ``step`` leads to, the same from each of its sources."""
+    """Return the delivery state after ``step``, which is the same from each of its sources."""
     return DELIVERIES[delivery_sources(step)[0]][step]

@@ -1,8 +1,8 @@
-"""Landing agents' branches: its state machine as a table, what lands together, and what a run does about it. Pure.
+"""Landing of agents' branches: the state machine as a table, batches, and the effect on a run. Pure.
 
-A landing is requested; merged in memory (``merging``); found sound (``checked``), which is when it is known what the
-branch is moved from and to; and ``merged`` once it was moved. What cannot land is ``refused``, and nothing has changed.
-What is checked is settled by looking at the branch, whoever died over it.
+A landing is requested; merged in memory (``merging``); verified (``checked``), with the old and new commit of the
+branch known; and ``merged`` after the branch was moved. A failed landing is ``refused`` and changes nothing. After a
+crash, the branch itself shows whether a checked landing was completed.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,8 +16,8 @@ from protocol.ipc import Bound
 
 LandingState = Literal["requested", "merging", "checked", "merged", "refused"]
 LandingStep = Literal["begin", "pass", "land", "again", "refuse"]
-"""begin: its branches are being merged. pass: the result is sound. land: it is on the branch, or was already.
-again: the branch was moved by somebody else, others stood in the way, or a kernel died."""
+"""begin: merge its branches. pass: the check succeeded. land: the result is on the branch. again: the branch was
+moved by others, the batch failed, or the kernel died."""
 
 _OVER: Mapping[LandingStep, LandingState] = {}
 TRANSITIONS: Final[Mapping[LandingState, Mapping[LandingStep, LandingState]]] = {
@@ -29,13 +29,13 @@ TRANSITIONS: Final[Mapping[LandingState, Mapping[LandingStep, LandingState]]] = 
 }
 
 TRIES: Final = 20
-"""How often one is begun whose branch somebody else moves each time."""
+"""Maximum tries of a landing whose branch is moved by others each time."""
 TOGETHER: Final = 64
-"""How many land together at most."""
+"""Maximum landings in one batch."""
 
 
 class Queued(msgspec.Struct, frozen=True):
-    """One landing in the queue, as far as it matters for what it lands with."""
+    """Queued landing, reduced to what determines its batch."""
 
     id: int
     repository: str
@@ -47,7 +47,7 @@ Q = TypeVar("Q", bound=Queued)
 
 
 def together(waiting: Sequence[Q], limit: int) -> tuple[Q, ...]:
-    """The first of ``waiting``, and those right behind it that one check can stand for: ``limit`` of them at most."""
+    """Return the first of ``waiting`` and its successors that can share one check, at most ``limit``."""
     if not waiting:
         return ()
     first = waiting[0]
@@ -57,15 +57,12 @@ def together(waiting: Sequence[Q], limit: int) -> tuple[Q, ...]:
 
 
 def limit_after(size: int, limit: int, *, sound: bool) -> int:
-    """The number that may land together after ``size`` of them were ``sound``, or not.
-
-    It is half of what was red, which is how the one is found that made it so.
-    """
+    """Return the next batch limit; halving it after a failed batch of ``size`` finds the failing landing."""
     return min(TOGETHER, max(limit, size) * 2) if sound else max(1, size // 2)
 
 
 def tightest(limits: Iterable[AgentLimits]) -> Bound:
-    """The most that a check may use of the machine: as much as each of the agents whose work it checks."""
+    """Return the resource limits of a check: the tightest of the agents whose work it checks."""
     known = tuple(limits)
     return Bound(
         memory_bytes=min((one.memory for one in known if one.memory is not None), default=None),
@@ -77,14 +74,14 @@ Standing = Literal["moved", "untouched", "elsewhere"]
 
 
 def settle(now: str | None, expected: str, *, tip_is_in: bool) -> Standing:
-    """Say of a branch that is at ``now`` whether it was moved from ``expected``: where the tip is in it, it was."""
+    """Return whether the branch at ``now`` was moved from ``expected``; it was if it contains the tip."""
     if tip_is_in:
         return "moved"
     return "untouched" if now == expected else "elsewhere"
 
 
 class LastDelivery(msgspec.Struct, frozen=True):
-    """The newest landing that a run's ``deliver`` asked for. ``after``: the newest instruction at that time."""
+    """Newest landing requested by a run's ``deliver``; ``after`` is the newest instruction at that time."""
 
     state: LandingState
     after: int
@@ -92,24 +89,24 @@ class LastDelivery(msgspec.Struct, frozen=True):
 
     @property
     def over(self) -> bool:
-        """Return whether it has ended."""
+        """Return whether the landing has ended."""
         return not TRANSITIONS[self.state]
 
 
 def delivers(when: Literal["done", "verdict"], over: RunCompletion, choice: Choice | None) -> bool:
-    """Return whether a run that comes out as ``over`` is one whose work is to be merged."""
+    """Return whether the work of a run that completes as ``over`` has to be merged."""
     return over.exit_code == 0 if when == "done" else choice == "yes"
 
 
 def next_delivery(last: LastDelivery | None, newest_instruction: int) -> Literal["request", "wait", "over"]:
-    """The next step of a run whose work is to be merged: what was done since the last time is merged as well."""
+    """Return the next delivery step of a run; work since the last delivery is merged, too."""
     if last is None or (last.over and newest_instruction > last.after):
         return "request"
     return "over" if last.over else "wait"
 
 
 def exit_by_delivery(over: RunCompletion, last: LastDelivery, branch: str) -> RunCompletion:
-    """Return what ``over`` is where its work was to be merged."""
+    """Return the completion ``over`` of a run after its delivery."""
     if last.state == "merged":
         return msgspec.structs.replace(over, reason=f"{over.reason}; merged into {branch}")
     if over.exit_code:

@@ -1,4 +1,4 @@
-"""Counters: which events are counted, by what, and how many different values a label may have. Pure."""
+"""Counters: the counted events, their labels, and the limit of label values. Pure."""
 
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, MutableMapping, Sequence
@@ -6,20 +6,20 @@ from typing import Final, NamedTuple
 
 LABEL_CHARACTERS: Final = 100
 SERIES: Final = 60
-"""Of one counter: whatever comes after so many is counted together, so that names somebody chose cannot fill a
-server of metrics. Those that came first stay, so a counter never falls."""
+"""Limit for one counter; later label values are counted together as OTHER, so that user-chosen names cannot flood a
+metrics server. Existing series stay, so a counter never decreases."""
 OTHER: Final = "other"
 
 
 class CounterKey(NamedTuple):
-    """A counter with the values of its labels."""
+    """Counter with its label values."""
 
     name: str
     labels: tuple[str, ...] = ()
 
 
 class Counter(NamedTuple):
-    """A counter of events of one type. Labels are of the one thing that these differ in, and the other."""
+    """Counter of events of one type; labels are taken from the event's first and second attribute."""
 
     name: str
     help: str
@@ -27,36 +27,38 @@ class Counter(NamedTuple):
 
 
 COUNTED: Final[Mapping[str, Counter]] = {
-    "message": Counter("messages", "Messages that were appended to the log."),
-    "instruction.ended": Counter(
-        "instructions_ended", "Instructions that ended, each time, by how and why.", ("status", "cause")
+    "message": Counter("messages", "Messages appended to the log."),
+    "instruction.ended": Counter("instructions_ended", "Ended instructions, by status and cause.", ("status", "cause")),
+    "instruction.queued": Counter("retries", "Retries after failed attempts, by cause.", ("cause",)),
+    "instruction.step": Counter(
+        "steps", "Entries of attempts (model replies and tool results), by kind and failure.", ("kind", "failed")
     ),
-    "instruction.queued": Counter("retries", "Attempts that failed and were followed by another.", ("cause",)),
-    "instruction.step": Counter("steps", "Entries: replies of models, results of tools.", ("kind", "failed")),
-    "attempt.started": Counter("attempts_started", "Workers that began an attempt.", ("backend",)),
-    "attempt.ended": Counter("attempts_ended", "Attempts that ended, by how.", ("outcome",)),
-    "approval.requested": Counter("approvals_requested", "Calls that somebody was asked to allow."),
-    "approval.decided": Counter("approvals_decided", "Requests that were decided, or expired.", ("decision",)),
-    "workflow.started": Counter("runs_started", "Runs that began."),
-    "workflow.stopped": Counter("runs_ended", "Runs that ended, by how.", ("status",)),
-    "merge.ended": Counter("merges_ended", "Landings that ended, by how.", ("state",)),
-    "webhook.failed": Counter("webhook_failures", "Deliveries that failed for the first time or the last."),
-    "webhook.disabled": Counter("webhooks_disabled", "Webhooks that ended with a 410."),
-    "kernel.started": Counter("kernel_starts", "Kernels that took over, by how the one before ended.", ("after",)),
-    "kernel.service_failed": Counter("service_failures", "Failures of services of the kernel.", ("service",)),
+    "attempt.started": Counter("attempts_started", "Attempts started, by backend.", ("backend",)),
+    "attempt.ended": Counter("attempts_ended", "Attempts ended, by outcome.", ("outcome",)),
+    "approval.requested": Counter("approvals_requested", "Approval requests for tool calls."),
+    "approval.decided": Counter(
+        "approvals_decided", "Approval requests decided or expired, by decision.", ("decision",)
+    ),
+    "workflow.started": Counter("runs_started", "Runs started."),
+    "workflow.stopped": Counter("runs_ended", "Runs ended, by status.", ("status",)),
+    "merge.ended": Counter("merges_ended", "Merges ended, by state.", ("state",)),
+    "webhook.failed": Counter("webhook_failures", "First and final failures of webhook deliveries."),
+    "webhook.disabled": Counter("webhooks_disabled", "Webhooks disabled after HTTP status 410."),
+    "kernel.started": Counter("kernel_starts", "Kernel starts, by how the previous kernel ended.", ("after",)),
+    "kernel.service_failed": Counter("service_failures", "Failures of kernel services, by service.", ("service",)),
 }
-"""By type of event."""
+"""Counters by event type."""
 _RETRIES: Final = frozenset({"instruction.queued"})
-"""Counted only where the one thing is said: all else of this type is no retry."""
+"""Events that count only with a cause; without one they are not retries."""
 
 
 def label(text: str) -> str:
-    """``text`` as the value of a label: short, and of what can be printed."""
+    """Return ``text`` as a label value: short and printable."""
     return "".join(one if one.isprintable() else "?" for one in text[:LABEL_CHARACTERS])
 
 
 def count(values: MutableMapping[CounterKey, float], events: Iterable[tuple[str, str, str, int]]) -> set[CounterKey]:
-    """Add ``events`` (type, the one thing, the other, how many) to ``values``. Returns what changed."""
+    """Add ``events`` (type, first and second attribute, count) to ``values``, and return the changed keys."""
     changed: set[CounterKey] = set()
     for type_, one, other, n in events:
         if type_ in _RETRIES and not one:
@@ -70,18 +72,18 @@ def count(values: MutableMapping[CounterKey, float], events: Iterable[tuple[str,
 
 
 def bounded(values: Mapping[CounterKey, float], key: CounterKey) -> CounterKey:
-    """``key``, or the one that stands for all that came later than the first SERIES of its counter."""
+    """Return ``key``, or the OTHER key of its counter if SERIES is reached."""
     if key in values or sum(one.name == key.name for one in values) < SERIES:
         return key
     return CounterKey(key.name, tuple(OTHER for _ in key.labels))
 
 
 BOUNDS_SECONDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
-"""Upper bounds; what takes longer than the last is counted above it."""
+"""Upper bounds; longer durations are counted above the last one."""
 
 
 class Durations:
-    """A histogram. One thread adds; others may read meanwhile, and see it a moment old."""
+    """Histogram of durations; one thread adds, others may read slightly outdated values."""
 
     __slots__ = ("counts", "total_seconds")
 
@@ -90,12 +92,12 @@ class Durations:
         self.total_seconds = 0.0
 
     def add(self, seconds: float) -> None:
-        """Count one more."""
+        """Count a duration."""
         self.counts[bisect_left(BOUNDS_SECONDS, seconds)] += 1
         self.total_seconds += seconds
 
     def buckets(self) -> Sequence[tuple[str, float]]:
-        """Upper bounds as text, each with how many took no longer; the last is all of them."""
+        """Return upper bounds as text with cumulative counts; the last counts all."""
         found: list[tuple[str, float]] = []
         so_far = 0
         for bound, count in zip((*map(str, BOUNDS_SECONDS), "+Inf"), tuple(self.counts), strict=True):

@@ -1,12 +1,12 @@
-"""Needs of a person, out of a snapshot of what stands still, and the commands that settle them. Pure.
+"""Derives the needs of a person from a snapshot of blocked work, with the commands that settle them. Pure.
 
-One definition: the list, its number in ``ps``, ``top`` and ``status``, and the exit code of ``awk needs`` come from
-here. What a person decided is no need: a pause, a stop. Nor is what ends by itself, by a time or somebody's try.
+The list of needs, its count in ``ps``, ``top`` and ``status``, and the exit code of ``awk needs`` all come from here.
+A person's own decision (pause, stop) is no need, and neither is a wait that ends without a person.
 
-A command settles its need: it is gone, or something goes on. Where the cause is still there (a key that is still
-refused) it comes back as a new one.
+A command settles its need: the need disappears or work continues. If the cause remains (a key that is still refused),
+a new need appears.
 
-All work that stands still for the same reason (a key, a quota, a limit, an answer, a machine) is one need.
+All work that is blocked for the same reason (a key, a quota, a limit, an answer, a machine) is one need.
 """
 
 import shlex
@@ -47,14 +47,15 @@ from protocol.names import base_space, instruction_id, run_id, split_space
 from protocol.target import Target
 
 CANCELLED_AT_ONCE: Final = 20
-"""Of what waits for a key, so that a command stays one that can be read."""
+"""Limit of instructions in one suggested command, so that it stays readable."""
 
 
 def cause(one: BlockedWork, probed: frozenset[str]) -> tuple[NeedKind, str] | None:
-    """Return what a person has to end for it to go on, and for what else; None where nobody has to, or it is told
-    otherwise: an approval, an agent in error, whom an instruction waits for.
+    """Return the kind and key of the need that blocks the work; None if no person is needed or another need covers it.
+
+    Other needs cover an approval, an agent in error, and an instruction that waits for another.
     """
-    stands = one.readiness(0)  # whether a time has come makes no difference to what waits for a person
+    stands = one.readiness(0)  # the current time does not matter to work that waits for a person
     kind = _KINDS.get(stands.reason or "")
     if stands.kind != "person" or kind is None:
         return None
@@ -102,7 +103,7 @@ def _stuck(
 
 
 def _cancel(group: Sequence[BlockedWork]) -> NeedAction:
-    return action("take it back", f"cancel {' '.join(blocks_of(group))}")
+    return action("cancel the work", f"cancel {' '.join(blocks_of(group))}")
 
 
 def _few(group: Sequence[BlockedWork]) -> tuple[NeedAction, ...]:
@@ -110,21 +111,21 @@ def _few(group: Sequence[BlockedWork]) -> tuple[NeedAction, ...]:
 
 
 def _provider(kind: NeedKind, key: str, group: Sequence[BlockedWork]) -> Need:
-    """A provider that refuses, or a key that is missing: one thing to mend, however many wait for it."""
+    """Return one need for a provider that refuses calls, or for a missing key, no matter how many agents wait."""
     first = min(group, key=lambda one: (one.agent_state != "active", one.blocks))
     named = target_of(first.name, first.home)
     agents = len({one.agent for one in group})
     provider = key.partition("#")[0]
     who = first.name if agents == 1 else f"{agents} agents"
     if kind == "quota":
-        why = f"the quota of {provider} is used up"
+        why = f"quota of {provider} exhausted"
     elif first.missing is not None:
-        why = f"{first.missing}; set it, then awk restart --kernel from that shell"
+        why = f"{first.missing}; set it, then run awk restart --kernel in the same shell"
     else:
-        why = f"{provider} refused the key; set another one, then awk restart --kernel from that shell"
+        why = f"{provider} rejected the key; set a valid one, then run awk restart --kernel in the same shell"
     again = action("try again", f"reset {named}")
     agent = first.name if agents == 1 else None
-    return _stuck(kind, group, named, f"{who} cannot go on: {why}", again, *_few(group), agent=agent)
+    return _stuck(kind, group, named, f"{who} blocked: {why}", again, *_few(group), agent=agent)
 
 
 def _limit(_kind: NeedKind, _key: str, group: Sequence[BlockedWork]) -> Need:
@@ -135,35 +136,34 @@ def _limit(_kind: NeedKind, _key: str, group: Sequence[BlockedWork]) -> Need:
             limited_run(limit), since=min(one.since for one in group), blocks=blocks_of(group)
         )
     named = target_of(first.name, first.home)
-    more = action("grant it once more", f"continue {named}")
-    return _stuck("limit", group, named, f"{first.name} has used up its budget", more, agent=first.name)
+    more = action("grant the budget again", f"continue {named}")
+    return _stuck("limit", group, named, f"{first.name} has exhausted its budget", more, agent=first.name)
 
 
 def limited_run(one: LimitedRun) -> Need:
-    """A run that has reached a limit, whether or not anything in it waits."""
-    named = str(Target(None, *split_space(base_space(one.space))))  # what a run may is the run's, in all its spaces
+    """Return the need of a run that has reached a limit, whether or not work in it waits."""
+    named = str(Target(None, *split_space(base_space(one.space))))  # limits belong to the run and span all its spaces
     return Need(
         kind="limit",
         id=run_id(one.run),
         space=base_space(one.space),
         run=run_id(one.run),
-        text=one_line(f"{named} has reached a limit: {one.by}"),
-        actions=(action("grant it once more", f"continue {named}"), action("stop it", f"stop {named}")),
+        text=one_line(f"{named} has reached its limit: {one.by}"),
+        actions=(action("grant the limit again", f"continue {named}"), action("stop the workflow", f"stop {named}")),
     )
 
 
 def _answer(kind: NeedKind, _key: str, group: Sequence[BlockedWork]) -> Need:
     name = group[0].name
-    text = f"{name} waits for an answer that nobody is left to give"
+    text = f"{name} waits for an answer, but no agent is left to give it"
     return _stuck(kind, group, blocks_of(group)[0], text, _cancel(group), agent=name)
 
 
 def _node(kind: NeedKind, key: str, group: Sequence[BlockedWork]) -> Need:
-    """Work of one agent that no machine can take: told once, however much of it waits."""
     name, named = group[0].name, target_of(group[0].name, group[0].home)
-    asked = " ".join(key.split("\0")[1:]) or "that it needs"
-    text = f"{name} waits for a node with {asked}, and none is up: awk node list says why"
-    again = action("look for one again", f"reset {named}")
+    asked = " ".join(key.split("\0")[1:]) or "the required resources"
+    text = f"{name} waits for a node with {asked}, but none is up; see awk node list"
+    again = action("look for a node again", f"reset {named}")
     return _stuck(kind, group, named, text, again, *_few(group), agent=name)
 
 
@@ -177,12 +177,12 @@ MAKERS: Final[Mapping[NeedKind, Callable[[NeedKind, str, Sequence[BlockedWork]],
 
 
 def needs(state: Snapshot) -> tuple[Need, ...]:
-    """Return what needs a person, the most pressing kind first; of what is dead as much as ``state`` has."""
+    """Return the needs, most urgent kind first; of dead instructions only those in ``state``."""
     return tuple(make() for make in _found(state))
 
 
 def count(state: Snapshot) -> int:
-    """Return how many there are, also of those that ``state`` leaves out."""
+    """Return the number of needs, including dead instructions that ``state`` omits."""
     return sum(1 for _ in _found(state)) - len(state.dead) + state.dead_total
 
 
@@ -190,10 +190,10 @@ Make = Callable[[], Need]
 
 
 def _found(state: Snapshot) -> Iterator[Make]:
-    """A maker of each need, so that who only counts them makes none."""
+    """Yield a factory for each need, so that counting creates none."""
     if state.lost:
-        text = one_line(f"{state.lost}: nothing is started or written there until you put it back")
-        stop = (action("give up this project", "stop"),)
+        text = one_line(f"{state.lost}: no work starts and no file is written until you restore it")
+        stop = (action("stop the kernel of this project", "stop"),)
         yield partial(Need, kind="project", id="project", text=text, actions=stop)
     yield from (partial(_request, request) for request in state.requests)
     yield from (partial(_question, question) for question in state.questions)
@@ -241,16 +241,16 @@ def _request(one: Request) -> Need:
 
 
 def _question(one: PersonQuestion) -> Need:
-    answer = action("answer it, in your own words for these", f"answer {one.id} done")
-    cancel = action("take it back", f"cancel {one.id}")
+    answer = action("answer (replace 'done')", f"answer {one.id} done")
+    cancel = action("cancel the question", f"cancel {one.id}")
     return _of("answer", one, f"{one.name} is asked: {one.asked}", answer, cancel, blocks=(one.id,))
 
 
 def needs_person(one: PendingProposal) -> bool:
-    """Return whether a vote waits for the user: who is an elector; or, of one that is binding, nobody else can.
+    """Return whether a vote waits for the user: as an elector, or because no other member can decide a binding vote.
 
-    A member that has not voted can still do so by itself while work of its own goes on there; one without work, while
-    anything does that may wake it. Who called for the vote may break a tie in the same way.
+    A member that has not voted can still vote while it has runnable work in the workspace, or, without work, while
+    other work there may wake it. The same holds for the creator of the vote, who may break a tie.
     """
     ballot, votes = one.ballot, one.ballot.choices
     if USER in ballot.electors and USER not in votes:
@@ -277,7 +277,7 @@ def _vote(one: PendingProposal) -> Need:
         outcome = tally(ballot, {**votes, USER: option}, ballot.created_ms)
         if USER not in votes and (USER in ballot.electors or isinstance(outcome, Decided)):
             decisive.append(action(f"vote {option}", f"proposal vote {named} {option}"))
-    cancel = action("call it off", f"proposal cancel {named}")
+    cancel = action("cancel the vote", f"proposal cancel {named}")
     return Need(
         kind="vote",
         id=ballot.name,
@@ -301,21 +301,21 @@ def _agent_error(one: ErrorAgent) -> Need:
         since=one.since,
         blocks=tuple(map(instruction_id, one.blocks)),
         text=one_line(f"{one.name} is in error{why}"),
-        actions=(action("give it work again", f"reset {target}"),),
+        actions=(action("re-enable the agent", f"reset {target}"),),
     )
 
 
 def _task(one: StuckTask) -> Need:
     task = one.task
     named = str(Target(None, *split_space(task.space)))
-    drop = action("drop it", f"task cancel {named} {task.id}")
+    drop = action("cancel the task", f"task cancel {named} {task.id}")
     if one.held_by:
         lost = ", ".join(one.held_by)
-        why = f"waits for {lost}, which is not done and will not be"
-        actions = (action(f"count {lost} as done", f"task done {named} {' '.join(one.held_by)}"), drop)
+        why = f"depends on {lost}, which will not be done"
+        actions = (action(f"mark {lost} as done", f"task done {named} {' '.join(one.held_by)}"), drop)
     else:
-        why = f"was left by {task.for_}, whose work has ended" if one.left else "is ready, and nobody claims it"
-        actions = (action("it is done", f"task done {named} {task.id}"), drop)
+        why = f"was left open by {task.for_}, which has no more work" if one.left else "is ready but unclaimed"
+        actions = (action("mark the task as done", f"task done {named} {task.id}"), drop)
     return Need(
         kind="task",
         id=task.id,
@@ -331,37 +331,37 @@ def _task(one: StuckTask) -> Need:
 
 def _memory(one: ProposedMemory) -> Need:
     tray = f"agent memory {one.name} tray"
-    text = f"{one.name} may want to remember {one.key}: {one.value}"
-    take, leave = action("remember it", f"{tray} approve {one.id}"), action("do not", f"{tray} reject {one.id}")
+    text = f"{one.name} proposes to remember {one.key}: {one.value}"
+    take, leave = action("approve", f"{tray} approve {one.id}"), action("reject", f"{tray} reject {one.id}")
     return _of("memory", one, text, take, leave)
 
 
 def _soul(one: SuggestedSoul) -> Need:
     soul = f"agent soul {one.name}"
-    text = f"{one.name} suggests for its {one.trait}: {one.value}"
-    take, leave = action("take it", f"{soul} approve {one.id}"), action("do not", f"{soul} reject {one.id}")
+    text = f"{one.name} suggests a change of its {one.trait}: {one.value}"
+    take, leave = action("approve", f"{soul} approve {one.id}"), action("reject", f"{soul} reject {one.id}")
     return _of("soul", one, text, take, leave)
 
 
 def _untrusted(one: UntrustedSchedules) -> Need:
-    many = "a schedule does" if one.count == 1 else f"{one.count} schedules do"
+    many = "1 schedule does" if one.count == 1 else f"{one.count} schedules do"
     text = one_line(f"{many} not run until you trust {one.file}")
-    keep = action("look at it and keep it", f"trust --yes {shlex.quote(one.file)}")
+    keep = action("review and trust the file", f"trust --yes {shlex.quote(one.file)}")
     return Need(kind="trust", id=one.file, text=text, actions=(keep,))
 
 
 def _webhook(one: StuckWebhook) -> Need:
-    why = "wants to be told nothing more (410)" if one.ended else f"cannot be told: a delivery failed {one.tries} times"
+    why = "returned 410 Gone" if one.ended else f"unreachable: a delivery failed {one.tries} times"
     if one.why:
-        why = f"takes no spans: {one.why}"
-    text = one_line(f"{one.host or 'a server'} {why}; mend it, or take it out of the project file")
+        why = f"rejects spans: {one.why}"
+    text = one_line(f"Webhook {one.host or 'server'} {why}; fix the server, or remove it from the project file")
     return Need(kind="webhook", id=one.id, text=text, actions=(action("try again", f"webhook retry {one.id}"),))
 
 
 def _dead(one: DeadInstruction) -> Need:
     why = f" ({one.cause})" if one.cause else ""
     said = f": {one.text}" if one.text.strip() else ""
-    retry = [action("see what it would run, and keep it", "trust")] if one.cause == "untrusted" else []
-    retry += [action("try it again", f"retry {one.id}")] if one.retriable else []
+    retry = [action("review and trust what it would run", "trust")] if one.cause == "untrusted" else []
+    retry += [action("retry", f"retry {one.id}")] if one.retriable else []
     text = f"{one.name}: {one.id} ended {one.status}{why}{said}"
-    return _of("dead", one, text, *retry, action("list all that failed no more", "dead --clear"))
+    return _of("dead", one, text, *retry, action("clear all dead instructions", "dead --clear"))

@@ -1,4 +1,4 @@
-"""The things that stand still until a person does something, as the store finds them: needs are judged from these."""
+"""Items that wait for a person, as read from the store; kernel.policy.needs derives the needs from them."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, TypeVar
@@ -16,7 +16,7 @@ from protocol.tasks import TaskInfo
 
 
 class OpenItem(msgspec.Struct, frozen=True, kw_only=True):
-    """Something of the agent ``name`` that a person has to settle, by its id and since when."""
+    """Item of the agent ``name`` that a person has to settle."""
 
     id: str
     name: str
@@ -26,22 +26,23 @@ class OpenItem(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Request(OpenItem, frozen=True, kw_only=True):
-    """An open request for approval."""
+    """Open request for approval."""
 
     instruction: int
     tool: str
 
 
 class PersonQuestion(OpenItem, frozen=True, kw_only=True):
-    """An instruction that waits for the person ``name`` to answer; ``asked`` is the beginning of what it says."""
+    """Instruction that waits for an answer of the person ``name``; ``asked`` is the start of its text."""
 
     asked: str
 
 
 class Elector(msgspec.Struct, frozen=True, kw_only=True):
-    """A member that may vote. ``held``: its agent is given no work until a person does something.
+    """Member that may vote.
 
-    ``work`` says how its open instructions in the workspace stand.
+    ``held``: its agent receives no work until a person acts. ``work``: readiness of its open instructions in the
+    workspace.
     """
 
     held: bool
@@ -49,18 +50,18 @@ class Elector(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PendingProposal(msgspec.Struct, frozen=True, kw_only=True):
-    """An open proposal with its votes. ``working``: something in its workspace can go on, which may wake a member."""
+    """Open proposal with its votes; ``working``: other work in the workspace can continue and may wake a member."""
 
     ballot: Ballot
     space: str
     since: str
     electors: Mapping[str, Elector] = {}
-    """By name: the electors and the creator, as far as they are members. Of one that decides nothing nobody asks."""
+    """Electors and creator by name, if they are members; empty for a proposal without effect."""
     working: bool = False
 
 
 class ErrorAgent(msgspec.Struct, frozen=True, kw_only=True):
-    """An agent in state error. ``space`` is set where it lives inside a workflow."""
+    """Agent in state error; ``space`` is set if it is defined inside a workflow."""
 
     name: str
     space: str | None
@@ -70,35 +71,35 @@ class ErrorAgent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BlockedWork(Waiting, frozen=True, kw_only=True):
-    """Instructions of an agent in a space that stand alike, as the columns of kernel.policy.agent_status say it.
+    """Instructions of one agent and space with the same readiness, with the columns of kernel.policy.agent_status.
 
-    Times are 0 or not: what counts here is whether one is known.
+    Times are only 0 or not 0: what counts is whether one is known.
     """
 
     agent: str
     name: str
     space: str
     home: str | None
-    """The space an inline agent lives in."""
+    """Space of an inline agent."""
     run: int | None
     limited_by: str | None
-    """Of its run, while that is running."""
+    """Limit of its run, while the run is active."""
     resume_at_ms: int = 0
-    """It ends by itself."""
+    """Time at which the wait ends."""
     wait_key: str | None
     hold_key: str | None
     asks: bool
-    """What it waits for is an instruction that has not ended."""
+    """The instruction waits for another one that has not ended."""
     since: str
     blocks: tuple[int, ...]
     missing: str | None = None
-    """The credentials that it lacks, in the words of who looked for them."""
+    """Missing credentials, as reported by the lookup."""
     needs: PlaceNeeds | None = None
-    """What the machine must have that it works on."""
+    """Requirements for the machine."""
 
 
 class LimitedRun(msgspec.Struct, frozen=True, kw_only=True):
-    """A started workflow that has reached a limit."""
+    """Running workflow that has reached a limit."""
 
     run: int
     space: str
@@ -106,7 +107,7 @@ class LimitedRun(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DeadInstruction(OpenItem, frozen=True, kw_only=True):
-    """An instruction that failed for good and was not dismissed. ``retriable``: its agent and its place are there."""
+    """Failed instruction that was not dismissed; ``retriable``: its agent and space still exist."""
 
     status: Status
     cause: str | None
@@ -115,23 +116,23 @@ class DeadInstruction(OpenItem, frozen=True, kw_only=True):
 
 
 class SuggestedSoul(OpenItem, frozen=True, kw_only=True):
-    """A change of its soul that an agent suggests."""
+    """Change of an agent's soul, suggested by the agent."""
 
     trait: str
     value: str
 
 
 class ProposedMemory(OpenItem, frozen=True, kw_only=True):
-    """Something for its memory in the tray of an agent."""
+    """Memory entry proposed in an agent's tray."""
 
     key: str
     value: str
 
 
 class StuckTask(msgspec.Struct, frozen=True, kw_only=True):
-    """A task that does not go on: ``held_by`` such as failed; ``left`` by the agent that it is for; or nobody's.
+    """Task without progress: blocked by ``held_by`` (such as failed tasks), ``left`` by its assignee, or unclaimed.
 
-    ``working``: something in its workspace can go on, and may claim it yet.
+    ``working``: other work in the workspace can continue and may still claim it.
     """
 
     task: TaskInfo
@@ -142,28 +143,28 @@ class StuckTask(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class UntrustedSchedules(msgspec.Struct, frozen=True, kw_only=True):
-    """Schedules of one file that wait for trust. ``file`` is the argument of ``awk trust``."""
+    """Schedules of one file that wait for trust; ``file`` is the argument of ``awk trust``."""
 
     file: str
     count: int
 
 
 class StuckWebhook(msgspec.Struct, frozen=True, kw_only=True):
-    """A webhook whose server answered 410 (``ended``), or keeps failing. ``host`` is empty where nobody knows it."""
+    """Webhook whose server answered 410 (``ended``) or keeps failing; ``host`` is empty if unknown."""
 
     id: str
     host: str
     ended: bool
     tries: int
     why: str = ""
-    """Of the collector of spans: what its last try came to."""
+    """Result of the last export, for a span collector."""
 
 
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that may need a person. ``dead`` may be only a part of ``dead_total``."""
+    """All items that may need a person; ``dead`` may contain only part of ``dead_total``."""
 
     lost: str = ""
-    """Why nothing is begun in the project; "": its folder is there."""
+    """Reason why no work starts in the project; empty if its folder exists."""
     requests: tuple[Request, ...] = ()
     questions: tuple[PersonQuestion, ...] = ()
     votes: tuple[PendingProposal, ...] = ()
@@ -171,7 +172,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     blocked: tuple[BlockedWork, ...] = ()
     limited: tuple[LimitedRun, ...] = ()
     probed: frozenset[str] = frozenset()
-    """Breakers that somebody is trying right now: what waits for them waits for that."""
+    """Breakers with a running probe; work that waits for them waits for the probe."""
     tasks: tuple[StuckTask, ...] = ()
     trays: tuple[ProposedMemory, ...] = ()
     souls: tuple[SuggestedSoul, ...] = ()
@@ -183,36 +184,36 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
 
 V = TypeVar("V")
 TEXT_CHARACTERS: Final = 200
-"""Of what agents wrote, in the text of a need: the whole of it is shown by the command that shows the thing."""
+"""Limit for agents' texts in a need; another command shows the full text."""
 
 
 def action(label: str, command: str) -> NeedAction:
-    """One way to settle a need: a command without its ``awk``."""
+    """Return a command (without its ``awk``) that settles a need."""
     return NeedAction(label=label, command=f"awk {command}")
 
 
 def target_of(name: str, space: str | None) -> str:
-    """The spelling of an agent; one that lives inside a workflow is named with that."""
+    """Return the address of an agent, including the workflow of an inline agent."""
     return name if space is None else str(Target(name, *split_space(space)))
 
 
 def run_of(number: int | None) -> str | None:
-    """The id of a run, where there is one."""
+    """Return the id of a run; None without a run."""
     return None if number is None else run_id(number)
 
 
 def blocks_of(group: Sequence[BlockedWork]) -> tuple[str, ...]:
-    """The ids of all instructions of ``group``, in order."""
+    """Return the ids of all instructions of ``group``, in order."""
     return tuple(instruction_id(number) for number in sorted(number for one in group for number in one.blocks))
 
 
 def common(values: Iterable[V]) -> V | None:
-    """The one value that all have; None where they differ."""
+    """Return the value that all share; None if they differ."""
     found = set(values)
     return found.pop() if len(found) == 1 else None
 
 
 def one_line(text: str) -> str:
-    """``text`` on one line, cut: it may be an agent's."""
+    """Return ``text`` on one line, shortened."""
     line = " ".join(text.split())
     return line if len(line) <= TEXT_CHARACTERS else f"{line[: TEXT_CHARACTERS - 1]}…"

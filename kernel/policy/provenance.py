@@ -1,10 +1,9 @@
-"""The source of an item of memory: its messages, and the class that it is trusted as. Pure.
+"""Provenance of a memory item: its source messages and its trust class. Pure.
 
-The classes are user, agent, tool and web, the most trusted first. An item is trusted as the least of all that its
-author was shown: its prompt with the thread in it, the session of its program, the results of its tools
-(kernel.store.trust). Only whole sentences that stand word for word in one of the messages that are its source are that
-message's, whatever was read; a key is checked alike, unless it is a mere name. Nobody raises a class by saying so; an
-id that the agent was never given is refused.
+The classes are user, agent, tool and web, most trusted first. An item gets the lowest class of all that its author
+saw: its prompt with the thread, the session of its program, and tool results (kernel.store.trust). Only complete
+sentences copied verbatim from a source message keep the class of that message; a key is checked likewise unless it is
+a simple name. No claim raises a class, and ids that the agent never received are refused.
 """
 
 import json
@@ -27,24 +26,24 @@ _NOTHING_OF_OTHERS: Final = frozenset(
         AUTH_REQUEST,
     }
 )
-"""Daemon MCP's tools that answer with nothing but what the caller said itself, and numbers. A further one shows others'
-words until it is listed here: ``ask_agent`` is followed by the colleague's."""
+"""Daemon MCP tools that return only numbers and the caller's own text. Any other tool counts as showing others' text;
+for example, ``ask_agent`` returns the colleague's reply."""
 _FROM_WEB: Final = re.compile(r"web|fetch|browse|http|url", re.IGNORECASE)
-"""In names of tools that bring what strangers wrote."""
+"""Parts of tool names that indicate content from the web."""
 _TOLD_TRUST: Final = re.compile(r'"(?:trust|class)"\s*:\s*"(user|agent|tool|web)"')
 _FROM_HOOK: Final = re.compile(rf'"from"\s*:\s*"{HOOK}')
 RECORDED: Final = frozenset({"sdk", "mock"})
-"""Backends of which each call of a tool is an entry before its result is read."""
+"""Backends that store each tool call as an entry before its result is read."""
 OF_OWN_MEMORY: Final = frozenset({"memory_read", "memory_recall", "note_read"})
 OF_OWN_WORK: Final = frozenset({"history_search", "history_read", "todo_list", "todo_done", "soul_reflect"})
 _TOLD_TOOL: Final = re.compile(r'"tool"\s*:\s*"([^"\\]+)"')
 _PLAIN_KEY: Final = re.compile(r"[\w.-]{1,32}")
-"""A name that an agent makes up for something: too little to order anything."""
+"""Simple name chosen by an agent, too short to carry an instruction."""
 _STOPS: Final = ".!?;: \t\r\n"
 
 
 class GivenMessage(NamedTuple):
-    """A message that an agent was given, or could read, with its class."""
+    """Message that an agent received or could read, with its trust class."""
 
     id: str
     text: str
@@ -52,44 +51,46 @@ class GivenMessage(NamedTuple):
 
 
 class ToolResult(NamedTuple):
-    """Words that a tool showed to an agent. ``name`` is as in the journal: a tool of a server of the agent's own is no
-    tool of Daemon MCP, whatever it is called there."""
+    """Text that a tool returned to an agent.
+
+    ``name`` is as in the journal: a tool of an agent's own MCP server never counts as a Daemon MCP tool, even with the
+    same name.
+    """
 
     name: str
     text: str
 
 
 class AnyMessage(Protocol):
-    """A message, as far as it says how far to trust it."""
+    """Message fields that determine its trust class."""
 
     @property
     def sender(self) -> str:
-        """The name of whoever said it."""
+        """Return the sender's name."""
         ...
 
     @property
     def kind(self) -> str:
-        """Its kind (protocol.message)."""
+        """Return the kind (protocol.message)."""
         ...
 
     @property
     def text(self) -> str:
-        """Its words."""
+        """Return the text."""
         ...
 
 
 _OF_SYSTEM: Mapping[str, SourceClass] = {"kickoff": "user", "due": "user", "resolved": "agent"}
-"""Words of workflows' files, and of agents' schedules; what agents voted about. Of other kinds it is what a command
-printed, at the worst."""
+"""Kernel messages from workflow files and schedules, and vote results. Other kinds may contain command output."""
 
 _STARTED: Final = ("status", "started")
-"""The word of the kernel with which each run begins."""
+"""Kernel message at the start of each run."""
 _QUOTED: Final = re.compile(r"\[SPACE\] .* \((agent|tool|web)\):\n")
-"""The word of the kernel that quotes to the opener of a closed space what was said there last, with its class."""
+"""Kernel message that quotes the last text of a closed space to its opener, with its class."""
 
 
 def repeats(message: AnyMessage) -> bool:
-    """Return whether ``message``, which no work said, may repeat words of its space: as a rule, or as the kernel."""
+    """Return whether ``message``, which no instruction sent, may repeat text of its space."""
     files = _OF_SYSTEM.get(message.kind) == "user" or (message.kind, message.text) == _STARTED
     return not (files or message.sender == USER or message.sender.startswith(HOOK))
 
@@ -97,10 +98,11 @@ def repeats(message: AnyMessage) -> bool:
 def class_of_message(
     message: AnyMessage, *, printed: bool = False, work: SourceClass | None = None, own: bool = False
 ) -> SourceClass:
-    """A person's words and those of files of the project are the user's, a hook's a stranger's.
+    """Return the trust class of a message.
 
-    What the system says repeats others. ``printed``: what commands printed may stand in it. ``work``: the class of the
-    instruction that said it, below which it is not trusted; the reader's ``own`` words are trusted as that.
+    Texts of a person and of project files are the user's, and those of a hook are from the web; system messages repeat
+    others. ``printed``: the text may contain command output. ``work``: class of the instruction that sent the message,
+    an upper bound of its trust; the reader's ``own`` messages have exactly this class.
     """
     said: SourceClass
     if message.sender.startswith(HOOK):
@@ -118,15 +120,15 @@ def class_of_message(
 
 
 def class_unseen(backend: str) -> SourceClass:
-    """The class of what an attempt of ``backend`` reads beside its prompt, as far as nobody records that.
+    """Return the class of unrecorded input of an attempt of ``backend``.
 
-    A program has a shell, files and a network of its own, and says about what it did what it likes.
+    A CLI backend has its own shell, files and network access, and its reports of them are not verified.
     """
     return "user" if backend in RECORDED else "tool"
 
 
 def class_of_result(result: ToolResult) -> SourceClass:
-    """The least that the result may be from: as it says itself, or as its tool's name does."""
+    """Return the lowest class that the result may have, by its content and its tool's name."""
     told = least(cast("list[SourceClass]", _TOLD_TRUST.findall(result.text)))
     if _FROM_HOOK.search(result.text):
         told = "web"
@@ -134,7 +136,7 @@ def class_of_result(result: ToolResult) -> SourceClass:
         with suppress(ValueError):
             json.loads(result.text)
             return told
-        return "web"  # the middle of what is too long for the journal is missing, and how far to trust it
+        return "web"  # the middle of a result too long for the journal is missing, and with it the trust class
     if result.name in _NOTHING_OF_OTHERS:
         return "user"
     if result.name in CONTEXT_TOOLS:
@@ -146,16 +148,21 @@ def class_of_result(result: ToolResult) -> SourceClass:
 
 
 def class_of_entry(entry: Entry) -> SourceClass:
-    """The class of what an entry showed its agent: what a tool gave back, but of Daemon MCP's, whose answers the kernel
-    books before they are given."""
+    """Return the class of what an entry showed its agent.
+
+    Results of Daemon MCP tools are recorded by the kernel beforehand, so they do not count here.
+    """
     if entry.kind != "tool" or entry.name in CONTEXT_TOOLS:
         return "user"
     return "web" if entry.name is None else class_of_result(ToolResult(entry.name, entry.text))
 
 
 class ShownMessages(NamedTuple):
-    """What an agent was shown before it writes: the messages of its instruction, by id, and those of its thread that
-    are trusted least; ``trust`` is the class of all of it."""
+    """Messages that an agent saw before it writes to memory.
+
+    ``instruction``: ids of its instruction's messages. ``thread``: the least trusted messages of its thread.
+    ``trust``: the class of everything that it saw.
+    """
 
     instruction: Sequence[str]
     thread: Sequence[str]
@@ -165,17 +172,18 @@ class ShownMessages(NamedTuple):
 def source_of(
     key: str, value: str, claimed: Source | None, shown: ShownMessages, given: Mapping[str, GivenMessage]
 ) -> Source:
-    """The source of ``value``, as an agent writes it under ``key`` that claims one, or none: then the messages of its
-    instruction.
+    """Return the source of ``value`` that an agent writes under ``key``; by default the messages of its instruction.
 
-    ``given``: those of the messages named that it was given, and of its instruction, by id. Unless it is word for word
-    of those named, the least trusted of what was ``shown`` are its source, too. Raises Refused (bad_request).
+    ``given``: the claimed and the instruction's messages that it received, by id. Unless the value is a verbatim copy
+    from a claimed message, the least trusted messages of ``shown`` are sources, too. Raises Refused (bad_request).
     """
     named = claimed.messages if claimed is not None and claimed.messages else tuple(shown.instruction)
     for one in named:
         if one not in given:
-            hint = "name messages that reached you, or leave source out: it is your instruction's messages then"
-            raise Refused("bad_request", f"{one[:40]!r} is no message that you were given", hint)
+            hint = "cite messages that you received, or omit source to use your instruction's messages"
+            raise Refused(
+                "bad_request", f"Source message {one[:40]!r} not found among the messages that you received", hint
+            )
     messages = [given[one] for one in dict.fromkeys(named)]
     wanted = [value] if _PLAIN_KEY.fullmatch(key) else [value, key]
     claim: SourceClass = "user" if claimed is None else claimed.class_
@@ -190,32 +198,33 @@ def source_of(
 
 
 def _stands_in(words: str, text: str) -> bool:
-    """Return whether ``words`` are whole sentences or lines of ``text``: a part of one may say the opposite."""
+    """Return whether ``words`` are complete sentences or lines of ``text``; a fragment may mean the opposite."""
     said = r"\s+".join(map(re.escape, words.strip(_STOPS).split()))
     found = rf"(?:\A|[.!?;:\n])\s*(?:[-*]\s+)?{said}(?=\s*(?:\Z|[.!?;\n]))"
     return bool(said) and re.search(found, text, re.IGNORECASE) is not None
 
 
 def chosen(what: str, source: Source) -> bool:
-    """Return whether ``purge --source WHAT`` means an item of this source: a message's id, or a class."""
+    """Return whether ``purge --source WHAT`` selects an item with this source; ``what`` is a message id or a class."""
     return source.class_ == what if what in CLASSES else what in source.messages
 
 
 CHUNK_CHARACTERS: Final = 40
 SHORTEST_CHARACTERS: Final = 8
-"""What is shorter is too common to say by itself that it is the item."""
+"""Shorter values are too common to identify an item without its key."""
 LONG_KEY_CHARACTERS: Final = 24
-"""A key from which on it is the item's own words, and no name that others use."""
+"""Minimum length of a key that identifies the item without its value."""
 
 
 class ProvenanceMarks:
-    """Marks that tell that a text holds one of some items: whole, cut, line by line, or inside JSON.
+    """Detects texts that contain one of several items: complete, shortened, line by line, or inside JSON.
 
-    A value is looked for in pieces, for it is quoted line by line and shortened; a short one only beside its key.
+    Values are matched in chunks because they are quoted line by line and shortened; short values match only together
+    with their key.
     """
 
     def __init__(self, items: Iterable[tuple[str, str]]) -> None:
-        """``items``: keys and values."""
+        """Build the patterns of ``items`` (keys and values)."""
         pieces: set[bytes] = set()
         keys: set[str] = set()
         self._pairs: list[tuple[re.Pattern[bytes], re.Pattern[bytes]]] = []
@@ -223,7 +232,7 @@ class ProvenanceMarks:
             keys.add(key)
             if len(key) >= LONG_KEY_CHARACTERS:
                 pieces |= _forms(key[:CHUNK_CHARACTERS])
-            # As it is, and as it stands in one line of something: a todo, a title, what was folded.
+            # raw, and as folded into one line of a todo, a title or a summary
             lines = {form for line in value.splitlines() for form in (line.strip(), " ".join(line.split()))}
             parts = {
                 line[start : start + CHUNK_CHARACTERS].strip()
@@ -238,11 +247,11 @@ class ProvenanceMarks:
         self.keys: Final = frozenset(keys)
 
     def find(self, data: bytes) -> list[tuple[int, int]]:
-        """The places of the long ones in ``data``."""
+        """Return the spans of the long items in ``data``."""
         return [] if self._pieces is None else [match.span() for match in self._pieces.finditer(data)]
 
     def held_by(self, data: bytes | str | None) -> bool:
-        """Return whether ``data`` holds one of them."""
+        """Return whether ``data`` contains one of the items."""
         if not data:
             return False
         text = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
@@ -252,7 +261,7 @@ class ProvenanceMarks:
 
 
 def _forms(text: str) -> set[bytes]:
-    """``text`` as it may stand in the log: as it is, and in JSON in JSON, with and without other letters escaped."""
+    """Return the encodings of ``text`` in the log: raw, and nested in JSON with and without non-ASCII escapes."""
     found = {text.encode("utf-8", "surrogatepass")}
     for ascii_only in (False, True):
         inner = text
@@ -263,11 +272,11 @@ def _forms(text: str) -> set[bytes]:
 
 
 BRANCHES: Final = 32
-"""In one another, in a pattern: beyond, what is left stands side by side."""
+"""Maximum nesting of groups in a pattern; deeper branches are listed side by side."""
 
 
 def _any(pieces: Iterable[bytes]) -> re.Pattern[bytes]:
-    """A pattern for any of ``pieces``, the longest that fits; what begins alike is compared once, however many."""
+    """Return a pattern that matches any of ``pieces``, longest first, with shared prefixes compared once."""
     return re.compile(_branch(sorted(set(pieces)), 0, BRANCHES))
 
 
@@ -282,5 +291,5 @@ def _branch(pieces: Sequence[bytes], at: int, left: int) -> bytes:
         rest = [_branch(group, alike, left - 1) for group in groups]
     else:
         rest = [re.escape(piece[alike:]) for piece in pieces]
-    # One that ends here sorts first: it counts where none of the longer ones fits.
+    # A piece that ends here sorts first; it matches only if no longer one does.
     return common + b"(?:" + b"|".join(reversed(rest)) + b")"

@@ -1,15 +1,13 @@
-"""Ranking of what was said and of what is kept, for a query. Pure.
+"""Ranks turns and memory entries for a query. Pure.
 
-The score of a text is BM25 over the words it shares with the query: a word counts the more the fewer texts have it,
-among those that may be found at all, so that what others said changes nothing. How often it stands in a text does not
-count: on public conversations that gained nothing, and an index need not know it. In a conversation a turn also
-counts a part of the turns beside it, which are shown with it: an answer seldom repeats the words of its question. Of
-what is kept the score is multiplied by how recent it is and by its tier, and what says nearly the same as something
-better is dropped.
+The score is BM25 over the words shared with the query. Rare words among the searchable texts weigh more, so texts that
+are not searchable have no influence. Term frequency within a text does not count: it gained nothing on public
+conversations, and the index need not store it. A turn of a conversation also gets a part of its neighbours' scores,
+because an answer seldom repeats the words of its question. The score of a memory entry is multiplied by recency and
+tier, and near-duplicates of better entries are dropped.
 
-Words are lower case, without accents, English endings taken off. Those of scripts that put no blanks between them
-(Chinese, Japanese, Korean, Thai) are every two neighbouring characters, and every one by itself: who asks for a word of
-two characters finds it wherever it stands.
+Words are lower case, without accents and English endings. In scripts without spaces (Chinese, Japanese, Korean, Thai),
+each character and each pair of neighbours is a word, so that a two-character word is found anywhere.
 """
 
 import re
@@ -23,7 +21,7 @@ from typing import Final, NamedTuple, TypeVar
 from protocol.agent_memory import Entry, Tier, time_ms
 
 LONGEST_WORD: Final = 64
-"""What is longer is cut: it is no word, and need only be told from others."""
+"""Longer words are cut; they only need to be distinguishable."""
 _UNSPACED: Final = (
     "\u0e00-\u0eff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u3040-\u30ff\u3105-\u312f\u3400-\u4dbf\u4e00-\u9fff"
     "\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff"
@@ -32,21 +30,21 @@ _PLAIN: Final = re.compile(r"[a-z0-9]+")
 _ANY: Final = re.compile(rf"([{_UNSPACED}]+)|((?:(?![{_UNSPACED}])[^\W_])+)")
 
 EMPTY: Final = frozenset(
-    "a about after all also am an and any are as at be because been before being but by can could did do does doing "  # noqa: SIM905 - a list of so many words is read better so
+    "a about after all also am an and any are as at be because been before being but by can could did do does doing "  # noqa: SIM905 - a list of words reads better
     "for from had has have having he her here hers him his how i if in into is it its just like me more most my no not "
     "of on or our out over own she should so some such than that the their them then there these they this those to "
     "too up very was we were what when where which who whom why will with would you your".split()
 )
-"""Words that ask and name nothing; a query of nothing else is searched for as it stands."""
+"""Stop words; a query of nothing but stop words is searched literally."""
 
 
 def words(text: str) -> list[str]:
-    """The words of a text that can be found."""
+    """Return the searchable words of a text."""
     return list(_words(text, single=True))
 
 
 def asked_words(query: str) -> tuple[str, ...]:
-    """The words of a query, each once: those that name something, where any does."""
+    """Return the distinct words of a query, without stop words unless it has no others."""
     every = [*dict.fromkeys(_words(query, single=False))]
     named = [word for word in every if word not in _EMPTY_STEMS]
     return tuple(named or every)
@@ -96,12 +94,14 @@ _STEP_4: Final = (
 
 @lru_cache(maxsize=50_000)
 def stem(word: str) -> str:
-    """An English word of lower case without its ending; any other stays nearly as it is."""
+    """Return an English lower-case word without its ending; other words change little."""
     word = word[:LONGEST_WORD]
     if len(word) < 3 or not word.isalpha():
         return word
     word = _plural_off(word)
-    if word[-1] == "y" and word[-2:-1] not in "aeiou" and _VOWEL.match(word[:-1]):  # not deploy, for deployment
+    if (
+        word[-1] == "y" and word[-2:-1] not in "aeiou" and _VOWEL.match(word[:-1])
+    ):  # "deploy" keeps its y, like "deployment"
         word = f"{word[:-1]}i"
     for endings in (_STEP_2, _STEP_3):
         ending = max((one for one in endings if word.endswith(one)), key=len, default="")
@@ -147,20 +147,20 @@ T = TypeVar("T")
 
 SATURATION: Final = 0.9
 LENGTH_SHARE: Final = 0.4
-"""BM25's k1 and b, for turns of a conversation; on public ones their values hardly matter (decision 18.9)."""
+"""BM25's k1 and b for turns of a conversation; their values hardly matter on public conversations (decision 18.9)."""
 BESIDE_SHARE: Final = 0.35
-"""Of the score of the turn before and of the one after."""
+"""Share of the scores of the previous and the next turn."""
 DAY_MS: Final = 24 * 3600 * 1000
 HALF_LIFE_MS: Final = 30 * DAY_MS
 TIER_WEIGHTS: Final[Mapping[Tier, float]] = {"core": 1.5, "working": 1.0, "archive": 0.5}
 NEARLY_THE_SAME: Final = 0.8
-"""Of the groups of three letters that either of two texts has, those that both have."""
+"""Minimum share of common trigrams (Jaccard similarity) of near-duplicates."""
 _COMPARED_CHARACTERS: Final = 2000
 _BETWEEN: Final = re.compile(r"[\W_]+")
 
 
 class Corpus(NamedTuple):
-    """The texts that may be found: how many, how many words one has on average, and how many hold each word."""
+    """Statistics of the searchable texts: count, average length in words, and texts per word."""
 
     texts: int
     average_words: float
@@ -168,26 +168,26 @@ class Corpus(NamedTuple):
 
 
 class Searched(NamedTuple):
-    """A text that may be found, as its words."""
+    """Searchable text, as its words."""
 
     words: frozenset[str]
     length: int
 
 
 def searched(text: str) -> Searched:
-    """The words of ``text``."""
+    """Return the words of ``text``."""
     found = words(text)
     return Searched(frozenset(found), len(found))
 
 
 def corpus_of(texts: Sequence[Searched], query: Iterable[str]) -> Corpus:
-    """The figures of ``texts``, where all that may be found is at hand."""
+    """Return the statistics of ``texts`` if all searchable texts are available."""
     holding = {word: sum(word in one.words for one in texts) for word in query}
     return Corpus(len(texts), sum(one.length for one in texts) / max(len(texts), 1), holding)
 
 
 def weights(corpus: Corpus) -> dict[str, float]:
-    """The weight of each word that some text holds."""
+    """Return the weight of each word that occurs in a text."""
     return {
         word: log(1 + (max(corpus.texts, holding) - holding + 0.5) / (holding + 0.5))
         for word, holding in corpus.holding.items()
@@ -196,13 +196,13 @@ def weights(corpus: Corpus) -> dict[str, float]:
 
 
 def relevance(weight: float, length: int, average_words: float) -> float:
-    """The score of a text of ``length`` words that holds words of ``weight`` together."""
+    """Return the score of a text of ``length`` words whose matching words have the total ``weight``."""
     shorter = 1 - LENGTH_SHARE + LENGTH_SHARE * length / max(average_words, 1.0)
     return weight * (SATURATION + 1) / (1 + SATURATION * shorter)
 
 
 def with_beside(scores: Mapping[T, float], beside: Callable[[T], Iterable[T]]) -> dict[T, float]:
-    """``scores`` of turns, each with its part of those ``beside`` it."""
+    """Add to the ``scores`` of turns a share of their neighbours' scores."""
     return {
         turn: score + BESIDE_SHARE * sum(scores.get(other, 0.0) for other in beside(turn))
         for turn, score in scores.items()
@@ -210,7 +210,7 @@ def with_beside(scores: Mapping[T, float], beside: Callable[[T], Iterable[T]]) -
 
 
 class Remembered(NamedTuple):
-    """Something an agent keeps. ``at_ms`` None: nobody knows since when, and it counts as new."""
+    """Searchable memory item; an unknown ``at_ms`` (None) counts as new."""
 
     text: str
     tier: Tier
@@ -218,33 +218,33 @@ class Remembered(NamedTuple):
 
 
 def remembered(entry: Entry) -> Remembered:
-    """An entry of memory as it is searched and ranked."""
+    """Return a memory entry as a searchable item."""
     return Remembered(f"{entry.key}\n{entry.value}", entry.tier, None if entry.at is None else time_ms(entry.at))
 
 
 class Ranked(NamedTuple):
-    """The place of something in what was given, and its score."""
+    """Index of an item in the input, and its score."""
 
     place: int
     score: float
 
 
 class RankedPlaces(NamedTuple):
-    """Places in what was given to be searched, the best first, of ``total`` that were ranked."""
+    """Indexes of the best items, best first, and the ``total`` number of ranked items."""
 
     ranked: tuple[Ranked, ...]
     total: int
 
 
 def recency(at_ms: int | None, now_ms: int) -> float:
-    """1 for what is new, and half of it for each half-life that has passed."""
+    """Return 1 for a new item, halved for each half-life of its age."""
     return 1.0 if at_ms is None else 2.0 ** (-max(0, now_ms - at_ms) / HALF_LIFE_MS)
 
 
 def rank(kept: Sequence[Remembered], query: str, now_ms: int, limit: int, corpus: Corpus | None = None) -> list[Ranked]:
-    """The best of ``kept`` for ``query``: BM25 x recency x tier. What nearly says the same as a better one is left out.
+    """Return the best of ``kept`` for ``query`` by BM25 x recency x tier, without near-duplicates.
 
-    ``corpus``: the figures of all that may be found, where ``kept`` is only what holds some of its words.
+    ``corpus``: statistics of all searchable texts if ``kept`` has only those that share a word with the query.
     """
     asked = asked_words(query)
     texts = [searched(one.text) for one in kept]
@@ -271,27 +271,27 @@ def rank(kept: Sequence[Remembered], query: str, now_ms: int, limit: int, corpus
 
 
 def shape_of(text: str) -> frozenset[str]:
-    """The groups of three letters in ``text``, by which it is compared."""
+    """Return the trigrams of ``text`` for comparisons."""
     line = _BETWEEN.sub(" ", f" {text[:_COMPARED_CHARACTERS].casefold()} ")
     return frozenset(line[at : at + 3] for at in range(len(line) - 2)) or frozenset((line,))
 
 
 def nearly_same(shape: frozenset[str], others: Iterable[frozenset[str]]) -> bool:
-    """Return whether a text says nearly the same as one of ``others``, letter by letter."""
+    """Return whether a text is a near-duplicate of one of ``others``."""
     return any(len(shape & other) >= NEARLY_THE_SAME * len(shape | other) for other in others)
 
 
 class Chosen(NamedTuple):
-    """The words to look up, and how many postings of each: of those in ``newest`` only so many, the newest ones."""
+    """Words to look up: all postings of ``whole`` words, and a limited number of the newest postings of common ones."""
 
     whole: tuple[str, ...]
     newest: Mapping[str, int]
 
 
 def within_budget(holding: Mapping[str, int], budget: int) -> Chosen:
-    """Choose what of each word's postings is read: ``budget`` of them in all, the rare words first and whole.
+    """Choose at most ``budget`` postings to read, with rare words first and completely.
 
-    What is left is shared among the common words: of each the newest are read.
+    Common words share the rest; their newest postings are read.
     """
     left = budget
     whole: list[str] = []
@@ -307,14 +307,14 @@ def within_budget(holding: Mapping[str, int], budget: int) -> Chosen:
 
 
 RERANKED: Final = 200
-"""Turns that are found by their words, of which vectors say how close they are."""
+"""Maximum turns found by words that are reranked by vectors."""
 
 
 def fused(scores: Mapping[T, float], closeness: Mapping[T, float]) -> list[tuple[T, float]]:
-    """Turns with their ``scores`` by words, the best first, ranked by these and by ``closeness``, half and half.
+    """Rank turns by ``scores`` and ``closeness`` with equal weight, best first.
 
-    Both are taken relative to what there is: the score to the best one, the closeness to the least and the most. One
-    without a closeness counts as the least close. Of equals the one that is better by its words comes first.
+    Both are normalized: the score to the best one, the closeness to its range. A turn without closeness counts as the
+    least close. Ties are ordered by score.
     """
     best = max(scores.values(), default=0.0) or 1.0
     least = min(closeness.values(), default=0.0)
@@ -327,12 +327,11 @@ def fused(scores: Mapping[T, float], closeness: Mapping[T, float]) -> list[tuple
 CUT: Final = "[cut]"
 _WORD: Final = re.compile(r"[^\W_]+")
 _BEFORE_CHARACTERS: Final = 100
-"""Shown before the first word that was asked for."""
+"""Characters shown before the first matching word."""
 
 
 def excerpt(text: str, asked: Iterable[str], limit: int) -> str:
-    """``text``, or about ``limit`` characters of it from before the first of the words ``asked`` on; cuts are
-    marked."""
+    """Return ``text``, or about ``limit`` characters from around the first of the words ``asked``, with cuts marked."""
     if len(text) <= limit:
         return text
     wanted = frozenset(asked)

@@ -1,16 +1,14 @@
-"""Retries of attempts by their cause, and restarts of agents, services and kernels that keep failing. Pure.
+"""Retries of attempts by cause, and restarts of agents, services and kernels that keep failing. Pure.
 
-One owner of retries: worker, SDKs and command lines retry nothing. It knows no breaker and not how often the agent
-itself has crashed; their delays and this one are combined by max(). Of ``restart:`` it takes only how many crashes end
-an instruction.
+Only the kernel retries; the worker, SDKs and CLIs do not. These delays are combined by max() with those of breakers
+and of the agent's own crashes. Of ``restart:``, retries use only the number of crashes that end an instruction.
 
-The restart budget of an agent is fed by every exit that nobody asked for. It does not know instructions: one that
-crashes its worker is given up by the retry table, an agent that crashes on all of them by this budget. An agent that
-was well is started again at once, after its file's ``restart.delay``; the retry table has no pause for a crash.
+Each unexpected exit counts toward an agent's restart budget, regardless of the instruction. The retry table ends an
+instruction that crashes its worker; the budget stops an agent that crashes on all instructions. A healthy agent
+restarts at once, after its file's ``restart.delay``; the retry table adds no delay after a crash.
 
-A kernel's death is never charged to an agent. It is counted where it must come from one of two things: an instruction
-that the kernel was at work for at three of them without its having got any further, and three starts in a row in which
-nothing was done.
+The death of a kernel is never charged to an agent. Two patterns count: an instruction that was running without
+progress at three kernel deaths, and three consecutive starts without any work done.
 """
 
 import math
@@ -24,19 +22,19 @@ from protocol.errors import Cause
 from protocol.instruction import WaitReason
 
 Charge = Literal["attempt", "crash", "none"]
-"""Which of the instruction's two counters a retry uses up."""
+"""Counter of the instruction that a retry increments."""
 EndStatus = Literal["incomplete", "failed", "dead"]
 
 LONGEST_SECONDS: Final = 7 * 86_400.0
-"""The latest a provider may tell us to come back; what says more is taken for this."""
+"""Longest retry delay accepted from a provider; longer ones are cut to it."""
 MOST_CRASHES: Final = 20
-"""However far apart they are: an instruction that met so many is dead, unless ``restart.attempts`` is more."""
+"""Crashes after which an instruction is dead regardless of their age, unless ``restart.attempts`` is higher."""
 _MOST_DOUBLINGS: Final = 64
-"""Clamped before the power is taken, so that no setting can overflow."""
+"""Limit of the exponent, so that no setting can overflow."""
 
 
 class AttemptFailure(msgspec.Struct, frozen=True):
-    """The failure of an attempt. ``retry_after_seconds`` is what the provider said, sense or nonsense."""
+    """Failure of an attempt; ``retry_after_seconds`` is the provider's unvalidated value."""
 
     cause: Cause
     retry_after_seconds: float | None = None
@@ -45,10 +43,10 @@ class AttemptFailure(msgspec.Struct, frozen=True):
 class History(msgspec.Struct, frozen=True):
     """Earlier attempts of the instruction.
 
-    ``attempts`` are the charged ones that did not crash, with this one; ``crashes`` those before this one, and
-    ``crash_ages_seconds`` how long ago each of them was.
-    ``throttled_seconds`` and ``overloaded_seconds`` have passed since the first such refusal without an entry in
-    between; 0 for the first. ``unstarted`` counts spawns that failed for want of resources, before this one, in a row.
+    ``attempts``: charged attempts without a crash, including this one. ``crashes``: crashes before this one, with
+    their ages in ``crash_ages_seconds``. ``throttled_seconds`` and ``overloaded_seconds``: time since the first such
+    refusal without an entry in between; 0 for the first. ``unstarted``: consecutive spawns before this one that failed
+    for lack of resources.
     """
 
     attempts: int
@@ -61,39 +59,39 @@ class History(msgspec.Struct, frozen=True):
 
 
 class Again(msgspec.Struct, frozen=True):
-    """Back into its lane, to be leased in ``delay_seconds`` at the earliest."""
+    """Requeue the instruction; it can be leased after ``delay_seconds``."""
 
     delay_seconds: float
     charge: Charge
     compact: bool = False
-    """Show the conversation shortened: it did not fit the model."""
+    """Shorten the conversation, because it did not fit the model."""
 
 
 class Wait(msgspec.Struct, frozen=True):
-    """Parked without a worker, uncharged, for ``delay_seconds``. None: until somebody does something about it."""
+    """Park the instruction without a worker and without a charge for ``delay_seconds``; None: until a person acts."""
 
     reason: WaitReason
     delay_seconds: float | None
 
 
 class EndInstruction(msgspec.Struct, frozen=True):
-    """No further attempt: the instruction ends with ``status``."""
+    """End the instruction with ``status``, without another attempt."""
 
     status: EndStatus
 
 
 Pace = Literal["none", "agent", "between", "doubling", "told"]
-"""How a delay is found, before the provider's own word raises it. none: at once. agent: the agent's backoff times
-``least``, multiplied each time, up to ``most``, half of it by chance. between: anywhere from ``least`` to ``most``.
-doubling: from ``least``, doubled each time up to ``most``, half of it by chance. told: the provider's word alone."""
+"""Base of a delay, before the provider's own value raises it. none: no delay. agent: the agent's backoff times
+``least``, multiplied each time, up to ``most``, half of it random. between: random from ``least`` to ``most``.
+doubling: from ``least``, doubled each time up to ``most``, half of it random. told: only the provider's value."""
 
 
 class RetryRule(msgspec.Struct, frozen=True):
-    """The rule for one cause. The plain row ends the instruction as failed: nothing is tried again.
+    """Rule for one cause; by default, the instruction fails without a retry.
 
-    ``tries`` bounds the charged tries (of all causes that share the counter), the first included; None: they are not
-    counted. ``capped``: the agent's ``retry.attempts`` lowers it. ``raised``: its ``restart.attempts`` allows more.
-    ``within_seconds`` ends it by time.
+    ``tries``: maximum charged tries of all causes with the same counter, including the first; None: unlimited.
+    ``capped``: the agent's ``retry.attempts`` lowers it. ``raised``: its ``restart.attempts`` raises it.
+    ``within_seconds``: time limit.
     """
 
     ends: EndStatus = "failed"
@@ -111,7 +109,7 @@ class RetryRule(msgspec.Struct, frozen=True):
 
 _UNSET: Final = Restart()
 _CRASH: Final = RetryRule("dead", tries=2, charge="crash", raised=True)
-"""Its pause is the agent's (after_crash): after the first crash since it was well there is none."""
+"""The delay is the agent's own (after_crash); the first crash of a healthy agent has none."""
 _TIMEOUT: Final = RetryRule("dead", tries=2, charge="attempt", capped=True, pace="between", least=5.0, most=5.0)
 _INCOMPLETE: Final = RetryRule("incomplete")
 _PERMANENT: Final = RetryRule("failed")
@@ -150,16 +148,16 @@ TABLE: Final[Mapping[Cause, RetryRule]] = {
     "protocol": RetryRule("dead", tries=2, charge="crash", raised=True, pace="between", least=1.0, most=1.0),
     "suspect_kernel_crash": RetryRule("dead"),
 }
-"""Every cause. ``failed`` says that the first attempt was the last; after a retry it is ``dead`` (contracts.md 9)."""
+"""Rules by cause. ``failed`` is for the first attempt; after a retry the status is ``dead`` (contracts.md 9)."""
 
 
 def decide(
     failure: AttemptFailure, history: History, retry: Retry, jitter: float, restart: Restart = _UNSET
 ) -> Again | Wait | EndInstruction:
-    """Return what to do after an attempt that ended with ``failure``.
+    """Return the action after an attempt that ended with ``failure``.
 
-    ``jitter`` is uniform in [0, 1). What the provider said (Retry-After) is a floor under every delay, cleaned of
-    nonsense. ``retry`` and ``restart`` are the agent's.
+    ``jitter`` is uniform in [0, 1). The provider's Retry-After, if sensible, is the minimum delay. ``retry`` and
+    ``restart`` are the agent's settings.
     """
     row = TABLE[failure.cause]
     if _is_over(row, history, retry, restart):
@@ -172,12 +170,12 @@ def decide(
 
 
 def tries_left(cause: Cause, history: History, retry: Retry, restart: Restart = _UNSET) -> int | None:
-    """Return how many more there may be after one that ended with ``cause``; None: they are not counted."""
+    """Return the number of retries left after ``cause``; None: unlimited."""
     return _left(TABLE[cause], history, retry, restart)
 
 
 def sensible_seconds(said: float | None) -> float | None:
-    """Return what a provider said, from 0 to LONGEST_SECONDS; None where it said nothing that is a number."""
+    """Return a provider's delay, limited to 0 to LONGEST_SECONDS; None if it is not a number."""
     if said is None or math.isnan(said):
         return None
     return min(max(said, 0.0), LONGEST_SECONDS)
@@ -200,7 +198,7 @@ def _left(row: RetryRule, history: History, retry: Retry, restart: Restart) -> i
     left = (min(row.tries, retry.attempts) if row.capped else row.tries) - used
     if not row.raised or restart.attempts is None:
         return left
-    # A time from another life of the clock counts as soon as it is near, before or after.
+    # A timestamp from before a clock change counts if it is near, in either direction.
     recent = 1 + sum(abs(age) <= restart.window for age in history.crash_ages_seconds)
     return max(left, min(restart.attempts - recent, max(MOST_CRASHES, restart.attempts) - used))
 
@@ -214,7 +212,7 @@ def _end(row: RetryRule, history: History) -> EndStatus:
 def _wait_seconds(row: RetryRule, history: History, told: float | None, jitter: float) -> float | None:
     match row.pace:
         case "doubling":
-            # As long again as it has waited already: that doubles, and needs no counter.
+            # Waiting as long again as so far doubles the delay without a counter.
             full = min(row.least + max(history.throttled_seconds, 0.0), row.most)
             return max(half_by_chance(full, jitter), told or 0.0)
         case "told":
@@ -238,7 +236,7 @@ def _pause_seconds(row: RetryRule, history: History, retry: Retry, jitter: float
 
 
 def grown(first: float, factor: float, times: int, most: float) -> float:
-    """``first`` multiplied by ``factor`` so many ``times``, at most ``most``. No argument makes it overflow."""
+    """Return ``first`` multiplied ``times`` times by ``factor``, at most ``most``, without overflow."""
     try:
         return min(first * factor ** min(max(times, 0), _MOST_DOUBLINGS), most)
     except OverflowError:
@@ -246,33 +244,33 @@ def grown(first: float, factor: float, times: int, most: float) -> float:
 
 
 def half_by_chance(full: float, jitter: float) -> float:
-    """From half of ``full`` to all of it: what failed together does not come back together."""
+    """Return a random delay from half of ``full`` to ``full``, so that simultaneous failures do not retry together."""
     return full * (0.5 + 0.5 * jitter)
 
 
 AT_ONCE: Final = Restart()
-"""Of an agent whose file says nothing."""
+"""Restart settings of an agent without its own."""
 OF_SERVICES: Final = Restart(delay=1.0)
-"""A service of the kernel is never started again at once: what it fails at is mostly still there."""
+"""A kernel service never restarts at once, because the cause of its failure usually persists."""
 LEAST_GROWING_SECONDS: Final = 1.0
-"""What the pauses after the first grow from, where that is shorter."""
+"""Minimum base of the growing delays after the first."""
 CALM_MS: Final = 600_000
-"""After so long without a crash, and with a step made, the delays begin at the first again."""
+"""Delays reset after this time without a crash if a step was completed."""
 HOUR_MS: Final = 3_600_000
 HOURLY: Final = 20
-"""Crashes in an hour that stop an agent, unless its file allows more within its window."""
+"""Crashes within an hour that stop an agent, unless its file allows more within its window."""
 
 
 def budget(restart: Restart) -> tuple[tuple[int, int], ...]:
-    """Return crashes, and the milliseconds within which the last of so many stops the agent."""
+    """Return pairs of a number of crashes and the time window in ms within which they stop the agent."""
     return (restart.crashes, round(restart.window * 1000)), (max(HOURLY, restart.crashes), HOUR_MS)
 
 
 class CrashRecord(msgspec.Struct, frozen=True):
-    """The record of an agent's crashes before the one at hand.
+    """Earlier crashes of an agent.
 
-    ``streak`` counts crashes since the delays began at the first; ``last_ms`` is when the last one was (0: none);
-    ``stepped`` whether a step was completed since. ``recent_ms`` are the times of the last hour.
+    ``streak``: crashes since the delays were reset. ``last_ms``: time of the last crash (0: none). ``stepped``: a step
+    was completed since. ``recent_ms``: times within the last hour.
     """
 
     streak: int = 0
@@ -282,21 +280,21 @@ class CrashRecord(msgspec.Struct, frozen=True):
 
 
 class Backoff(msgspec.Struct, frozen=True):
-    """Nothing of the agent is leased for ``seconds``. ``streak`` is to be stored."""
+    """Hold the agent for ``seconds``; ``streak`` has to be stored."""
 
     seconds: float
     streak: int
 
 
 class StopAgent(msgspec.Struct, frozen=True):
-    """The budget is used up: the agent is in ``error``, its queue kept, until a person resets it."""
+    """Put the agent into ``error`` with its queue kept until a person resets it, because its budget is exhausted."""
 
     reason: str
     streak: int
 
 
 def after_crash(record: CrashRecord, now_ms: int, jitter: float, restart: Restart = AT_ONCE) -> Backoff | StopAgent:
-    """Return what follows a crash at ``now_ms``. ``jitter`` is uniform in [0, 1)."""
+    """Return the action after a crash at ``now_ms``; ``jitter`` is uniform in [0, 1)."""
     calm = record.stepped and now_ms - record.last_ms > CALM_MS
     streak = 0 if calm else max(record.streak, 0)
     for crashes, window_ms in budget(restart):
@@ -309,42 +307,42 @@ def after_crash(record: CrashRecord, now_ms: int, jitter: float, restart: Restar
 
 
 POISON_DEATHS: Final = 3
-"""Kernel deaths that an instruction may meet in flight, without progress; it is dead at the last of them."""
+"""Kernel deaths during one instruction without progress after which the instruction is dead."""
 LOOP_BOOTS: Final = 3
 LOOP_MS: Final = 300_000
-"""So many starts within that time, none of which ended as it was asked to or got anything done, are a loop."""
+"""Unclean starts without any work done within LOOP_MS that count as a boot loop."""
 
 WAY_OUT: Final = (
-    "safe mode: kernels of this project died one after the other without getting anything done, so this one answers "
-    "but starts no work; look into kernel.log, then stop it and start it again"
+    "safe mode: the last kernels of this project crashed without completing any work, so this kernel accepts requests "
+    "but starts no work; check kernel.log, then restart the kernel"
 )
 
 
 class PastBoot(msgspec.Struct, frozen=True):
-    """A start of an earlier kernel. ``clean``: somebody asked it to stop."""
+    """Start of an earlier kernel; ``clean``: it was asked to stop."""
 
     at_ms: int
     clean: bool
 
 
 class BootFailures(msgspec.Struct, frozen=True):
-    """Kernel deaths in a row that met an instruction where it still was: after ``mark`` entries and effects."""
+    """Consecutive kernel deaths during an instruction that had ``mark`` entries and effects each time."""
 
     count: int
     mark: int
 
     @property
     def poisonous(self) -> bool:
-        """Return whether it is better left alone."""
+        """Return whether the instruction should not run again."""
         return self.count >= POISON_DEATHS
 
 
 def with_failure(before: BootFailures, progress: int) -> BootFailures:
-    """The kernel died once more; the instruction has ``progress`` entries and effects by now."""
+    """Count another kernel death; the instruction has ``progress`` entries and effects."""
     return BootFailures(before.count + 1 if before.mark == progress else 1, progress)
 
 
 def in_boot_loop(newest_first: Sequence[PastBoot], now_ms: int) -> bool:
-    """Return whether the last boots form a loop, if nothing was journalled or closed since the oldest of them began."""
+    """Return whether the last boots form a loop, if no entry or result was stored since the oldest of them."""
     last = newest_first[:LOOP_BOOTS]
     return len(last) == LOOP_BOOTS and all(not boot.clean and boot.at_ms >= now_ms - LOOP_MS for boot in last)

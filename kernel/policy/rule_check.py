@@ -1,4 +1,4 @@
-"""The check of rules: all that is wrong with one is told before it is kept. Pure."""
+"""Validation of rules before they are stored. Pure."""
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -17,7 +17,7 @@ from protocol.names import NameRejected, check_name
 from protocol.rules import ACTIONS_LIMIT, PARAMS_LIMIT, Action, RuleSpec, When
 
 SPEC_BYTES: Final = 32_000
-"""Of a whole rule."""
+"""Limit for a complete rule."""
 VARIABLES: Final = "message.text, message.from, message.about, message.state, match.1 and params.<name>"
 _encode: Final = msgspec.json.Encoder().encode
 _MESSAGE: Final = frozenset({"text", "from", "about", "state"})
@@ -26,34 +26,36 @@ _PARAM: Final = re.compile(r"[a-z][a-z0-9_]{0,31}", re.ASCII)
 
 
 def check_rule(spec: RuleSpec, members: Collection[str], scopes: Collection[Scope] | None = None) -> None:
-    """Raise Refused (bad_request) where ``spec``, which is normal, can be no rule among ``members``.
+    """Raise Refused (bad_request) if the normalized ``spec`` is not a valid rule for ``members``.
 
-    ``scopes`` are those of the agent that defines it; None: a person, or a file.
+    ``scopes`` are those of the defining agent; None: a person or a file.
     """
     try:
         check_name(spec.name)
     except NameRejected as rejected:
-        raise bad_request(f"{rejected}", "give the rule a name:") from None
+        raise bad_request(f"{rejected}", "add a valid name:") from None
     if spec.on is not None or spec.assign is not None or spec.from_ is not None or spec.message is not None:
-        text = "the short form is on:, from: and assign:, without when: and then:"
-        raise bad_request(text, "say when: and then: instead")
+        text = "Rule mixes two forms: on:, from: and assign: cannot be combined with when: and then:"
+        raise bad_request(text, "use when: and then: only")
     if not 1 <= len(spec.then) <= ACTIONS_LIMIT:
-        text = f"{spec.name} does {len(spec.then)} things: a rule does from 1 to {ACTIONS_LIMIT}"
-        raise bad_request(text, "say what under then:, such as - assign: <member>")
+        text = f"Rule {spec.name!r} has {len(spec.then)} actions: 1 to {ACTIONS_LIMIT} are allowed"
+        raise bad_request(text, "list the actions under then:, such as - assign: <member>")
     if len(spec.params) > PARAMS_LIMIT or len(_encode(spec)) > SPEC_BYTES:
-        text = f"a rule has at most {PARAMS_LIMIT} parameters and {SPEC_BYTES:,} bytes"
-        raise bad_request(text, "make several of it")
+        text = f"Rule too large: the limits are {PARAMS_LIMIT} parameters and {SPEC_BYTES:,} bytes"
+        raise bad_request(text, "split the rule")
     if spec.when is not None:
         _check_when(spec.when)
     if spec.requires is not None:
         if spec.requires.grants > len(set(spec.requires.from_)):
             raise bad_request(
-                f"{spec.requires.grants} grants are more than there are to give them", "name more under from:"
+                f"Rule requires {spec.requires.grants} grants, but from: names fewer members", "add members to from:"
             )
         _check_known(spec.requires.from_, {*members, USER})
     for name in spec.params:
         if _PARAM.fullmatch(name) is None:
-            raise bad_request(f"{name[:40]!r} is no name of a parameter", "letters, digits and _, a letter first")
+            raise bad_request(
+                f"Parameter name {name[:40]!r} invalid", "use letters, digits and _, starting with a letter"
+            )
     for action in spec.then:
         _check_action(action, spec, members, scopes)
 
@@ -61,32 +63,32 @@ def check_rule(spec: RuleSpec, members: Collection[str], scopes: Collection[Scop
 def _check_when(when: When) -> None:
     named = [name for name in when.__struct_fields__ if getattr(when, name) is not None]
     if len(named) != 1:
-        text = f"when: needs exactly one of {', '.join(when.__struct_fields__)}"
-        raise bad_request(text, "make a rule for each; a rule without when: is only invoked")
+        text = f"when: must have exactly one of {', '.join(when.__struct_fields__)}"
+        raise bad_request(text, "define one rule for each; a rule without when: runs only when invoked")
     pattern = getattr(when, named[0]).matches
     try:
         compiled(pattern or "")
     except ValueError as error:
-        text = f"{pattern[:80]!r} is not a regular expression that RE2 takes: {error}"
-        raise bad_request(text, "it has no look-around") from error
+        text = f"Pattern {pattern[:80]!r} invalid: {error}"
+        raise bad_request(text, "use RE2 syntax, which has no look-around") from error
 
 
 def _check_known(names: Iterable[str], known: Collection[str]) -> None:
     unknown = next((name for name in names if name not in known), None)
     if unknown is not None:
-        raise bad_request(f"{unknown[:40]!r} is no member", f"there are {', '.join(sorted(known))}")
+        raise bad_request(f"Member {unknown[:40]!r} not found", f"members: {', '.join(sorted(known))}")
 
 
 def _check_action(action: Action, spec: RuleSpec, members: Collection[str], scopes: Collection[Scope] | None) -> None:
     verbs = [verb for verb in VERBS if getattr(action, verb) is not None]
     if len(verbs) != 1:
-        raise bad_request(f"each of then: needs exactly one of {', '.join(VERBS)}")
+        raise bad_request(f"Each action of then: must have exactly one of {', '.join(VERBS)}")
     verb = verbs[0]
     if scopes is not None and verb in NEEDED and NEEDED[verb] not in scopes:
-        text = f"{verb} is nothing you may do yourself (scope {NEEDED[verb]})"
-        raise bad_request(text, "a rule can do what its author could")
+        text = f"Action {verb!r} not allowed: you do not have the scope {NEEDED[verb]!r}"
+        raise bad_request(text, "a rule may only do what its author may do")
     if (action.message is not None and verb not in ("assign", "ask")) or (action.params and verb != "invoke"):
-        raise bad_request("message: is for assign and ask, params: for invoke")
+        raise bad_request("message: is only valid for assign and ask, params: only for invoke")
     texts: Iterable[str] = _texts(action.params)
     if verb in ("assign", "ask"):
         _check_known((getattr(action, verb),), members)
@@ -110,14 +112,16 @@ def _check_text(text: str, spec: RuleSpec) -> None:
     for name in map(str.strip, VARIABLE.findall(text)):
         kind, _, rest = name.partition(".")
         if kind == "params" and rest not in spec.params:
-            raise bad_request(f"{spec.name} has no parameter {rest[:40]!r}", "declare it under params:, with its type")
+            raise bad_request(
+                f"Parameter {rest[:40]!r} not declared in rule {spec.name!r}", "declare it with its type under params:"
+            )
         known = (
             kind == "params"
             or (kind == "match" and _GROUP.fullmatch(rest) is not None)
             or (kind == "message" and rest in _MESSAGE)
         )
         if not known:
-            raise bad_request(f"{name[:40]!r} is no variable of a rule", f"there are {VARIABLES}")
+            raise bad_request(f"Variable {name[:40]!r} unknown", f"available variables: {VARIABLES}")
 
 
 def _texts(value: object) -> Iterator[str]:

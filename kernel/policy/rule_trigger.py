@@ -1,7 +1,7 @@
-"""The trigger that a message is to rules, and whether one waits for it. Pure.
+"""Rule triggers derived from messages, and their matching. Pure.
 
-A trigger is made of what the log has of a message, so that a rule can be tried on it afterwards. Patterns are for
-google-re2, whose time grows with the text alone.
+A trigger uses only what the log has of a message, so that a rule can be tested on old messages. Patterns use
+google-re2, whose time is linear in the text.
 """
 
 import re
@@ -16,9 +16,9 @@ from protocol.message import HOOK, MessageKind
 from protocol.rules import RuleSpec, WhenDocument, WhenHook, WhenResolved, WhenTask
 
 MATCHED_CHARACTERS: Final = 16 * 1024
-"""Of a text so much is looked at."""
+"""Only this part of a text is matched."""
 PROGRAM_BYTES: Final = 256 * 1024
-"""What a compiled pattern may take."""
+"""Memory limit of a compiled pattern."""
 
 Watched = Literal["said", "done", "failed", "due", "resolved", "document", "task", "hook"]
 KINDS: Final[Mapping[MessageKind, Watched]] = {
@@ -31,18 +31,18 @@ KINDS: Final[Mapping[MessageKind, Watched]] = {
     "document": "document",
     "status": "task",
 }
-"""What a message is to rules, by its kind; what a hook says is none of these, but ``hook``."""
+"""Trigger type by message kind; messages of hooks are always ``hook``."""
 
 _MARKED: Mapping[str, re.Pattern[str]] = {
     "task": re.compile(r"\[TASK:(?P<subject>t\d+)\] (?P<state>ready|claimed|done|failed|cancelled)\b"),
     "document": re.compile(r"\[DOC:(?P<subject>[^\]\n]{1,400})\]|\[DOC_SUGGEST\]"),
     "resolved": re.compile(r"\[(?:RESOLVED|EXPIRED):(?P<subject>[a-z0-9_-]+)\]"),
 }
-"""The beginning of texts of the kernel's own making, which only it gives to messages of these kinds."""
+"""Prefixes that only the kernel gives to messages of these kinds."""
 
 
 class Trigger(msgspec.Struct, frozen=True, kw_only=True):
-    """A message as rules see it. ``subject``: the proposal, document, task or hook; ``state`` what became of it."""
+    """Message as rules see it; ``subject`` is the proposal, document, task or hook, and ``state`` its new state."""
 
     watched: Watched
     sender: str
@@ -52,9 +52,9 @@ class Trigger(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def trigger_of(kind: str, sender: str, text: str, hops: int = 0, *, winner: str | None = None) -> Trigger | None:
-    """Return what a message is to rules; None for nothing. ``winner`` is that of the proposal that is resolved.
+    """Return the trigger of a message; None if it has none. ``winner`` is that of the resolved proposal.
 
-    What a rule made of a hook's words goes under the hook's name too, further from the first cause, and is nothing.
+    A rule's message that follows a hook carries the hook's name, too, but has more hops and is no trigger.
     """
     if sender.startswith(HOOK):
         subject = sender.removeprefix(HOOK)
@@ -75,7 +75,7 @@ def trigger_of(kind: str, sender: str, text: str, hops: int = 0, *, winner: str 
 
 @lru_cache(maxsize=512)
 def compiled(pattern: str) -> Any:
-    """``pattern`` as re2 has it. Raises ValueError for what it does not take."""
+    """Compile ``pattern`` with re2. Raises ValueError if it is invalid."""
     import re2  # type: ignore[import-untyped]  # noqa: PLC0415  (a kernel without patterns does not load it)
 
     options = re2.Options()
@@ -90,7 +90,7 @@ def compiled(pattern: str) -> Any:
 
 
 def matched(spec: RuleSpec, trigger: Trigger) -> tuple[str, ...] | None:
-    """Return what the pattern of ``spec`` found in ``trigger``, the whole and its groups; None: it is not set off."""
+    """Return the match of the pattern of ``spec`` in ``trigger`` with its groups; None: the rule is not triggered."""
     watched = None if spec.when is None else getattr(spec.when, trigger.watched)
     if watched is None or not _waits_for(watched, trigger):
         return None

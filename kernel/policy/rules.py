@@ -1,9 +1,9 @@
-"""Rules of a workspace: which of them a message sets off, and what each then does. Pure.
+"""Workspace rules: which rules a message triggers, and the steps of each. Pure.
 
-A rule is data that a file or a member wrote: hostile until kernel.policy.rule_check has read it, bounded when it is
-done. One message and all that rules make of it in its commit may do ``FUEL`` things and go ``DEPTH`` rules deep; so it
-always ends, whatever the rules say of each other. What reaches over a commit, work that answers work, is bounded by the
-hops of its messages.
+A rule is data from a file or a member: untrusted until kernel.policy.rule_check has validated it, and limited when it
+runs. One message and everything that rules derive from it in the same commit may take ``FUEL`` steps and ``DEPTH``
+levels, so evaluation always ends. Chains across commits (work that answers work) are limited by the hops of their
+messages.
 """
 
 import re
@@ -22,17 +22,17 @@ from protocol.text import encode_json, one_line
 from protocol.voting import Option, ProposalTerms, Resolution
 
 FUEL: Final = 32
-"""Things that rules do about one message, and about what follows from it in the same commit."""
+"""Maximum steps of rules for one message and everything that follows in the same commit."""
 DEPTH: Final = 8
-"""So many rules may answer each other within one commit, or invoke each other."""
+"""Maximum depth of rules that trigger or invoke each other within one commit."""
 VALUE_CHARACTERS: Final = 16_000
-"""Of what a variable stands for."""
+"""Limit for the value of a variable."""
 SAID_CHARACTERS: Final = 32_000
-"""Of what a rule says."""
+"""Limit for a text that a rule sends."""
 
 
 class ActiveRule(msgspec.Struct, frozen=True, kw_only=True):
-    """A rule that is switched on. ``author_key`` None: a person, or a file; ``scopes`` are what an agent had."""
+    """Enabled rule; ``author_key`` is None for a person or a file, ``scopes`` are the agent's at definition time."""
 
     number: int
     version: int
@@ -44,7 +44,7 @@ class ActiveRule(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Occasion(msgspec.Struct, frozen=True, kw_only=True):
-    """The cause a rule is done about: a message or an invocation, with what its pattern found and its parameters."""
+    """Cause of a rule's execution: a message or an invocation, with its pattern match and parameters."""
 
     trigger: Trigger
     groups: tuple[str, ...] = ()
@@ -52,7 +52,7 @@ class Occasion(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RuleStep(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that ``rule`` does, its texts filled in. ``asks``: nothing yet, those of ``requires`` are asked."""
+    """Step of ``rule`` with its texts filled in; a step that ``asks`` only requests the required grants."""
 
     rule: ActiveRule
     occasion: Occasion
@@ -60,28 +60,28 @@ class RuleStep(msgspec.Struct, frozen=True, kw_only=True):
     text: str = ""
     mentions: tuple[str, ...] = ()
     quotes: bool = False
-    """There are words of the occasion in it."""
+    """The step contains text of the occasion."""
 
     @property
     def asks(self) -> bool:
-        """Return whether it asks for grants, and does nothing."""
+        """Return whether the step only requests grants."""
         return self.action is None
 
     @property
     def stranger(self) -> str | None:
-        """The hook whose words are in it: then it goes under that one's name, and not its author's."""
+        """Return the hook whose text the step contains, if any; the step is then attributed to the hook."""
         return self.occasion.trigger.sender if self.quotes and self.occasion.trigger.watched == "hook" else None
 
 
 class RuleNote(msgspec.Struct, frozen=True):
-    """Something that ``rule`` does not do, and why."""
+    """Skipped action of ``rule``, with the reason."""
 
     rule: str
     why: str
 
 
 class Done(msgspec.Struct, frozen=True):
-    """The steps that follow from an occasion: ``spent`` of the fuel."""
+    """Steps that follow from an occasion, and the ``spent`` fuel."""
 
     steps: tuple[RuleStep, ...] = ()
     notes: tuple[RuleNote, ...] = ()
@@ -96,21 +96,21 @@ NEEDED: Final[Mapping[str, Scope]] = {
     "vote": "votes",
     "task": "tasks",
 }
-"""The scope that an agent has to have for what its rule does."""
+"""Scope that an agent needs for each action of its rule."""
 
 
 def normal(spec: RuleSpec) -> RuleSpec:
-    """``spec`` without the short form: what ``on`` and ``assign`` stand for."""
+    """Return ``spec`` with its short form (``on``, ``assign``) expanded."""
     if spec.on is None or spec.assign is None or spec.when is not None or spec.then:
         return spec
     of = spec.from_ if isinstance(spec.from_, str) else "-".join(spec.from_ or ("any",))
     watched = When(**cast("dict[str, Any]", {spec.on: _WATCHED[spec.on](from_=spec.from_)}))
-    told = "${{ message.from }}: ${{ message.text }}" if spec.message is None else spec.message
+    message = "${{ message.from }}: ${{ message.text }}" if spec.message is None else spec.message
     return msgspec.structs.replace(
         spec,
         name=spec.name or f"{of}-{spec.on}-{spec.assign}"[:32],
         when=watched,
-        then=(Action(assign=spec.assign, message=told),),
+        then=(Action(assign=spec.assign, message=message),),
         on=None,
         from_=None,
         assign=None,
@@ -127,7 +127,7 @@ _WATCHED: Final[Mapping[str, type[WhenSaid | WhenEnded | WhenDue]]] = {
 
 
 def terms_of(vote: RuleVote) -> ProposalTerms:
-    """The terms of the proposal: nothing binds by it."""
+    """Return the terms of a rule's proposal, which is not binding."""
     return ProposalTerms(
         type=vote.type,
         title=vote.title,
@@ -139,7 +139,7 @@ def terms_of(vote: RuleVote) -> ProposalTerms:
 
 
 def planned(task: RuleTask) -> TaskSpec:
-    """The task as it is planned: a rule runs no command, so nothing checks it."""
+    """Return the planned task; a rule runs no command, so the task has no check."""
     return TaskSpec(
         title=task.title,
         text=task.text,
@@ -156,20 +156,26 @@ VARIABLE: Final = re.compile(r"\$\{\{([^{}\n]{0,80})\}\}")
 
 
 def check_params(spec: RuleSpec, params: Mapping[str, object]) -> None:
-    """Raise Refused (bad_request) where ``spec`` cannot be invoked with ``params``."""
+    """Raise Refused (bad_request) if ``spec`` cannot be invoked with ``params``."""
     for name, kind in spec.params.items():
         if name not in params:
             if not kind.endswith("?"):
-                raise bad_request(f"{spec.name} needs the parameter {name}", f"it is of type {kind}")
+                raise bad_request(f"Parameter {name!r} of rule {spec.name!r} missing", f"its type is {kind}")
         elif not _FITS[kind.removesuffix("?")](params[name]):
-            raise Refused("bad_request", f"{name} of {spec.name} is of type {kind}")
+            raise Refused("bad_request", f"Parameter {name!r} of rule {spec.name!r} must be of type {kind}")
     unknown = next((name for name in params if name not in spec.params), None)
     if unknown is not None:
         known = ", ".join(spec.params) or "none"
-        raise Refused("bad_request", f"{spec.name} has no parameter {unknown[:40]!r}", f"its parameters: {known}")
+        raise Refused(
+            "bad_request",
+            f"Parameter {unknown[:40]!r} unknown in rule {spec.name!r}",
+            f"parameters of the rule: {known}",
+        )
     if len(encode_json(params)) > PARAMS_BYTES:
         raise Refused(
-            "bad_request", f"parameters can have {PARAMS_BYTES} bytes", "put the rest into a document and name that"
+            "bad_request",
+            f"Parameters too large: the limit is {PARAMS_BYTES} bytes",
+            "put the data into a document and pass its name",
         )
 
 
@@ -182,7 +188,7 @@ _FITS: Mapping[str, Callable[[object], bool]] = {
 
 
 def filled(template: str, occasion: Occasion, most: int = SAID_CHARACTERS) -> str:
-    """``template`` with its variables replaced, once, as data."""
+    """Replace the variables of ``template`` once; values are data and are not expanded again."""
     trigger = occasion.trigger
 
     def value(found: re.Match[str]) -> str:
@@ -205,7 +211,7 @@ def _cut(text: str, most: int) -> str:
 
 
 def decide(rules: Sequence[ActiveRule], trigger: Trigger, *, depth: int = 0, fuel: int = FUEL) -> Done:
-    """Return what ``rules`` do about ``trigger``: each that it sets off, in their order, as far as the fuel goes."""
+    """Return the steps of all ``rules`` that ``trigger`` sets off, in order, within ``fuel``."""
     found = ((rule, matched(rule.spec, trigger)) for rule in rules)
     work = _Work({rule.spec.name: rule for rule in rules}, fuel)
     for rule, groups in found:
@@ -217,15 +223,13 @@ def decide(rules: Sequence[ActiveRule], trigger: Trigger, *, depth: int = 0, fue
 def invoke(
     rules: Sequence[ActiveRule], rule: ActiveRule, occasion: Occasion, *, granted: bool = False, depth: int = 0
 ) -> Done:
-    """Return what ``rule`` does about ``occasion``; ``granted``: those that it requires have agreed."""
+    """Return the steps of ``rule`` for ``occasion``; ``granted``: its required grants were given."""
     work = _Work({one.spec.name: one for one in rules}, FUEL)
     work.fire(rule, occasion, depth, granted=granted)
     return work.done()
 
 
 class _Work:
-    """The steps of one occasion, as they grow."""
-
     def __init__(self, rules: Mapping[str, ActiveRule], fuel: int) -> None:
         self._rules = rules
         self._fuel = fuel
@@ -239,9 +243,9 @@ class _Work:
         return Done(tuple(self._steps), notes, self._spent, tuple(self._fired.values()))
 
     def fire(self, rule: ActiveRule, occasion: Occasion, depth: int, *, granted: bool = False) -> None:
-        """Do what ``rule`` says, or ask those whose agreement it needs."""
+        """Add the steps of ``rule``, or a request for its required grants."""
         if depth >= DEPTH:
-            self._notes.setdefault(rule.spec.name, f"rules answer each other more than {DEPTH} deep")
+            self._notes.setdefault(rule.spec.name, f"rules are nested more than {DEPTH} levels deep")
             return
         if rule.spec.requires is not None and not granted:
             if self._spend(rule):
@@ -262,7 +266,7 @@ class _Work:
             }
             try:
                 if sub is None:
-                    raise Refused("not_found", f"there is no rule {action.invoke} to invoke")
+                    raise Refused("not_found", f"Rule {action.invoke!r} not found")
                 check_params(sub.spec, given)
             except Refused as refused:
                 self._notes.setdefault(rule.spec.name, refused.text)
@@ -271,14 +275,14 @@ class _Work:
 
     def _spend(self, rule: ActiveRule) -> bool:
         if self._spent >= self._fuel:
-            self._notes.setdefault(rule.spec.name, f"rules have done {FUEL} things about one message already")
+            self._notes.setdefault(rule.spec.name, f"limit of {FUEL} rule steps for one message reached")
             return False
         self._spent += 1
         return True
 
 
 def _step(rule: ActiveRule, occasion: Occasion, action: Action) -> RuleStep:
-    """``action`` with its texts filled in. Only those are mentioned whom the rule itself names."""
+    """Return the step of ``action`` with its texts filled in; mentions come only from the rule's own text."""
     if action.say is not None:
         return _worded(rule, occasion, action, action.say, find_mentions(action.say))
     if action.vote is not None:
@@ -322,7 +326,7 @@ def _has_variable(*templates: str) -> bool:
 
 
 def described(step: RuleStep) -> str:
-    """The effect of ``step`` in words, on one line."""
+    """Describe the effect of ``step`` on one line."""
     action = step.action
     if action is None:
         requires = step.rule.spec.requires

@@ -1,11 +1,11 @@
-"""Run completion: the end of a run, and its exit code (contracts 7). Pure (promise P26).
+"""Completion of a run and its exit code (contracts 7). Pure (promise P26).
 
-What has not ended falls into three sets (kernel.policy.agent_status): what can go on now, what goes on by itself at
-some time, what waits for a person. A run is over when nothing is in the first, and in the second only what comes too
-late. The exit code may be one agent's, depend on the shape of the final answer, or on a vote.
+Open instructions (kernel.policy.agent_status) are runnable now, runnable at a known time, or waiting for a person. A
+run is over if none is runnable now, and none becomes runnable before the deadline. Its exit code may also depend on
+one agent, on the format of the final answer, or on a vote.
 
-What is put to the vote keeps a run as well, until its time is up: any vote may end it before. But not where nothing of
-what comes of it could be used: a limit keeps everybody asleep, or a person is waited for, and nobody watches.
+An open vote keeps a run alive until the vote's deadline, because a vote may end it earlier. This does not apply if its
+result would be useless: a limit blocks all agents, or an unattended run waits for a person.
 """
 
 from collections.abc import Mapping
@@ -23,10 +23,7 @@ FOREVER_MS: Final = 3_600_000
 
 
 class RunWaits(msgspec.Struct, frozen=True):
-    """Waits of a run that end at a known time, and those that a person ends; each with its reason.
-
-    ``votes``: when what is put to the vote in it ends, if no vote ends it before.
-    """
+    """Waits with a known time, and waits for a person, with their reasons; ``votes``: deadlines of open votes."""
 
     timed: tuple[tuple[int, Reason | None], ...] = ()
     persons: tuple[Reason | None, ...] = ()
@@ -34,9 +31,9 @@ class RunWaits(msgspec.Struct, frozen=True):
 
 
 class RunSnapshot(msgspec.Struct, frozen=True):
-    """One snapshot of a run. Counts are of its instructions; times are the kernel's milliseconds.
+    """Snapshot of a run; counts are of its instructions, and times are the kernel's milliseconds.
 
-    ``waits`` is None while something can go on at once: then nothing else matters.
+    ``waits`` is None while an instruction is runnable; the other fields then do not matter.
     """
 
     run: int
@@ -45,17 +42,17 @@ class RunSnapshot(msgspec.Struct, frozen=True):
     failed: int
     incomplete: int
     limited: bool
-    """A limit of the workflow was reached."""
+    """The run has reached a limit of the workflow."""
     deadline_ms: int | None
     causes: frozenset[str | None] = frozenset()
-    """Of what failed."""
+    """Causes of the failed instructions."""
     used_up: bool = False
-    """A limit was reached that holds for everybody: not even what a vote comes to can wake anybody."""
+    """The limit applies to all agents, so that not even the result of a vote can wake one."""
     options: RunOptions = RunOptions()
 
 
 class RunCompletion(msgspec.Struct, frozen=True):
-    """The run is over. ``reason`` is for people."""
+    """End of a run; ``reason`` is for people."""
 
     status: RunStatus
     exit_code: int
@@ -64,81 +61,83 @@ class RunCompletion(msgspec.Struct, frozen=True):
 
 _FAILED: Final = RunCompletion("failed", 1, "an agent is in error: see awk ps, then awk reset")
 _STOPPED: Final = RunCompletion("failed", 1, "an agent is stopped")
-_PAUSED: Final = RunCompletion("failed", 1, "somebody paused what is left to do")
+_PAUSED: Final = RunCompletion("failed", 1, "the remaining work is paused")
 _LIMITED: Final = RunCompletion("incomplete", 6, "a limit of the workflow was reached")
-_BUDGET: Final = RunCompletion("incomplete", 6, "the budget is used up")
-_TIMEOUT: Final = RunCompletion("timeout", 124, "what is left to do goes on only after the time is up")
+_BUDGET: Final = RunCompletion("incomplete", 6, "the budget is exhausted")
+_TIMEOUT: Final = RunCompletion("timeout", 124, "the remaining work would only continue after the deadline")
 
 BY_REASON: Final[Mapping[Reason | None, RunCompletion]] = {
     "error": _FAILED,
     "stopped": _STOPPED,
     "paused": _PAUSED,
-    "answer": RunCompletion("failed", 1, "an answer did not come"),
+    "answer": RunCompletion("failed", 1, "an agent waits for an answer that cannot come"),
     "credentials": RunCompletion(
-        "incomplete", 4, "credentials are missing or refused; set them, then awk restart --kernel from that shell"
+        "incomplete",
+        4,
+        "credentials are missing or rejected; set them, then run awk restart --kernel in the same shell",
     ),
-    "quota": RunCompletion("incomplete", 4, "a quota is used up; once there is more: awk reset AGENT"),
+    "quota": RunCompletion("incomplete", 4, "a quota is exhausted; when it is available again, run awk reset AGENT"),
     "approval": RunCompletion(
         "incomplete",
         7,
-        "an approval is needed, and nobody is here to give it: run it on a terminal, with --detach, "
-        "or with --approve auto or deny; or awk start it",
+        "an approval is required, but no user is attached: run on a terminal, with --detach, "
+        "or with --approve auto or deny; or use awk start",
     ),
     "person": RunCompletion(
         "incomplete",
         7,
-        "a person has to answer, and nobody is here to: run it on a terminal, or with --detach; or awk start it",
+        "an answer is required, but no user is attached: run on a terminal, or with --detach; or use awk start",
     ),
-    "node": RunCompletion("incomplete", 7, "no node that is up has what an agent needs: awk node list says why"),
+    "node": RunCompletion("incomplete", 7, "no connected node meets an agent's requirements: see awk node list"),
     "budget": _BUDGET,
     "hops": _LIMITED,
     "provider": _TIMEOUT,
     "backoff": _TIMEOUT,
     None: _TIMEOUT,
 }
-"""What a run is that this keeps from going on, in order: the worst first."""
+"""Completion of a run by the reason that blocks it, worst first."""
 
 _ORDER: Final = {reason: place for place, reason in enumerate(BY_REASON)}
 
 FAILED: Final = 1
 REJECTED: Final = 8
 _WHY_FAILED: Final[Mapping[int, str]] = {
-    4: ": credentials or a quota are missing",
-    7: ": what was to be done was not trusted (--trust)",
+    4: ": credentials or quota missing",
+    7: ": the work was not trusted (see --trust)",
 }
 RUN_GRAVITY: Final = (0, 124, 6, REJECTED, 7, 4, FAILED)
-"""Exit codes, the worst last."""
+"""Exit codes in ascending order of severity."""
 _LIMITS: Final = frozenset({"budget", "hops"})
-"""What nobody who watches a run can lift."""
+"""Waits that a user who watches a run cannot end."""
 
 
 def run_completion(progress: RunSnapshot, now_ms: int) -> RunCompletion | int:
-    """The verdict, or the milliseconds after which to look again though nothing happened.
+    """Return the completion, or the milliseconds until the next check if no event arrives.
 
-    The worst reason wins: a failure tells more than what somebody waits for, and that more than a limit.
+    The worst reason wins: a failure before a wait for a person, and that before a limit.
     """
     waits = progress.waits
     deadline_ms = progress.deadline_ms
     if waits is None:
         return _until(deadline_ms, deadline_ms, now_ms)
     in_time = [until_ms for until_ms, _ in waits.timed if deadline_ms is None or until_ms < deadline_ms]
-    # Any vote may end what is put to it before its own time: it never comes too late, as a backoff does.
-    next_ms = min((*in_time, *(() if _in_vain(progress, waits) else waits.votes)), default=None)
+    # A vote may end before its deadline, so it never counts as too late (unlike a backoff).
+    next_ms = min((*in_time, *(() if _are_votes_useless(progress, waits) else waits.votes)), default=None)
     if next_ms is not None:
         return _until(next_ms if deadline_ms is None else min(next_ms, deadline_ms), deadline_ms, now_ms)
-    if progress.options.attended and "person" in waits.persons:  # who is there may answer at any time
+    if progress.options.attended and "person" in waits.persons:  # an attached user may answer at any time
         return _until(deadline_ms, deadline_ms, now_ms)
     reasons: set[Reason | None] = {*waits.persons, *(reason for _, reason in waits.timed)}
     found = (*_failed(progress), *(BY_REASON[reason] for reason in sorted(reasons, key=_ORDER.__getitem__)))
-    worst = max(found, key=lambda one: RUN_GRAVITY.index(one.exit_code), default=None)  # the first of the worst
+    worst = max(found, key=lambda one: RUN_GRAVITY.index(one.exit_code), default=None)  # the first of equal severity
     if worst is not None:
         return worst
     if progress.incomplete:
         return RunCompletion("incomplete", 6, f"{_counted(progress.incomplete)} ended incomplete")
-    return _LIMITED if progress.limited else RunCompletion("done", 0, "nothing is left to do")
+    return _LIMITED if progress.limited else RunCompletion("done", 0, "all work is done")
 
 
-def _in_vain(progress: RunSnapshot, waits: RunWaits) -> bool:
+def _are_votes_useless(progress: RunSnapshot, waits: RunWaits) -> bool:
     if progress.limited and progress.used_up:
         return True
     missing = not _LIMITS.issuperset(waits.persons) or not EXIT_OF_CAUSE.keys().isdisjoint(progress.causes)
@@ -147,12 +146,12 @@ def _in_vain(progress: RunSnapshot, waits: RunWaits) -> bool:
 
 def _until(next_ms: int | None, deadline_ms: int | None, now_ms: int) -> RunCompletion | int:
     if deadline_ms is not None and now_ms >= deadline_ms:
-        return RunCompletion("timeout", 124, "the time was up before all was done")
+        return RunCompletion("timeout", 124, "the deadline passed before all work was done")
     return FOREVER_MS if next_ms is None else max(1, next_ms - now_ms)
 
 
 def _failed(progress: RunSnapshot) -> tuple[RunCompletion, ...]:
-    """Return what the failures of a run say, if there are any: as ``send --wait`` does, by the worst cause."""
+    """Return the completion of a run with failures, by the worst cause, like ``send --wait``."""
     if not progress.failed:
         return ()
     codes = {EXIT_OF_CAUSE.get(cause or "", FAILED) for cause in progress.causes} or {FAILED}
@@ -169,7 +168,7 @@ Choice = Literal["yes", "no"]
 
 
 class ExitChoice(msgspec.Struct, frozen=True):
-    """The agent whose work gives the run's exit code. ``status`` is that of its last instruction; None: it had none."""
+    """Agent whose work determines the exit code; ``status`` is that of its last instruction, None if it had none."""
 
     name: str
     status: str | None = None
@@ -178,7 +177,7 @@ class ExitChoice(msgspec.Struct, frozen=True):
 
 
 class FinalAnswer(msgspec.Struct, frozen=True):
-    """The answer of the approval called ``name``, which decides over a run. ``choice`` None: none; ``why`` tells."""
+    """Result of the approval ``name``, which decides a run; ``why`` explains a missing ``choice`` (None)."""
 
     name: str
     choice: Choice | None = None
@@ -186,11 +185,11 @@ class FinalAnswer(msgspec.Struct, frozen=True):
 
 
 def exit_by_agent(over: RunCompletion, chosen: ExitChoice) -> RunCompletion:
-    """Return what ``over`` is where only the work of ``chosen`` counts. That the time was up counts all the same."""
+    """Return the completion ``over`` if only the work of ``chosen`` counts; a timeout still applies."""
     if over.status == "timeout" or (chosen.status is not None and not chosen.ended):
         return over
     if chosen.status is None:
-        return over if over.exit_code else RunCompletion("failed", FAILED, f"{chosen.name} was given nothing to do")
+        return over if over.exit_code else RunCompletion("failed", FAILED, f"{chosen.name} received no work")
     if chosen.status == "done":
         return RunCompletion("done", 0, f"{chosen.name} is done")
     why = f"{chosen.name}: {chosen.status}{f' ({chosen.cause})' if chosen.cause else ''}"
@@ -200,24 +199,25 @@ def exit_by_agent(over: RunCompletion, chosen: ExitChoice) -> RunCompletion:
 
 
 def exit_by_output(over: RunCompletion, misfit: str | None) -> RunCompletion:
-    """Return what ``over`` is where the final answer does not fit, and why."""
+    """Return the completion ``over`` if the final answer violates ``output_schema`` for the reason ``misfit``."""
     if over.status != "done" or misfit is None:
         return over
-    return RunCompletion("failed", FAILED, f"the final answer does not fit output_schema: {misfit}")
+    return RunCompletion("failed", FAILED, f"the final answer does not match output_schema: {misfit}")
 
 
 def exit_by_tasks(over: RunCompletion, left: int, *, excused: bool) -> RunCompletion:
-    """Return what ``over`` is where so many tasks are ``left`` that are not over; ``excused`` by what counts more."""
+    """Return the completion ``over`` with ``left`` unfinished tasks, unless a stronger criterion ``excused`` it."""
     if over.exit_code or not left or excused:
         return over
     many = "1 task is" if left == 1 else f"{left} tasks are"
-    return RunCompletion("incomplete", 6, f"{many} not done, and nobody goes on with that (awk task list)")
+    return RunCompletion("incomplete", 6, f"{many} not done, and no agent works on them (awk task list)")
 
 
 def exit_by_verdict(over: RunCompletion, answer: FinalAnswer) -> RunCompletion:
-    """Return what ``over`` is where a vote decides. Only a yes leaves what is done done; what is worse than a no stays.
+    """Return the completion ``over`` if a vote decides the exit code.
 
-    Without an answer it is incomplete: who relies on the exit code must not take a vote that nobody won for a yes.
+    Only a yes keeps a success; a completion worse than a no stays. Without a result the run is incomplete, so that an
+    undecided vote is never mistaken for a yes.
     """
     if answer.choice == "no":
         rejected = RunCompletion("rejected", REJECTED, f"the verdict ({answer.name}) is no")
@@ -225,5 +225,5 @@ def exit_by_verdict(over: RunCompletion, answer: FinalAnswer) -> RunCompletion:
     if over.exit_code:
         return over
     if answer.choice is None:
-        return RunCompletion("incomplete", 6, f"there is no verdict: {answer.why}")
+        return RunCompletion("incomplete", 6, f"no verdict: {answer.why}")
     return msgspec.structs.replace(over, reason=f"{over.reason}, and the verdict ({answer.name}) is yes")

@@ -1,12 +1,11 @@
-"""The choice of the instructions to lease next, and the lane of those that were preempted (promise P11). Pure.
+"""Selects the instructions to lease next, and the lane of preempted ones (promise P11). Pure.
 
-Only age and preemption raise an instruction, or a person: never its text.
+Only age, preemption or a person raises the priority of an instruction; its text never does.
 
-The machine that an attempt runs on is the kernel's own, a node, or none for now. An agent that asks for nothing runs
-here. One that asks for labels runs on a node that has them all and nowhere else. One that asks for memory or GPUs alone
-stays here where this machine has them free, else it goes to any node that has them: what it was given is committed and
-travels, but nothing is nearer than here. A node that worked for the agent before comes first, wherever it has room: the
-agent's tree is there.
+An attempt runs on the kernel's machine or on a node. An agent without requirements runs on the kernel's machine. An
+agent that requires labels runs only on a node that has all of them. An agent that requires only memory or GPUs runs on
+the kernel's machine if they are free, else on any node that has them: its files are committed and can be transferred,
+but the kernel's machine is nearest. The node that the agent used last is preferred, because its working tree is there.
 """
 
 from collections import Counter
@@ -21,14 +20,14 @@ from protocol.names import AgentKey, InstructionId
 from protocol.node import LEASE_SECONDS, MARGIN_SECONDS
 
 HERE: Final = ""
-"""The name of the kernel's own machine."""
+"""Name of the kernel's own machine."""
 FENCE_SECONDS: Final = LEASE_SECONDS + MARGIN_SECONDS
-"""The longest for which a node may have processes that a kernel before this one gave it: its lease, and a second."""
-FULL: Final = "every machine that has what it needs is at work"
+"""Longest time that a node may have processes from a previous kernel: its lease plus a margin."""
+FULL: Final = "all suitable machines are busy"
 
 
 class Machine(msgspec.Struct, frozen=True, kw_only=True):
-    """A machine that work may be given to: what it has in all. Where that is not known it has none of it."""
+    """Machine that can run attempts, with its total resources; unknown resources count as 0."""
 
     name: str
     workers: int
@@ -39,14 +38,14 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
     gpus: int = 0
 
     def lacks(self, needs: PlaceNeeds) -> str | None:
-        """Return what keeps it from ever taking who needs this, as it is now; None: nothing does."""
+        """Return why the machine cannot satisfy ``needs`` at present, even when idle; None if it can."""
         missing = [label for label in needs.labels if label not in self.labels]
         lacks = (
-            ("is no node", self.name == HERE and bool(needs.labels)),
+            ("is not a node", self.name == HERE and bool(needs.labels)),
             (f"has no label {missing[0] if missing else ''}", bool(missing)),
             ("is not connected", not self.connected),
             ("is being drained", self.draining),
-            ("takes no workers", self.workers < 1),
+            ("allows no workers", self.workers < 1),
             (f"has {self.memory_bytes // 2**20} MiB of memory", (needs.memory or 0) > self.memory_bytes),
             (f"has {self.gpus} GPUs", needs.gpus > self.gpus),
         )
@@ -54,18 +53,18 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Load(msgspec.Struct, frozen=True):
-    """The part of a machine that is taken by all that runs there."""
+    """Resources of a machine that its attempts use."""
 
     workers: int = 0
     memory_bytes: int = 0
     gpus: int = 0
 
     def plus(self, needs: PlaceNeeds) -> "Load":
-        """The same with one more."""
+        """Return the load with one more attempt."""
         return Load(self.workers + 1, self.memory_bytes + (needs.memory or 0), self.gpus + needs.gpus)
 
     def leaves_room(self, machine: Machine, needs: PlaceNeeds) -> bool:
-        """Return whether one more fits on ``machine`` beside this."""
+        """Return whether an attempt with ``needs`` fits on ``machine`` beside this load."""
         if self.workers >= machine.workers:
             return False
         if needs.memory and self.memory_bytes + needs.memory > machine.memory_bytes:
@@ -74,13 +73,13 @@ class Load(msgspec.Struct, frozen=True):
 
 
 class Unplaced(msgspec.Struct, frozen=True):
-    """Nowhere for now. ``reason`` is FULL where it only has to wait for others to leave."""
+    """Missing place; ``reason`` is FULL if the attempt only has to wait for others to end."""
 
     reason: str
 
 
 def loads_of(running: Iterable[tuple[str, PlaceNeeds]]) -> dict[str, Load]:
-    """Return what is taken of each machine, by its name: ``running`` is where each worker is and what it needs."""
+    """Return the load of each machine by name; ``running`` has the machine and needs of each worker."""
     loads: dict[str, Load] = {}
     for name, needs in running:
         loads[name] = loads.get(name, Load()).plus(needs)
@@ -90,9 +89,9 @@ def loads_of(running: Iterable[tuple[str, PlaceNeeds]]) -> dict[str, Load]:
 def place(
     needs: PlaceNeeds, nodes: Iterable[Machine], running: Mapping[str, Load], prefer: str = HERE
 ) -> str | Unplaced:
-    """Return the name of the machine (HERE: the kernel's own) for one more who ``needs`` this, or why there is none.
+    """Return the name of the machine (HERE: the kernel's own) for an attempt, or the reason why there is none.
 
-    ``nodes`` are all machines, this one too; ``running`` is what is taken of each.
+    ``nodes`` are all machines including this one; ``running`` is the load of each.
     """
     fits: list[Machine] = []
     reasons: list[str] = []
@@ -106,7 +105,7 @@ def place(
             reasons.append(f"{node.name or 'this machine'} {lacks}")
     free = [one for one in fits if running.get(one.name, Load()).leaves_room(one, needs)]
     if not free:
-        return Unplaced(FULL if fits else "; ".join(sorted(reasons)[:4]) or "there are no nodes")
+        return Unplaced(FULL if fits else "; ".join(sorted(reasons)[:4]) or "no nodes are configured")
 
     def order(one: Machine) -> tuple[bool, bool, float, str]:
         away = prefer not in ("", one.name)
@@ -116,7 +115,7 @@ def place(
 
 
 PREEMPTIONS: Final = 3
-"""After so many a background instruction is a normal one."""
+"""Preemptions after which a background instruction moves to the normal lane."""
 
 STARVATION_MS: Final = 300_000
 
@@ -124,22 +123,23 @@ _NORMAL: Final = LANES.index("normal")
 
 
 def lane_after(lane: int, preempted: int) -> int:
-    """The lane (index into LANES) of an instruction that was preempted so often."""
+    """Return the lane (index into LANES) of an instruction after ``preempted`` preemptions."""
     return min(lane, _NORMAL) if preempted >= PREEMPTIONS else lane
 
 
 def may_yield(promoted: bool, steps_in_attempt: int) -> bool:
-    """Return whether an attempt that has just made an entry may be preempted.
+    """Return whether an attempt that has just stored an entry may be preempted.
 
-    That entry is progress already. One that was promoted has suffered enough: it makes a whole step (a reply) first.
+    That entry is already progress. A promoted instruction completes a whole step (a reply) first, because it was
+    preempted often.
     """
     return not promoted or steps_in_attempt >= 1
 
 
 class Candidate(msgspec.Struct, frozen=True):
-    """An instruction that could be leased. ``lane`` is an index into LANES, ``number`` the order of arrival.
+    """Instruction that could be leased; ``lane`` is an index into LANES, ``number`` the order of arrival.
 
-    ``provider`` is whose limit its worker counts against; "" where it is not known, which no limit is about.
+    ``provider`` is the provider whose limit counts its worker; "" if unknown, which no limit covers.
     """
 
     id: InstructionId
@@ -149,14 +149,15 @@ class Candidate(msgspec.Struct, frozen=True):
     provider: str = ""
     needs: PlaceNeeds = PlaceNeeds()
     prefer: str = ""
-    """The node that its agent worked on last."""
+    """Last node of its agent."""
     node: str = HERE
-    """Where it is to run, once it is chosen."""
+    """Machine on which it will run, after the choice."""
 
 
 class WorkerLimits(msgspec.Struct, frozen=True):
-    """Limits of workers that live at once: on this machine, and for a provider, wherever they are: as named, else
-    ``each_provider``.
+    """Limits of concurrent workers: on this machine, and per provider on all machines.
+
+    Providers that are not named use ``each_provider``.
     """
 
     workers: int
@@ -165,7 +166,7 @@ class WorkerLimits(msgspec.Struct, frozen=True):
 
     @property
     def by_provider(self) -> bool:
-        """Return whether some that could run must wait while others, who came later, need not."""
+        """Return whether an instruction may have to wait while later ones start."""
         return bool(self.per_provider) or self.each_provider is not None
 
 
@@ -177,12 +178,11 @@ def choose(
     machines: Sequence[Machine] = (),
     loads: Mapping[str, Load] | None = None,
 ) -> tuple[Candidate, ...]:
-    """Those to lease now, each with its ``node``, in order: more urgent lane first, then first come, at most one for
-    each agent.
+    """Return the instructions to lease now with their ``node``, at most one per agent.
 
-    ``running`` counts live workers by provider; ``busy`` are agents that have one. One whose provider has no room, or
-    that no machine has room for, is passed over and keeps its place: it holds up nobody who asks for something else.
-    ``machines``: this one and the nodes, ``loads`` what is taken there; without, all that runs is here.
+    The order is by lane, then by arrival. ``running`` counts live workers by provider; ``busy`` are agents with a live
+    worker. An instruction whose provider or machine is full is skipped and keeps its position, without blocking
+    others. ``machines`` includes this one; ``loads`` are their loads, by default all running workers on this machine.
     """
     live, taken, chosen = Counter(running), set(busy), list[Candidate]()
     machines = machines or (Machine(name=HERE, workers=limits.workers),)
@@ -190,7 +190,7 @@ def choose(
     for candidate in sorted(ready, key=lambda one: (one.lane, one.number)):
         if all(used.get(one.name, Load()).workers >= one.workers for one in machines):
             break
-        # How many workers may call provider; one that is not known yet has no limit of its own.
+        # An unknown provider has no limit.
         known = limits.each_provider if candidate.provider else None
         most = limits.per_provider.get(candidate.provider, known)
         if candidate.agent in taken or (most is not None and live[candidate.provider] >= most):
@@ -206,6 +206,6 @@ def choose(
 
 
 def homeless(ready: Iterable[Candidate], machines: Sequence[Machine]) -> dict[InstructionId, str]:
-    """Those of ``ready`` that no machine there is could take even if nothing ran there, each with the reason."""
+    """Return those of ``ready`` that no machine could run even when idle, with the reasons."""
     found = ((one.id, place(one.needs, machines, {}, "")) for one in ready if one.needs)
     return {one: where.reason for one, where in found if isinstance(where, Unplaced) and where.reason != FULL}

@@ -1,7 +1,7 @@
-"""Decides about spaces below that of a run: who may open one with whom, who may change who is in it, when it is over.
+"""Decides about subspaces of a run: who may open one, change its members, and when it closes. Pure.
 
-To be in one is leave to speak and to read there: given by whoever opened it, to members of the run alone, and taken
-back by that one or by a person. Pure.
+Membership is the permission to write and read in a subspace. Its opener grants it to members of the run only; the
+opener or a person revokes it.
 """
 
 from collections.abc import Collection, Sequence
@@ -10,37 +10,39 @@ from typing import Final, NamedTuple
 from protocol.errors import Refused
 
 MOST_OPEN: Final = 16
-"""Spaces that are open in a run at a time."""
+"""Maximum open subspaces of a run."""
 MOST_IN_RUN: Final = 256
-"""Spaces that are opened in a run, those included that are closed again."""
+"""Maximum subspaces of a run, including closed ones."""
 MOST_MEMBERS: Final = 64
 
 
 class RunSpaces(NamedTuple):
-    """The facts of a run that are known when a space is opened in it: who works in it, and the spaces that it has."""
+    """Members and subspaces of a run, when another subspace is opened."""
 
     colleagues: Collection[str]
     open_names: Collection[str]
     opened: int
-    """So many were opened in it by now."""
+    """Subspaces opened so far."""
 
 
 class MembershipChange(NamedTuple):
-    """Another membership: who comes, and who goes. Nobody is in both."""
+    """Change of members; ``added`` and ``removed`` are disjoint."""
 
     added: tuple[str, ...]
     removed: tuple[str, ...]
 
 
 def members_of_new(opener: str, name: str, wanted: Sequence[str], run: RunSpaces) -> tuple[str, ...]:
-    """Return the members of the space ``name`` that ``opener`` opens with those ``wanted``. Raises Refused."""
+    """Return the members of the space ``name`` that ``opener`` opens with the ``wanted`` members. Raises Refused."""
     if name in run.open_names:
-        raise Refused("conflict", f"a space {name} is open already", "take another name, or work in that one")
+        raise Refused("conflict", f"Space {name!r} is already open", "use another name, or work in the open space")
     if len(run.open_names) >= MOST_OPEN:
-        hint = "one is closed once the work in it has ended, and that of who opened it"
-        raise Refused("conflict", f"{MOST_OPEN} spaces are open in this run", hint)
+        hint = "a space closes when its work and the work of its opener have ended"
+        raise Refused("conflict", f"Too many open spaces in this run: the limit is {MOST_OPEN}", hint)
     if run.opened >= MOST_IN_RUN:
-        raise Refused("conflict", f"{MOST_IN_RUN} spaces were opened in this run", "work in the run's own")
+        raise Refused(
+            "conflict", f"Too many spaces in this run: the limit is {MOST_IN_RUN}", "work in the run's main space"
+        )
     members = tuple(dict.fromkeys((opener, *wanted)))
     _check_fit(members, run.colleagues)
     return members
@@ -49,19 +51,21 @@ def members_of_new(opener: str, name: str, wanted: Sequence[str], run: RunSpaces
 def change_of_members(
     caller: str | None, opener: str, members: Sequence[str], change: MembershipChange, colleagues: Collection[str]
 ) -> MembershipChange:
-    """Return what ``change`` comes to in a space of ``opener``, as ``caller`` wants it; None: a person.
+    """Return the effective ``change`` of members requested by ``caller`` (None: a person) in a space of ``opener``.
 
-    Who is in it already is not added, and who is not in it is not removed. Raises Refused.
+    Members are not added again, and others are not removed. Raises Refused.
     """
     added = tuple(one for one in dict.fromkeys(change.added) if one not in members)
     removed = tuple(one for one in dict.fromkeys(change.removed) if one in members)
     if caller not in (None, opener) and (added or removed):
-        raise Refused("forbidden", f"{opener} opened this space, and says who is in it", f"ask @{opener}, or a person")
+        raise Refused(
+            "forbidden", f"Members can only be changed by the space's opener {opener}", f"ask @{opener}, or a person"
+        )
     if both := sorted({*change.added} & {*change.removed}):
-        raise Refused("bad_request", f"{both[0][:60]} cannot both come and go", "name everybody once")
+        raise Refused("bad_request", f"Member {both[0][:60]!r} is both added and removed", "name each member once")
     if opener in removed:
-        hint = "it is closed once the work in it has ended, and that of who opened it"
-        raise Refused("conflict", f"{opener} opened this space, and stays in it", hint)
+        hint = "a space closes when its work and the work of its opener have ended"
+        raise Refused("conflict", f"Member {opener!r} cannot be removed: it opened this space", hint)
     kept = [one for one in members if one not in removed]
     _check_fit((*kept, *added), colleagues, added)
     return MembershipChange(added, removed)
@@ -70,14 +74,18 @@ def change_of_members(
 def _check_fit(members: Sequence[str], colleagues: Collection[str], new: Sequence[str] | None = None) -> None:
     for name in members if new is None else new:
         if name not in colleagues:
-            raise Refused("not_a_participant", f"{name[:60]!r} is not in this run", "team_members lists who is")
+            raise Refused(
+                "not_a_participant",
+                f"Agent {name[:60]!r} is not a member of this run",
+                "list the members with team_members",
+            )
     if len(members) > MOST_MEMBERS:
-        raise Refused("conflict", f"a space has at most {MOST_MEMBERS} members", "leave some out")
+        raise Refused("conflict", f"Too many members: the limit is {MOST_MEMBERS}", "name fewer members")
 
 
 def is_over(*, opener_at_work: bool, work_open: bool) -> bool:
-    """Return whether a space is closed: the work that it was opened in has ended, and so has all work in it.
+    """Return whether a space closes: its opener's work and all work in it have ended.
 
-    What was begun in it is let end, as a nursery does: who ends a turn after handing work out has not ended the work.
+    Work in the space may finish after its opener's turn, because delegated work outlasts the turn that started it.
     """
     return not opener_at_work and not work_open

@@ -1,8 +1,8 @@
-"""Tasks: their state machine as a table, what makes one ready, held or cancelled, cycles, and whose files are whose.
+"""Tasks: state machine as a table, dependencies, cycles, and file claims. Pure.
 
-Pure. A task waits (``open``) until all that it needs is done. Then it is ``ready``, and goes to the agent that it is
-for, or to whoever claims it first. Only its holder ends it; a person may at any time. What needs a task that failed or
-was cancelled waits for a person, goes on without it, or is cancelled too (``on_failure``).
+A task is ``open`` until all its dependencies are done. Then it is ``ready``, and goes to its assignee or to the first
+agent that claims it. Only its holder ends it, or a person at any time. A dependent of a failed or cancelled task waits
+for a person, continues without it, or is cancelled too (``on_failure``).
 """
 
 import re
@@ -26,7 +26,7 @@ from protocol.tasks import (
 )
 
 TaskStep = Literal["free", "claim", "release", "split", "finish", "fail", "cancel"]
-"""free: nothing that it needs is missing. release: its holder is gone. split: it waits for its parts."""
+"""free: all dependencies are done. release: its holder has ended. split: it waits for its subtasks."""
 
 _OVER: Mapping[TaskStep, TaskState] = {}
 _ENDS: Final[Mapping[TaskStep, TaskState]] = {
@@ -39,22 +39,22 @@ TRANSITIONS: Final[Mapping[TaskState, Mapping[TaskStep, TaskState]]] = {
     "open": {"free": "ready", **_ENDS},
     "ready": {"claim": "claimed", **_ENDS},
     "claimed": {"release": "ready", **_ENDS},
-    "failed": {"finish": "done", "cancel": "cancelled"},  # as a person decides
+    "failed": {"finish": "done", "cancel": "cancelled"},  # a person's decision
     "done": _OVER,
     "cancelled": _OVER,
 }
 LOST: Final[frozenset[TaskState]] = frozenset({"failed", "cancelled"})
-"""What needs one of these cannot count on it any more."""
+"""States that a dependent can no longer rely on."""
 OVER: Final[frozenset[TaskState]] = frozenset({"done", "failed", "cancelled"})
 
 GIVEN_OUT: Final = 2
-"""So often a task is given to the agent that it is for, before a person is asked."""
+"""Times that a task is offered to its assignee before a person is needed."""
 UNCLAIMED_MS: Final = 60_000
-"""A ready task that nobody claims for so long needs a person, where nobody is at work who may still claim it."""
+"""Time after which an unclaimed ready task needs a person, unless a running agent may still claim it."""
 
 
 class Needed(msgspec.Struct, frozen=True):
-    """One that a task needs."""
+    """Dependency of a task."""
 
     id: str
     state: TaskState
@@ -62,12 +62,12 @@ class Needed(msgspec.Struct, frozen=True):
 
 
 def fate(own: OnFailure | None, lost: OnFailure | None) -> OnFailure:
-    """The fate of a task that says ``own`` when one that it needs, which says ``lost``, is lost."""
+    """Return the effect of a lost dependency, given the ``on_failure`` of the task and of the dependency."""
     return own or lost or "hold"
 
 
 def waits_for(own: OnFailure | None, needs: Iterable[Needed]) -> tuple[str, ...]:
-    """The ids of those of ``needs`` that a task still waits for, the ones it waits for in vain among them."""
+    """Return the ids of the dependencies that a task still waits for, including lost ones."""
     return tuple(
         one.id
         for one in needs
@@ -76,24 +76,24 @@ def waits_for(own: OnFailure | None, needs: Iterable[Needed]) -> tuple[str, ...]
 
 
 def held_by(own: OnFailure | None, needs: Iterable[Needed]) -> tuple[str, ...]:
-    """The ids of those of ``needs`` for which it waits in vain, until a person decides."""
+    """Return the ids of lost dependencies that block the task until a person decides."""
     return tuple(one.id for one in needs if one.state in LOST and fate(own, one.on_failure) == "hold")
 
 
 def next_step(own: OnFailure | None, needs: Sequence[Needed]) -> Literal["free", "cancel"] | None:
-    """The step that an open task takes by itself, as what it needs stands; None: it waits."""
+    """Return the automatic next step of an open task, given its dependencies; None: it waits."""
     if any(one.state in LOST and fate(own, one.on_failure) == "cancel" for one in needs):
         return "cancel"
     return None if waits_for(own, needs) else "free"
 
 
 def find_cycle(needs: Mapping[str, Iterable[str]]) -> tuple[str, ...]:
-    """A circle of tasks that wait for each other, from one of them back to itself; () where there is none."""
+    """Return a dependency cycle, from one task back to itself; () if there is none."""
     done: set[str] = set()
     for start in needs:
         path: list[str] = []
         on_path: set[str] = set()
-        # Depth first, by a stack of our own: a chain may be as long as the plan. None: leave the last of the path.
+        # Depth-first search with an explicit stack, because chains can be long. None: leave the last task of the path.
         stack: list[str | None] = [start]
         while stack:
             task = stack.pop()
@@ -116,14 +116,14 @@ _GLOB_CHARACTERS: Final = 300
 
 
 def check_plan(tasks: Sequence[TaskSpec], members: Sequence[str]) -> None:
-    """Raise Refused (bad_request) where these cannot be tasks of ``members``, whatever else there is."""
+    """Raise Refused (bad_request) if ``tasks`` are not valid tasks of ``members``."""
     if not 1 <= len(tasks) <= PLANNED_AT_ONCE:
-        text = f"{len(tasks)} tasks: a plan has from 1 to {PLANNED_AT_ONCE}"
-        raise bad_request(text, "plan the rest with another call")
+        text = f"Plan has {len(tasks)} tasks: 1 to {PLANNED_AT_ONCE} are allowed"
+        raise bad_request(text, "split the plan into several calls")
     keys = [one.key for one in tasks if one.key is not None]
     twice = next((key for key in keys if keys.count(key) > 1), None)
     if twice is not None:
-        raise bad_request(f"two tasks have the key {twice[:64]!r}", "give each its own")
+        raise bad_request(f"Key {twice[:64]!r} used by two tasks", "use a unique key for each task")
     for one in tasks:
         _check_task(one, members)
 
@@ -133,32 +133,35 @@ def _check_task(one: TaskSpec, members: Sequence[str]) -> None:
     wrong_glob = next((glob for glob in one.files if glob_fault(glob)), None)
     if one.key is not None and (not _KEY.fullmatch(one.key) or _ID.fullmatch(one.key)):
         raise bad_request(
-            f"{name} is no key: letters, digits, '_', '-' and '.', a letter first, and not like the id t3"
+            f"Key {name} invalid: use letters, digits, '_', '-' and '.', starting with a letter, but no id like t3"
         )
     if not one.title.strip() or len(one.title) > TITLE_CHARACTERS:
-        raise bad_request(f"{name}: a title has from 1 to {TITLE_CHARACTERS} characters", "say the rest in text")
+        raise bad_request(f"Task {name}: title must have 1 to {TITLE_CHARACTERS} characters", "put the rest into text")
     if len(one.text) > TEXT_CHARACTERS or len(one.check or "") > CHECK_CHARACTERS:
-        text = f"{name}: a text can have {TEXT_CHARACTERS} characters, a check {CHECK_CHARACTERS}"
-        raise bad_request(text, "put the rest into a file and name that")
+        text = f"Task {name} too long: text is limited to {TEXT_CHARACTERS} characters, check to {CHECK_CHARACTERS}"
+        raise bad_request(text, "put the rest into a file and name the file")
     if len(one.needs) > NEEDS_LIMIT or len(one.files) > FILES_LIMIT:
         raise bad_request(
-            f"{name}: it can need {NEEDS_LIMIT} others, and change {FILES_LIMIT} globs", "group them by a task"
+            f"Task {name}: at most {NEEDS_LIMIT} needs and {FILES_LIMIT} files are allowed",
+            "group them in another task",
         )
     if one.check is not None and (not one.check.strip() or "\0" in one.check):
-        raise bad_request(f"{name}: the check is no command", "leave it out")
+        raise bad_request(f"Task {name}: check is not a command", "omit check")
     if one.for_ is not None and one.for_ not in members:
-        raise bad_request(f"{name} is for {one.for_[:60]!r}, who is no member", f"the members are {', '.join(members)}")
+        raise bad_request(f"Task {name}: member {one.for_[:60]!r} not found", f"members: {', '.join(members)}")
     if wrong_glob is not None:
-        raise bad_request(f"{name}: files: {wrong_glob[:60]!r} {glob_fault(wrong_glob)}", "such as src/api/**")
+        raise bad_request(
+            f"Task {name}: files: {wrong_glob[:60]!r} {glob_fault(wrong_glob)}", "use a glob like src/api/**"
+        )
 
 
 def glob_fault(glob: str) -> str | None:
-    """Return why ``glob`` names no files of a working directory; None where it does."""
+    """Return why ``glob`` is not valid for files of a working directory; None if it is valid."""
     if not glob.strip() or len(glob) > _GLOB_CHARACTERS or _IN_NO_GLOB.search(glob):
-        return "is no glob"
+        return "is not a glob"
     parts = _parts(glob)
     if glob.startswith(("/", "~")) or ".." in parts or not parts:
-        return "does not stay in the working directory"
+        return "leaves the working directory"
     return None
 
 
@@ -174,23 +177,23 @@ def _glob_parts(glob: str) -> tuple[str, ...]:
 
 
 def covers(globs: Iterable[str], path: str) -> bool:
-    """Return whether ``path`` is one of those that ``globs`` stand for."""
+    """Return whether ``path`` matches one of ``globs``."""
     parts = _parts(path.translate(_LITERAL))
     return any(_same_names(_glob_parts(glob), parts) for glob in globs)
 
 
 _LITERAL: Final = {ord("*"): "\0", ord("?"): "\0"}
-"""In a path these are letters like any other, and only a wildcard stands for them."""
+"""Wildcard characters in a path are literal; only a wildcard matches them."""
 
 
 def overlap(some: Iterable[str], others: Iterable[str]) -> bool:
-    """Return whether there can be a path that both stand for."""
+    """Return whether a path can match globs of both sides."""
     other_parts = [_glob_parts(glob) for glob in others]
     return any(_same_names(_glob_parts(glob), parts) for glob in some for parts in other_parts)
 
 
 def _same_names(some: Sequence[str], others: Sequence[str]) -> bool:
-    """Return whether two lists of names, in which ``**`` stands for any number of them, can be the same path."""
+    """Return whether two sequences of path parts, with ``**`` for any number of parts, can match the same path."""
     return _can_be_same(some, others, "**", _same_name)
 
 
@@ -200,10 +203,10 @@ def _same_name(some: str, other: str) -> bool:
 
 
 def _can_be_same(some: Sequence[str], others: Sequence[str], many: str, alike: Callable[[str, str], bool]) -> bool:
-    """Return whether two patterns, in which ``many`` stands for any number of items, can be the same.
+    """Return whether two patterns, with ``many`` for any number of items, can match the same sequence.
 
-    Item by item of ``some``, all places of ``others`` that one can be at with it: agents write both, so the time is
-    bounded by the product of their lengths, and nothing recurses.
+    For each item of ``some``, track all reachable positions of ``others``. Agents write both patterns, so the time is
+    limited to the product of their lengths, without recursion.
     """
     places = {0}
     for item in (*some, None):
@@ -227,7 +230,7 @@ def _can_be_same(some: Sequence[str], others: Sequence[str], many: str, alike: C
 
 
 class FileClaim(msgspec.Struct, frozen=True):
-    """Files that a task holds while ``holder`` is at it."""
+    """Files that a task reserves while ``holder`` works on it."""
 
     id: str
     holder: str
@@ -235,10 +238,10 @@ class FileClaim(msgspec.Struct, frozen=True):
 
 
 def claim_on(claims: Iterable[FileClaim], path: str, writer: str) -> FileClaim | None:
-    """The claim that keeps ``writer`` from changing ``path``; None where nobody else holds it."""
+    """Return the claim that prevents ``writer`` from changing ``path``; None if no other agent holds it."""
     return next((one for one in claims if one.holder != writer and covers(one.files, path)), None)
 
 
 def claims_against(claims: Iterable[FileClaim], files: Sequence[str], who: str) -> FileClaim | None:
-    """The claim of another that ``files`` of a task would get in the way of, were it claimed by ``who``."""
+    """Return the claim of another agent that overlaps with the ``files`` of a task that ``who`` would claim."""
     return next((one for one in claims if one.holder != who and overlap(one.files, files)), None) if files else None

@@ -1,9 +1,8 @@
-"""Texts compared and merged, line by line. Pure.
+"""Line-based comparison and merge of texts. Pure.
 
-A text is its lines between line feeds, so that the last line counts whether or not something ends it. Texts are
-compared by the lines that both have once (patience), and exactly only between those and where that is cheap: a
-comparison takes about as long as its texts are, whoever wrote them. Two changes of one text touch where they change the
-same place of it, or places with no line between.
+Texts are split at line feeds, so the last line counts with or without one. The comparison anchors on lines that are
+unique in both texts (patience diff) and compares exactly only between anchors and if that is cheap, so its time is
+about linear in any input. Two changes of a text conflict if they change the same or adjacent lines.
 """
 
 from bisect import bisect_left
@@ -13,7 +12,7 @@ from typing import Final, NamedTuple
 
 
 class Hunk(NamedTuple):
-    """Lines ``start`` to ``end`` of one text, which are ``lines`` in another."""
+    """Lines ``start`` to ``end`` of one text, and their replacement ``lines``."""
 
     start: int
     end: int
@@ -21,17 +20,17 @@ class Hunk(NamedTuple):
 
 
 def lines_of(text: str) -> list[str]:
-    """The lines of ``text``: one more than it has line feeds."""
+    """Return the lines of ``text``: one more than it has line feeds."""
     return text.split("\n")
 
 
 def visible(lines: Sequence[str]) -> Sequence[str]:
-    """``lines`` as people count them: what follows the last line feed is none, if it is nothing."""
+    """Return ``lines`` as people count them: without an empty last line."""
     return lines[:-1] if lines and not lines[-1] else lines
 
 
 def growth(undo: Sequence[Hunk], lines: Sequence[str]) -> tuple[int, int]:
-    """Count the lines that people see added, and removed, in the text with ``lines``, by what ``undo`` undoes."""
+    """Count the visible lines that were added to and removed from the text ``lines``, given its ``undo`` hunks."""
     added, removed = sum(hunk.end - hunk.start for hunk in undo), sum(len(hunk.lines) for hunk in undo)
     last = undo[-1] if undo and undo[-1].end == len(lines) else None
     if last is not None:
@@ -41,23 +40,23 @@ def growth(undo: Sequence[Hunk], lines: Sequence[str]) -> tuple[int, int]:
 
 
 _CELLS: Final = 200_000
-"""So many pairs of lines are compared exactly at once."""
+"""Maximum pairs of lines in one exact comparison."""
 _ROOM: Final = 2_000_000
-"""Lines and pairs that one comparison may look at; what is left then counts as changed."""
+"""Maximum lines and pairs that one comparison inspects; the rest counts as changed."""
 
 
 def changes(old: Sequence[str], new: Sequence[str]) -> list[Hunk]:
-    """Return the hunks that make ``new`` of ``old``, in order; between any two there is a line that stays."""
+    """Return the hunks that turn ``old`` into ``new``, in order; an unchanged line separates any two."""
     return [Hunk(a, b, tuple(new[c:d])) for a, b, c, d in _differences(old, new)]
 
 
 def undoing(old: Sequence[str], new: Sequence[str]) -> list[Hunk]:
-    """Return the hunks that make ``old`` of ``new`` again: the same places as ``changes``."""
+    """Return the hunks that turn ``new`` back into ``old``, at the same places as ``changes``."""
     return [Hunk(c, d, tuple(old[a:b])) for a, b, c, d in _differences(old, new)]
 
 
 def applied(lines: Sequence[str], hunks: Iterable[Hunk]) -> list[str]:
-    """Return ``lines`` with ``hunks``, which are in order, applied."""
+    """Apply the ordered ``hunks`` to ``lines``."""
     made: list[str] = []
     place = 0
     for hunk in hunks:
@@ -76,7 +75,6 @@ def _differences(old: Sequence[str], new: Sequence[str]) -> Iterator[tuple[int, 
 
 
 def _pairs(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int]]:
-    """Return the lines of both that stay as they are, in order: each as its places in ``old`` and in ``new``."""
     found: list[tuple[int, int]] = []
     room = _ROOM
     waiting = [(0, len(old), 0, len(new))]
@@ -103,12 +101,12 @@ def _pairs(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int]]:
 
 
 def _anchors(old: Sequence[str], new: Sequence[str], a: int, b: int, c: int, d: int) -> list[tuple[int, int]]:
-    """Return lines that both parts have once, as many as there are in the same order in both."""
+    """Return the longest sequence of lines that are unique in both parts and in the same order."""
     here = _once(old, a, b)
     there = _once(new, c, d)
     pairs = [(x, there[line]) for line, x in here.items() if line in there]
     ends: list[int] = []
-    """The last place in ``new`` of the best sequence of each length, and which pair that is."""
+    """Last index in ``new`` of the best sequence of each length; ``tops`` has the pair that it belongs to."""
     tops: list[int] = []
     before: list[int] = []
     for number, (_, y) in enumerate(pairs):
@@ -125,7 +123,6 @@ def _anchors(old: Sequence[str], new: Sequence[str], a: int, b: int, c: int, d: 
 
 
 def _once(lines: Sequence[str], start: int, end: int) -> dict[str, int]:
-    """Return the lines that are there once, with their places, in order."""
     places: dict[str, int] = {}
     for place in range(start, end):
         line = lines[place]
@@ -154,11 +151,11 @@ def _longest(old: Sequence[str], new: Sequence[str], a: int, b: int, c: int, d: 
 
 
 _AROUND: Final = 3
-"""Lines that are shown before and behind what differs."""
+"""Context lines before and after a difference."""
 
 
 def unified(names: tuple[str, str], old: Sequence[str], new: Sequence[str]) -> str:
-    """Return what ``new`` has other than ``old``, as a unified diff; "" where they are the same."""
+    """Return the unified diff from ``old`` to ``new``; "" if they are equal."""
     shown: list[str] = []
     group: list[Hunk] = []
     shift = 0
@@ -187,7 +184,7 @@ def _range(start: int, count: int) -> str:
 
 
 class Clash(NamedTuple):
-    """A place of a text that both sides changed: the lines it has, and what each side made of it."""
+    """Conflicting lines of a text, with the version of each side."""
 
     line: int
     base: tuple[str, ...]
@@ -196,17 +193,14 @@ class Clash(NamedTuple):
 
 
 def merge(base: str, current: str, yours: str) -> str | tuple[Clash, ...]:
-    """Return the text with what both sides made of ``base``, or where their changes touch.
-
-    What both changed alike is taken once.
-    """
+    """Return ``base`` with the changes of both sides, or their conflicts. Identical changes are applied once."""
     lines = lines_of(base)
     ours, theirs = changes(lines, lines_of(current)), changes(lines, lines_of(yours))
     taken: list[Hunk] = []
     clashes: list[Clash] = []
     while ours or theirs:
         first = min(ours[0] if ours else theirs[0], theirs[0] if theirs else ours[0])
-        # All that touches, on either side, is one place.
+        # Adjacent or overlapping changes of both sides form one place.
         start, end, left, right = first.start, first.end, 0, 0
         while True:
             if left < len(ours) and ours[left].start <= end:
@@ -230,13 +224,13 @@ def _part(lines: Sequence[str], start: int, end: int, hunks: Iterable[Hunk]) -> 
 
 
 def blame(lines: int, undo: Iterable[tuple[int, Sequence[Hunk]]]) -> list[int]:
-    """Return which version brought each of so many ``lines`` of a text.
+    """Return for each of the ``lines`` of a text the version that added it.
 
-    ``undo`` are its versions with what undoes them, the newest first, down to the one that began it.
+    ``undo`` are its versions with their undo hunks, from the newest to the first.
     """
     found = [0] * lines
     slots: list[int] = list(range(lines))
-    """Of each line of the version at hand, which line of the text it became; -1: none."""
+    """Line of the final text for each line of the current version; -1: deleted since."""
     left = lines
     for version, hunks in undo:
         older: list[int] = []

@@ -1,11 +1,11 @@
-"""Decisions about time, however clocks were set: what is old enough to be removed, and when a wakeup is due. Pure.
+"""Decisions about time that are safe against clock changes: the age of deletable data, and due wakeups. Pure.
 
-Stamps are of the clock as it stood for the kernel that wrote them. Somebody may set it while no kernel runs, and what
-is removed does not come back; so age is the time that is known to have passed, and not the distance of two stamps.
+Timestamps follow the clock of the kernel that wrote them. The clock may be changed while no kernel runs, and deletion
+is permanent, so age is the time known to have passed and not the difference of two timestamps.
 
-Wakeups are in milliseconds of the timer's own clock. An interval goes by the kernel's clock and counts from when its
-agent was last active; a cron line goes by the wall clock, whatever the agent does. All that was missed, for whatever
-reason, counts as one (promise P21).
+Wakeups use the milliseconds of the timer's own clock. An interval uses the kernel's clock and starts when its agent
+was last active; a cron line uses the wall clock regardless of the agent. All missed wakeups count as one (promise
+P21).
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,28 +16,28 @@ import msgspec
 from protocol.api.kernel import PruneGroup
 
 UNSEEN_MS: Final = 7 * 24 * 3600 * 1000
-"""So much counts at most of what a clock says has passed while its machine was off: nobody can vouch for more."""
+"""Maximum time counted while the machine was off, because the clock alone does not prove more."""
 
 
 class ClockJump(msgspec.Struct, frozen=True):
-    """At ``at_ms`` a kernel took over whose clock is ``by_ms`` ahead of what is known to have passed; or behind."""
+    """Kernel start at ``at_ms`` with a clock ``by_ms`` ahead of the time known to have passed (negative: behind)."""
 
     at_ms: int
     by_ms: int
 
 
 def unseen(last_sign_ms: int, now_ms: int) -> int:
-    """The part of the time since the last sign of life that does not count, as the machine was started anew since."""
+    """Return the part of the time since the last sign of life that does not count, because the machine was off."""
     gap = now_ms - last_sign_ms
     return gap if gap < 0 else max(gap - UNSEEN_MS, 0)
 
 
 def old_before(now_ms: int, kept_ms: int, newest_first: Sequence[ClockJump]) -> int:
-    """The time before which a stamp is older than ``kept_ms``, whichever of these kernels wrote it."""
+    """Return the time before which any of the kernels' timestamps is older than ``kept_ms``."""
     before = oldest = now_ms - kept_ms
     for skip in newest_first:
         if skip.at_ms <= before:
-            break  # all that is old was written since
+            break  # all old timestamps were written after this jump
         before -= skip.by_ms
         oldest = min(oldest, before)
     return oldest
@@ -46,19 +46,19 @@ def old_before(now_ms: int, kept_ms: int, newest_first: Sequence[ClockJump]) -> 
 HOUR_MS: Final = 3600 * 1000
 DAY_MS: Final = 24 * HOUR_MS
 KEPT_MS: Final[Mapping[str, int]] = {"aside": DAY_MS, "comparisons": DAY_MS, "attempts": HOUR_MS}
-"""What is younger may be about to be used, whoever made it: the only way back after a restore, for one."""
+"""Minimum age by group. Younger data may still be needed, for example to undo a restore."""
 WORTH_BYTES: Final = 1024 * 1024
 WORTH_PART: Final = 4
-"""The database is rewritten where free pages are so much, and at least this part of it (a quarter)."""
+"""The database is rewritten if free pages exceed this size and this fraction (a quarter) of it."""
 BUSY_BYTES: Final = 16 * 1024 * 1024
-"""As much is rewritten while work is under way, at most: nothing else is written meanwhile."""
+"""Maximum size to rewrite while work is running, because it blocks all other writes."""
 
 
 class Leftover(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that takes room, as whoever looked found it. ``why`` it may go, unless something speaks against it.
+    """Data that could be deleted; ``why`` is the reason for deleting it.
 
-    ``needed``: the reason that somebody needs it, or "". ``whole_bytes``: of the database, with what is free in it;
-    ``busy``: work is under way.
+    ``needed``: the reason for keeping it, or "". ``whole_bytes``: size of the database including free pages; ``busy``:
+    work is running.
     """
 
     group: PruneGroup
@@ -72,7 +72,7 @@ class Leftover(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def kept_because(one: Leftover) -> str:
-    """The reason that ``one`` is not removed now; "": it may go."""
+    """Return why ``one`` is kept; "" if it can be deleted."""
     if one.needed:
         return one.needed
     kept_ms = KEPT_MS.get(one.group)
@@ -81,24 +81,24 @@ def kept_because(one: Leftover) -> str:
     if one.group != "database":
         return ""
     if one.bytes < WORTH_BYTES or one.bytes * WORTH_PART < one.whole_bytes:
-        return "too little of it is free to be worth it; free pages are used again"
+        return "too few pages are free; free pages are reused"
     if one.busy and one.whole_bytes - one.bytes > BUSY_BYTES:
-        return "work is under way, which would wait for it: ask again when nothing is"
+        return "running work would be blocked: retry when no work is running"
     return ""
 
 
 LARGEST_CORRECTION_MS: Final = 3 * 3600 * 1000
-"""A wall clock that was put back by less corrected itself: a time that was kept already does not come again."""
+"""Largest backward correction of the wall clock that does not repeat a wakeup that was already sent."""
 
 Decision = Literal["early", "active", "coalesced", "due"]
-"""Not yet; the agent was active meanwhile; the wakeup before still waits for its turn; now."""
+"""early: not due yet. active: the agent was active meanwhile. coalesced: the previous wakeup is queued. due: now."""
 
 
 class Wakeup(msgspec.Struct, frozen=True, kw_only=True):
-    """A timer and its agent, seen when it seems to be due.
+    """Timer and its agent when the timer appears to be due.
 
-    ``following_ms``: when it comes next if it comes now. ``period_ms`` is None for cron. ``active_ms``: when an attempt
-    of the agent ended last, 0 for never. ``busy``: one runs. ``pending``: its last wakeup waits for its turn.
+    ``following_ms``: the next time after this one. ``period_ms``: None for cron. ``active_ms``: end of the agent's
+    last attempt, 0 for none. ``busy``: an attempt is running. ``pending``: its previous wakeup is still queued.
     """
 
     now_ms: int
@@ -111,17 +111,17 @@ class Wakeup(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WakeupDecision(msgspec.Struct, frozen=True):
-    """The thing to do now, and the time to look again."""
+    """Action now, and time of the next check."""
 
     decision: Decision
     next_ms: int
 
 
 def decide(look: Wakeup) -> WakeupDecision:
-    """Return what becomes of a timer at ``look.now_ms``. At most one wakeup of it waits for its turn (fault TF19)."""
+    """Return the action for a timer at ``look.now_ms``; at most one of its wakeups is queued (fault TF19)."""
     if look.now_ms < look.next_ms:
         return WakeupDecision("early", look.next_ms)
-    # When the agent has been inactive for a whole period. A time that lies ahead is from a clock that was put back.
+    # The wakeup is due after a whole period without activity. A future time comes from a clock that was set back.
     if look.period_ms is None:
         rested_ms = 0
     else:
@@ -133,15 +133,15 @@ def decide(look: Wakeup) -> WakeupDecision:
 
 
 def rearmed_ms(stored_ms: int, fresh_ms: int) -> int:
-    """Return when a timer comes that was stored, if it would come at ``fresh_ms`` were it armed now.
+    """Return the next time of a stored timer that would be due at ``fresh_ms`` if armed now.
 
-    One that is overdue stays so, to come once. None waits longer than if it were new: its clock may have been put back.
+    An overdue timer stays due once. No timer waits longer than a new one, because the clock may have been set back.
     """
     return min(stored_ms, fresh_ms)
 
 
 def sought_from_ms(wall_ms: int, fired_ms: int | None) -> int:
-    """From where on the next time of a cron line is sought, given when it last came."""
+    """Return the start for the search of a cron line's next time, given the last one."""
     if fired_ms is None or fired_ms - wall_ms > LARGEST_CORRECTION_MS:
         return wall_ms
     return max(wall_ms, fired_ms)

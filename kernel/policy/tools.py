@@ -1,9 +1,9 @@
-"""The tools of Daemon MCP that an agent is offered, and whether a call of a tool is allowed. Pure.
+"""Daemon MCP tools offered to an agent, and approval of tool calls. Pure.
 
-A tool costs tokens in each request of a model, so what an agent has no use for is not listed. Its scopes say what it
-may call: a tool of an open scope is answered by name whether it is offered or not.
+Each listed tool costs tokens in every model request, so tools without use for an agent are not listed. Its scopes
+determine what it may call: a tool of an open scope works by name even if it is not listed.
 
-A call is decided by the agent's policy and by approval rules. What neither decides waits for a person, and is refused
+A call is decided by the agent's policy and by approval rules. An undecided call waits for a person, and is denied
 after its deadline.
 """
 
@@ -22,20 +22,20 @@ LONE: Final = frozenset(
         *("my_inbox", "resource_read", "handover_write"),
     }
 )
-"""For an agent that nobody hears: what it keeps, what reaches it, and what it leaves."""
+"""Tools of an agent without colleagues: memory, inbox, and its handover."""
 TEAM: Final = frozenset(
     {
         *("channel_send", "channel_read", "my_inbox_ack", "team_members", "my_status_set", "resource_create"),
         *("ask_agent", "memory_ask", "share_with"),
     }
 )
-"""For an agent with colleagues, beside that."""
+"""Additional tools of an agent with colleagues."""
 GUARDED: Final = frozenset({"memory_tray", "soul_reflect", "soul_suggest"})
-"""Where a guard looks after memory and souls."""
+"""Additional tools if a guard manages memory and souls."""
 
 
 class Situation(NamedTuple):
-    """What there is where an agent works. ``uses`` are the scopes of what its workflow asks for, or has by now."""
+    """Environment of an agent; ``uses`` are the scopes that its workflow needs or has used."""
 
     team: bool = False
     guarded: bool = False
@@ -45,10 +45,10 @@ class Situation(NamedTuple):
 def offered_tools(
     situation: Situation, opened: Collection[ToolScope], words: ScopeWords = ("default",), switches: Iterable[str] = ()
 ) -> frozenset[str]:
-    """The names of the tools to offer an agent in ``situation``, whose token opens the scopes ``opened``.
+    """Return the names of the tools to offer to an agent whose token opens the scopes ``opened``.
 
-    ``words`` and ``switches`` are ``scopes`` and ``tools`` of its file. A scope that is opened and no part of the
-    default is one that somebody named.
+    ``words`` and ``switches`` are ``scopes`` and ``tools`` of its file. An opened scope outside the default was
+    requested explicitly.
     """
     named = {*words, *(opened if not SCOPES.issubset(opened) else set(opened) - SCOPES)} - {"default", "all"}
     needed = LONE | (TEAM if situation.team else set()) | (GUARDED if situation.guarded else set())
@@ -64,32 +64,29 @@ def offered_tools(
 
 Decision = Literal["granted", "denied", "expired"]
 State = Literal["open", "granted", "denied", "expired"]
-"""Of a request. Only an open one can still change."""
+"""State of a request; only an open one can change."""
 
 AT_ONCE: Final[Mapping[Approval, Decision]] = {"auto": "granted", "deny": "denied"}
-"""What a policy answers without asking anybody."""
+"""Immediate answers of policies that ask no person."""
 
 ANY: Final = "*"
-"""In a pattern: any text, also none. Everything else stands for itself."""
+"""Wildcard for any text, including an empty one; all other characters are literal."""
 
 
 class ApprovalRule(msgspec.Struct, frozen=True):
-    """An approval rule: it grants calls whose whole input has ``pattern``."""
+    """Rule that grants calls whose complete input matches ``pattern``."""
 
     number: int
     pattern: str
 
 
 def covering(rules: Iterable[ApprovalRule], input: str) -> ApprovalRule | None:
-    """The first of ``rules`` that a call with this input (canonical JSON) falls under."""
+    """Return the first of ``rules`` that matches a call's input (canonical JSON)."""
     return next((rule for rule in rules if matches(rule.pattern, input)), None)
 
 
 def matches(pattern: str, text: str) -> bool:
-    """Return whether all of ``text`` has ``pattern``.
-
-    It takes no longer than to read both: an agent chooses the text.
-    """
+    """Return whether ``pattern`` matches all of ``text``, in linear time, because an agent chooses the text."""
     first, *parts = pattern.split(ANY)
     if not parts:
         return text == pattern

@@ -1,10 +1,10 @@
-"""Work as spans, by OpenTelemetry's conventions for generative AI: what each is called, and where it belongs. Pure.
+"""Spans of work by OpenTelemetry's conventions for generative AI: names, ids and parents. Pure.
 
-A run, its instructions, their attempts and the steps of these. Ids are functions of what they are of, so that something
-told twice is the same span. An instruction that another one asked for is below it, in its trace.
+There are spans for runs, their instructions, attempts and steps. Ids are derived from the objects, so that a repeated
+export yields the same span. An instruction requested by another one is its child, in the same trace.
 
-Spans are sent as OTLP's trace service has them in Protocol Buffers' wire format. That is five small messages written by
-hand: no library has to be loaded, and none installed. What a collector's library reads of it is compared in the tests.
+Spans are sent as messages of OTLP's trace service in the Protocol Buffers wire format. Encoding these five small
+messages by hand avoids a library; tests compare the result with the reading of a collector's library.
 """
 
 import hashlib
@@ -29,7 +29,7 @@ _BYTES: Final = 2
 
 
 class Span(msgspec.Struct, frozen=True, kw_only=True):
-    """One span. Ids are 16 and 8 bytes; ``parent`` is empty at the root of a trace."""
+    """Span; ids have 16 and 8 bytes, and ``parent`` is empty at the root of a trace."""
 
     trace: bytes
     id: bytes
@@ -40,7 +40,7 @@ class Span(msgspec.Struct, frozen=True, kw_only=True):
     end_ms: int
     attributes: Mapping[str, Value] = {}
     failed: str | None = None
-    """What is said of its failure; None: it did not fail."""
+    """Description of the failure; None: it did not fail."""
 
 
 def _varint(number: int) -> bytes:
@@ -102,29 +102,29 @@ def _span(one: Span) -> bytes:
 def export_request(
     spans: Iterable[Span], resource: Mapping[str, Value], scope: str, version: str, schema: str
 ) -> bytes:
-    """An ExportTraceServiceRequest with ``spans`` of one resource and one instrumentation scope."""
+    """Encode an ExportTraceServiceRequest with ``spans`` of one resource and one instrumentation scope."""
     name = _field(1, _field(1, scope.encode()) + _field(2, version.encode()))
-    told = b"".join(_field(2, _span(one)) for one in spans)
-    within = _field(2, name + told + _field(3, schema.encode()))
+    encoded = b"".join(_field(2, _span(one)) for one in spans)
+    within = _field(2, name + encoded + _field(3, schema.encode()))
     return _field(1, _field(1, _attributes(1, resource)) + within)
 
 
 SCHEMA: Final = "https://opentelemetry.io/schemas/1.41.0"
 CONTENT_CHARACTERS: Final = 4000
-"""Of what a model or a tool said, where the project's file has it told at all."""
+"""Limit for texts of models and tools, if the project file enables their export."""
 _NAME_CHARACTERS: Final = 200
 _PROVIDERS: Final[Mapping[str, str]] = {
         "claude": "anthropic", "codex": "openai", "google": "gcp.gemini", "mistral": "mistral_ai",
         "moonshot": "moonshot_ai", "xai": "x_ai",
     }  # fmt: skip
-"""Names of ours that the conventions have another for."""
+"""Names that differ in the conventions."""
 _DONE: Final = frozenset({"done"})
 _IN_ORDER: Final = frozenset({"done", "incomplete", "yielded", "held back", "over budget"})
-"""Ends of attempts that are no failures."""
+"""Outcomes of attempts that are not failures."""
 
 
 class Origin(msgspec.Struct, frozen=True):
-    """The place of an instruction: the log it is of, the one that asked for it, its run, and what began its trace."""
+    """Origin of an instruction: its log, the instruction that asked for it, its run, and the root of its trace."""
 
     log: str
     asked_by: int | None
@@ -134,7 +134,7 @@ class Origin(msgspec.Struct, frozen=True):
 
 
 class TracedInstruction(msgspec.Struct, frozen=True):
-    """An instruction, as its row says."""
+    """Columns of an instruction for its spans."""
 
     number: int
     agent_key: str
@@ -147,14 +147,14 @@ class TracedInstruction(msgspec.Struct, frozen=True):
 
 
 class StepDone(msgspec.Struct, frozen=True, kw_only=True):
-    """An entry: a reply of a model, or the result of a call. ``content`` is None unless it is to be told."""
+    """Completed entry: a model's reply or a tool's result; ``content`` is None unless its export is enabled."""
 
     k: int
     epoch: int
     is_tool: bool
     at_ms: int
     since_ms: int
-    """When the one before it was done, or the attempt began."""
+    """End of the previous entry, or start of the attempt."""
     duration_ms: int | None = None
     name: str = ""
     call_id: str | None = None
@@ -165,7 +165,7 @@ class StepDone(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AttemptDone(msgspec.Struct, frozen=True):
-    """An attempt that has ended."""
+    """Ended attempt."""
 
     epoch: int
     started_ms: int
@@ -175,7 +175,7 @@ class AttemptDone(msgspec.Struct, frozen=True):
 
 
 class WorkDone(msgspec.Struct, frozen=True, kw_only=True):
-    """The end of an instruction, the ``ends``-th: one that failed can be tried again by a person."""
+    """End of an instruction, number ``ends``; a person can retry a failed one."""
 
     at_ms: int
     ends: int
@@ -186,7 +186,7 @@ class WorkDone(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunDone(msgspec.Struct, frozen=True, kw_only=True):
-    """The end of a run."""
+    """End of a run."""
 
     run: int
     workflow: str
@@ -198,13 +198,13 @@ class RunDone(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def trace_id(origin: Origin) -> bytes:
-    """The trace of an instruction: that of what began it all."""
+    """Return the trace id of an instruction, derived from the root of its trace."""
     root = ("run", origin.root_run) if origin.root_run is not None else ("instruction", origin.root)
     return _digest(origin.log, "trace", *root)[:16]
 
 
 def span_id(log: str, *what: object) -> bytes:
-    """The id of the span of a run, an instruction, an attempt or a step."""
+    """Return the id of the span of a run, an instruction, an attempt or a step."""
     return _digest(log, "span", *what)[:8]
 
 
@@ -213,7 +213,7 @@ def _digest(*parts: object) -> bytes:
 
 
 def step_span(work: TracedInstruction, origin: Origin, step: StepDone) -> Span:
-    """The span of a step: ``chat`` or ``execute_tool``, below its attempt."""
+    """Return the span of a step (``chat`` or ``execute_tool``), a child of its attempt."""
     since = step.since_ms if step.duration_ms is None else step.at_ms - step.duration_ms
     attributes: dict[str, Value] = {"gen_ai.operation.name": "execute_tool" if step.is_tool else "chat"}
     failed = None
@@ -255,7 +255,7 @@ def step_span(work: TracedInstruction, origin: Origin, step: StepDone) -> Span:
 
 
 def attempt_span(work: TracedInstruction, origin: Origin, attempt: AttemptDone) -> Span:
-    """The span of an attempt, below its instruction. The conventions have no word for it."""
+    """Return the span of an attempt, a child of its instruction; the conventions do not define one."""
     attributes = _whose(work) | {
         "agent_worker.attempt": f"i{work.number}-{attempt.epoch}",
         "agent_worker.outcome": attempt.outcome,
@@ -278,9 +278,9 @@ def attempt_span(work: TracedInstruction, origin: Origin, attempt: AttemptDone) 
 
 
 def work_span(work: TracedInstruction, origin: Origin, done: WorkDone) -> Span:
-    """The span of an instruction: ``invoke_agent``, below who asked for it, or its run.
+    """Return the span of an instruction (``invoke_agent``), a child of its requester or run.
 
-    Its attempts are below its first end. Where somebody had it tried again, each further end is a span of its own.
+    Its attempts are children of its first end. After a retry by a person, each further end is a separate span.
     """
     attributes: dict[str, Value] = {
         "gen_ai.operation.name": "invoke_agent",
@@ -311,7 +311,7 @@ def work_span(work: TracedInstruction, origin: Origin, done: WorkDone) -> Span:
 
 
 def run_span(log: str, run: RunDone) -> Span:
-    """The span of a run: ``invoke_workflow``, the root of its trace."""
+    """Return the span of a run (``invoke_workflow``), the root of its trace."""
     attributes: dict[str, Value] = {
         "gen_ai.operation.name": "invoke_workflow",
         "gen_ai.workflow.name": run.workflow,

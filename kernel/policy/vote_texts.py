@@ -1,7 +1,4 @@
-"""Texts of votes: announcements, votes, ties and results. Pure.
-
-The markers in the texts are for the eye: the truth is the message's kind.
-"""
+"""Texts of votes. Pure. Markers in them are for readers; software uses the kind of the message."""
 
 from collections.abc import Mapping
 
@@ -13,7 +10,7 @@ _TYPES: Mapping[BallotType, str] = {
     "election": "an election",
     "decision": "a decision",
     "approval": "an approval",
-    "assignment": "an assignment: each option gets those who choose it",
+    "assignment": "an assignment: members are assigned to the option that they choose",
 }
 _METHODS: Mapping[Method, str] = {
     "plurality": "most votes win",
@@ -22,28 +19,28 @@ _METHODS: Mapping[Method, str] = {
 }
 _TIES: Mapping[TieBreaker, str] = {
     "first": "the first option wins a tie",
-    "random": "lots break a tie",
-    "creator-decides": "whoever called for it breaks a tie",
+    "random": "a tie is broken at random",
+    "creator-decides": "the creator breaks a tie",
 }
 _BROKEN: Mapping[TieBreaker | None, str] = {
     "first": "the first of them wins",
-    "random": "it was decided by lot",
-    "creator-decides": "broken by the casting vote",
+    "random": "decided at random",
+    "creator-decides": "decided by the creator",
 }
 _WHYS: Mapping[Why, str] = {
-    "quorum": "the votes are in",  # of all, or of as many as are wanted
-    "settled": "further votes could not change it",
+    "quorum": "the votes are in",  # of all members, or of the quorum
+    "settled": "further votes cannot change the result",
     "creator": "the votes are in",
-    "deadline": "the time is up",
+    "deadline": "the deadline has passed",
     "cancelled": "cancelled",
 }
 
 
 def announced(opened: ProposalOpened) -> str:
-    """Something is put to the vote, and how to vote."""
+    """Return the announcement of a proposal, with instructions for voting."""
     terms = [_TYPES[opened.terms.type]]
     if opened.grants:
-        terms.append(f"{opened.grants} of {', '.join(opened.electors or ())} have to say yes; a person may too")
+        terms.append(f"{opened.grants} of {', '.join(opened.electors or ())} have to vote yes; a person may vote too")
     elif opened.terms.type != "assignment":
         terms.append(_METHODS[opened.terms.resolution.type])
     if opened.terms.resolution.tie_breaker is not None:
@@ -51,17 +48,17 @@ def announced(opened: ProposalOpened) -> str:
     if not opened.grants:
         terms.append(f"{opened.quorum} {'member has' if opened.quorum == 1 else 'members have'} to vote")
     if opened.terms.binding and opened.terms.type == "assignment":
-        terms.append("each option is a task, which is given to the first member who chooses it")
+        terms.append("each option is a task, assigned to the first member who chooses it")
     if opened.strict:
-        terms.append("without these votes nobody wins, also when its time is up")
+        terms.append("without this quorum no option wins, even at the deadline")
     binds = opened.terms.binds or Binds()
     if opened.terms.binding and opened.terms.type == "election":
         what = f"what {', '.join(map(one_line, binds.documents))} names of" if binds.documents else "all of"
-        terms.append(f"the winner owns {what} the documents, and alone writes them")
+        terms.append(f"the winner owns {what} the documents, and only the owner can write them")
     if binds.suggestion is not None:
         terms.append(f"yes accepts the suggestion {one_line(binds.suggestion)}, no rejects it")
     if binds.tray is not None:
-        terms.append(f"yes has {one_line(binds.tray)} remembered, no rejects it")
+        terms.append(f"yes approves the memory item {one_line(binds.tray)}, no rejects it")
     terms.append(f"open for {_duration(opened.timeout_ms)} at most")
     lines = [
         f"[PROPOSAL:{opened.name}] {one_line(opened.terms.title)}",
@@ -79,39 +76,39 @@ def announced(opened: ProposalOpened) -> str:
 
 
 def voted(ballot: Ballot, choice: str, reason: str, *, breaks_tie: bool, seen: str = "") -> str:
-    """Somebody votes, who has ``seen`` that state of the files; "": nobody knows."""
+    """Return the text of a vote; ``seen`` is the state of the files that the voter saw, "" if unknown."""
     verb = "I break the tie for" if breaks_tie else "I vote for"
     vote = f"[VOTE:{ballot.name}] {verb} {_label(ballot, choice)}{_because(reason)}"
     return f"{vote}\n(seen: {seen})" if seen else vote
 
 
 def asked_to_break(ballot: Ballot, among: tuple[str, ...]) -> str:
-    """Ask the creator to break a tie."""
+    """Return the request to the creator to break a tie."""
     options = ", ".join(among)
     return (
         f"[PROPOSAL:{ballot.name}] {one_line(ballot.title)}\n"
-        f"The votes are in, and it is a tie between {options}. {ballot.creator} decides, as long as it is open: "
+        f"The votes are in, with a tie between {options}. {ballot.creator} decides until the deadline: "
         f'team_vote with {{"proposal": "{ballot.name}", "choice": "<one of these>"}}.'
     )
 
 
 def resolved(ballot: Ballot, votes: Mapping[str, str], decided: Decided) -> str:
-    """Return what came of it; where its time was up and nobody had won, it has expired."""
+    """Return the result; a proposal whose deadline passed without a winner has expired."""
     marker = "EXPIRED" if expired(ballot, votes, decided) else "RESOLVED"
     counts = counted(ballot.options, votes)
     cast = ", ".join(f"{option}={count}" for option, count in counts.items() if count) or "none"
     if ballot.type == "assignment":
         takers = {
-            option: ", ".join(sorted(voter for voter, choice in votes.items() if choice == option)) or "nobody"
+            option: ", ".join(sorted(voter for voter, choice in votes.items() if choice == option)) or "no member"
             for option in ballot.options
         }
         result = "; ".join(f"{option}: {names}" for option, names in takers.items())
     elif decided.winner is not None:
         result = _label(ballot, decided.winner)
     elif decided.tied:
-        result = f"nobody wins, it is a tie between {', '.join(decided.tied)}"
+        result = f"no winner, a tie between {', '.join(decided.tied)}"
     else:
-        result = "nobody wins"
+        result = "no winner"
     return (
         f"[{marker}:{ballot.name}] {one_line(ballot.title)}\n"
         f"Result: {result} ({_why(ballot, votes, decided)})\nVotes: {cast}"
@@ -119,12 +116,12 @@ def resolved(ballot: Ballot, votes: Mapping[str, str], decided: Decided) -> str:
 
 
 def cancelled(ballot: Ballot, reason: str) -> str:
-    """It was taken back."""
+    """Return the announcement of a cancellation."""
     return f"[RESOLVED:{ballot.name}] {one_line(ballot.title)}\nCancelled{_because(reason)}"
 
 
 def expired(ballot: Ballot, votes: Mapping[str, str], decided: Decided) -> bool:
-    """Return whether its time was up before anything came of it."""
+    """Return whether the deadline passed before a result."""
     assigns = ballot.type == "assignment" and bool(votes)
     return decided.why == "deadline" and decided.winner is None and not assigns
 

@@ -1,8 +1,8 @@
-"""Voting: the terms of a proposal, and its result by the votes. Pure; in which order the votes came never matters.
+"""Voting: the terms of a proposal and its result. Pure; the order of the votes never matters.
 
-A proposal ends when as many electors have voted as it wants, when no further vote of theirs could change its result,
-and at its deadline in any case. That nobody wins is a result like any other; what decides over a run (``strict``) is
-won by nobody at its deadline, unless as many have voted as it wants.
+A proposal ends when its quorum has voted, when no further vote can change its result, and at its deadline at the
+latest. "No winner" is a normal result. A vote that decides a run (``strict``) has no winner at its deadline unless its
+quorum has voted.
 """
 
 import hashlib
@@ -43,7 +43,7 @@ from protocol.workflow import VERDICT_SECONDS, VerdictTerms
 
 
 class ProposalState(msgspec.Struct, frozen=True):
-    """One ballot, as it is counted. ``seed`` is what ``random`` draws its lots from. Times are the kernel's."""
+    """Ballot for counting; ``seed`` is for ``random`` tie-breaks, and times are the kernel's."""
 
     type: BallotType
     rule: Method
@@ -54,13 +54,13 @@ class ProposalState(msgspec.Struct, frozen=True):
     tie_breaker: TieBreaker | None = None
     seed: str = ""
     strict: bool = False
-    """Nobody wins without the quorum, also once its time is up."""
+    """Without the quorum no option wins, even at the deadline."""
     grants: int = 0
-    """Set where a rule of the workspace asks for it: so many have to say yes, and nothing else counts."""
+    """Number of yes votes that a rule requires; set only for approvals of rules, where nothing else counts."""
 
 
 class Ballot(ProposalState, frozen=True, kw_only=True):
-    """A proposal as it is stored, with its votes. ``creator_key`` None: a person. ``hops`` of its message."""
+    """Stored proposal with its votes; ``creator_key`` is None for a person, and ``hops`` are those of its message."""
 
     number: int
     space: str
@@ -85,18 +85,18 @@ class Ballot(ProposalState, frozen=True, kw_only=True):
 
     @property
     def choices(self) -> dict[str, str]:
-        """Return the votes, voter to option."""
+        """Return the votes, from voter to option."""
         return {vote.voter: vote.choice for vote in self.votes}
 
 
 class Undecided(msgspec.Struct, frozen=True):
-    """It stays open. ``tied``: all are there, and its creator may choose one of these."""
+    """Open proposal; ``tied``: all votes are in, and its creator may choose one of these options."""
 
     tied: tuple[str, ...] = ()
 
 
 class Decided(msgspec.Struct, frozen=True):
-    """It is over. ``winner`` None: nobody wins. ``tied``: between which options it was a tie, broken or not."""
+    """Ended proposal; ``winner`` None: no winner. ``tied``: the tied options, whether or not the tie was broken."""
 
     winner: str | None
     why: Why
@@ -104,10 +104,7 @@ class Decided(msgspec.Struct, frozen=True):
 
 
 def tally(ballot: ProposalState, votes: Mapping[str, str], now_ms: int) -> Undecided | Decided:
-    """Return what ``votes`` (voter to option) come to.
-
-    Votes of others than electors count, but nobody waits for them.
-    """
+    """Return the result of ``votes`` (voter to option); those of non-electors count, but not for the quorum."""
     if ballot.grants:
         return _granted(ballot, votes, now_ms)
     left = max(ballot.quorum - len(ballot.electors & votes.keys()), 0)
@@ -129,7 +126,7 @@ def tally(ballot: ProposalState, votes: Mapping[str, str], now_ms: int) -> Undec
 
 
 def _granted(ballot: ProposalState, votes: Mapping[str, str], now_ms: int) -> Undecided | Decided:
-    """As tally, where so many have to agree: a person counts as one of them, and a person's no is the end of it."""
+    """Count votes like ``tally`` for required grants: a person counts as one, and a person's no ends the vote."""
     agreed = sum(1 for choice in votes.values() if choice == YES)
     if agreed >= ballot.grants:
         return Decided(YES, "settled")
@@ -139,7 +136,7 @@ def _granted(ballot: ProposalState, votes: Mapping[str, str], now_ms: int) -> Un
 
 
 def counted(options: tuple[str, ...], votes: Mapping[str, str]) -> dict[str, int]:
-    """Votes for each option, in the order of the options."""
+    """Return the votes for each option, in the order of the options."""
     counts = Counter(votes.values())
     return {option: counts[option] for option in options}
 
@@ -191,7 +188,7 @@ AHEAD: Final[Mapping[Method, Callable[[Counts, int], tuple[str, ...]]]] = {
     "majority": _more_than_half,
     "unanimous": _all_alike,
 }
-"""Among which options the winner is, were it over now and ``left`` electors missing: none, one, or a tie."""
+"""Leading options if the vote ended now with ``left`` electors missing: none, one, or a tie."""
 
 
 def _out_of_reach(ballot: ProposalState, counts: Counts, left: int) -> bool:
@@ -216,7 +213,7 @@ def _sure_of_majority(ballot: ProposalState, counts: Counts, left: int) -> bool:
     spare = 2 * counts[winner] - (total + left)
     if spare:
         return spare > 0
-    # It may end with half of them only. It wins that tie if it comes first, and if one rival has the other half.
+    # The winner may end with exactly half: it wins that tie only against a single rival and if it is first.
     place = _places(ballot)
     one_rival = len(counts) == 2 or (left == 1 and counts[winner] == total)
     return one_rival and bool(place) and min(counts, key=lambda option: place[option]) == winner
@@ -231,7 +228,7 @@ SETTLED: Final[Mapping[Method, Callable[[ProposalState, Counts, int], bool]]] = 
     "majority": _sure_of_majority,
     "unanimous": _at_odds,
 }
-"""Whether what comes of it is sure, however the ``left`` electors vote, or whether they do."""
+"""Return whether the result is certain, regardless of the ``left`` electors' votes."""
 
 
 _OPTION_ID: Final = re.compile(OPTION_ID)
@@ -239,9 +236,9 @@ YES_OR_NO: Final = (Option(id=YES, label="Yes"), Option(id=NO, label="No"))
 
 
 class ProposalOpened(msgspec.Struct, frozen=True, kw_only=True):
-    """Payload of ``proposal``: something is put to the vote until ``expires_ms``, on terms that leave nothing open.
+    """Payload of ``proposal``: a proposal with complete terms, open until ``expires_ms``.
 
-    ``salt`` is of chance: lots are drawn from it.
+    ``salt`` is random and used for random tie-breaks.
     """
 
     name: str
@@ -251,26 +248,26 @@ class ProposalOpened(msgspec.Struct, frozen=True, kw_only=True):
     electors: tuple[str, ...] | None = None
     """None: all members."""
     strict: bool = False
-    """It decides over the run: nobody wins it without its quorum."""
+    """The vote decides the run: no option wins without the quorum."""
     grants: int = 0
-    """A rule waits for so many who say yes."""
+    """Number of yes votes that a rule waits for."""
 
     @property
     def quorum(self) -> int:
-        """Return how many of the electors have to vote."""
+        """Return the number of electors that have to vote."""
         return self.terms.resolution.quorum or 0
 
     @property
     def timeout_ms(self) -> int:
-        """Return how long it is open at most."""
+        """Return the longest time that the proposal stays open."""
         return self.terms.timeout_ms or 0
 
 
 def with_defaults(
     asked: ProposalTerms, name: str, members: tuple[str, ...], now_ms: int, salt: str = ""
 ) -> ProposalOpened:
-    """Return what was asked, with its ``name`` and what goes without saying: an election is among the ``members``."""
-    # What an election and an approval are about, if nothing else was asked for.
+    """Complete the requested terms with a ``name`` and defaults; an election is among the ``members``."""
+    # default options of an election and an approval
     usual: tuple[Option, ...]
     ids = tuple(option.id for option in asked.options)
     given = {option.id: option.metadata for option in asked.options}
@@ -298,7 +295,7 @@ def with_defaults(
 def decisive(
     asked: ProposalTerms, terms: VerdictTerms, members: tuple[str, ...], now_ms: int, salt: str
 ) -> ProposalOpened:
-    """Return what decides over a run, under the ``terms`` of its workflow and no others."""
+    """Return the proposal that decides a run, with only the ``terms`` of its workflow."""
     electors = terms.electors or members
     resolution = Resolution(type=terms.type, quorum=terms.quorum or len(electors), tie_breaker=terms.tie_breaker)
     under = msgspec.structs.replace(asked, resolution=resolution, timeout_seconds=_verdict_ms(terms) / 1000)
@@ -307,10 +304,10 @@ def decisive(
 
 
 def check_verdict(asked: ProposalTerms, terms: VerdictTerms, members: tuple[str, ...]) -> None:
-    """Raise Refused (bad_request) unless ``asked`` decides a run on the terms of its workflow."""
+    """Raise Refused (bad_request) unless ``asked`` has the terms that its workflow requires to decide a run."""
     if asked.type != "approval" or not asked.binding:
-        text = f"{terms.id} is the verdict of this workflow: it has to be a binding approval"
-        raise bad_request(text, "give it type approval and binding: true, or another id")
+        text = f"Proposal {terms.id!r} is the verdict of this workflow: it must be a binding approval"
+        raise bad_request(text, "use type approval and binding: true, or another id")
     given, usual = asked.resolution, Resolution()
     quorum = terms.quorum or len(terms.electors or members)
     other = [
@@ -320,8 +317,8 @@ def check_verdict(asked: ProposalTerms, terms: VerdictTerms, members: tuple[str,
         *(["timeout_seconds"] if asked.timeout_ms not in (None, _verdict_ms(terms)) else []),
     ]
     if other:
-        text = f"{terms.id} is the verdict of this workflow, whose file says how it is decided"
-        hint = "ask again without resolution and timeout_seconds"
+        text = f"Terms of the verdict {terms.id!r} are fixed by the workflow file"
+        hint = "retry without resolution and timeout_seconds"
         raise bad_request(f"{text}: {', '.join(other)} cannot be changed", hint)
 
 
@@ -330,129 +327,133 @@ def _verdict_ms(terms: VerdictTerms) -> int:
 
 
 BINDING: Final[Mapping[BallotType, str]] = {
-    "approval": "an approval that the workflow's file names is the verdict of its run (verdict: ID), and "
-    "one that binds a suggestion, or what is in a tray, accepts it",
+    "approval": "an approval that the workflow file names is the verdict of its run (verdict: ID), and "
+    "one that binds a suggestion or a tray item accepts it",
     "election": "an election makes the winner the owner of documents",
-    "assignment": "an assignment of tasks, by id or key, that nobody is at gives them to who chose them",
+    "assignment": "an assignment of unclaimed tasks (by id or key) assigns them to their voters",
 }
-"""What follows from a binding vote, for each type of which something does."""
+"""Effect of a binding vote, for each type that can have one."""
 
 
 def check_binding(asked: ProposalTerms, verdict: str | None, assignable: frozenset[str] = frozenset()) -> None:
-    """Raise Refused (bad_request) where ``asked``, which is no verdict, is binding and nothing follows from it.
+    """Raise Refused (bad_request) if ``asked``, which is no verdict, is binding without any effect.
 
-    ``assignable`` are those of its options that are tasks nobody is at: an assignment binds where all of them are. The
-    hint says what would be binding here, of all types.
+    ``assignable`` are the options that are unclaimed tasks: an assignment is binding if all options are. The hint
+    lists what would be binding here.
     """
     binds = asked.binds or Binds()
     if not asked.binding:
         if asked.binds is not None:
-            raise bad_request("binds is only for what is binding", "add binding: true")
+            raise bad_request("binds is only valid for a binding proposal", "add binding: true")
         return
     if asked.type == "election" and binds.suggestion is None and binds.tray is None:
         return  # the winner owns documents
     if asked.type == "approval" and (binds.suggestion is None) != (binds.tray is None) and not binds.documents:
-        return  # yes accepts the suggestion, or what is in a tray
+        return  # yes accepts the suggestion or the tray item
     tasks = {one.id for one in asked.options} if asked.type == "assignment" and asked.binds is None else set[str]()
     if tasks and tasks <= assignable:
         return
     would = dict(BINDING)
     if verdict is not None:
         would["approval"] = f"the approval {verdict} decides over this workflow"
-    hint = f"leave binding out: everybody reads what comes of it; binding is: {'; '.join(would.values())}"
-    raise bad_request(f"nothing relies on what comes of this {asked.type}, so it cannot be binding", hint)
+    hint = f"omit binding: all members read the result; these are binding: {'; '.join(would.values())}"
+    raise bad_request(f"Proposal cannot be binding: this {asked.type} has no effect", hint)
 
 
 def check_terms(opened: ProposalOpened, electors: int) -> None:
-    """Raise Refused (bad_request) where it cannot be put to the vote of so many ``electors``."""
+    """Raise Refused (bad_request) if the proposal is not valid for ``electors`` voters."""
     terms = opened.terms
     try:
         check_name(opened.name)
     except NameRejected as rejected:
-        raise bad_request(f"{rejected}", "leave the id out to be given one") from None
+        raise bad_request(f"{rejected}", "omit the id to get a generated one") from None
     if not terms.title.strip():
-        raise bad_request("the title is empty", "say in it what is voted on")
+        raise bad_request("Title is empty", "summarize the question in the title")
     if len(terms.title) > TITLE_LIMIT or len(terms.description) > DESCRIPTION_LIMIT:
-        text = f"a title can have {TITLE_LIMIT} characters, a description {DESCRIPTION_LIMIT}"
-        raise bad_request(text, "put the rest into a file and name that")
+        text = (
+            f"Text too long: the limit is {TITLE_LIMIT} characters for a title, {DESCRIPTION_LIMIT} for a description"
+        )
+        raise bad_request(text, "put the rest into a file and name the file")
     _check_options(terms)
     large = next((one.id for one in terms.options if len(encode_json(one.metadata)) > METADATA_BYTES), None)
     if large is not None:
-        raise bad_request(f"the metadata of {large} is over {METADATA_BYTES} bytes", "put it into a file and name that")
+        raise bad_request(
+            f"Metadata of option {large!r} too large: the limit is {METADATA_BYTES} bytes", "put the data into a file"
+        )
     if terms.resolution.tie_breaker is not None and (
         terms.resolution.type == "unanimous" or terms.type == "assignment"
     ):
         what = "an assignment" if terms.type == "assignment" else "a unanimous vote"
-        raise bad_request(f"{what} has no ties", "leave tie_breaker out")
+        raise bad_request(f"tie_breaker not allowed: {what} has no ties", "omit tie_breaker")
     if terms.type == "assignment" and terms.resolution.type != "plurality":
-        text = "an assignment has no winner: everybody gets what they choose"
-        raise bad_request(text, "leave the resolution's type out")
+        text = "Resolution type not allowed: an assignment has no winner"
+        raise bad_request(text, "omit the type of the resolution")
     if not 1 <= opened.quorum <= electors:
-        text = f"a quorum of {opened.quorum} cannot be: {electors} can vote"
-        raise bad_request(text, "leave it out to wait for all of them")
+        text = f"Quorum of {opened.quorum} impossible: {electors} can vote"
+        raise bad_request(text, "omit the quorum to wait for all of them")
     if not SHORTEST_SECONDS <= opened.timeout_ms / 1000 <= LONGEST_SECONDS:
-        raise bad_request(f"timeout_seconds has to be from {SHORTEST_SECONDS:g} to {LONGEST_SECONDS:g} (7 days)")
+        raise bad_request(f"timeout_seconds must be from {SHORTEST_SECONDS:g} to {LONGEST_SECONDS:g} (7 days)")
 
 
 def _check_options(terms: ProposalTerms) -> None:
     ids = [option.id for option in terms.options]
     if terms.type == "approval" and ids != [YES, NO]:
-        raise bad_request("the options of an approval are yes and no", "leave options out, or make it a decision")
+        raise bad_request("Options of an approval must be yes and no", "omit options, or use type decision")
     if terms.type == "election" and any(option.label != f"@{option.id}" for option in terms.options):
-        raise bad_request("the options of an election are members", "leave options out, or make it a decision")
+        raise bad_request("Options of an election must be members", "omit options, or use type decision")
     if any(_OPTION_ID.fullmatch(one) is None for one in ids):
-        text = "an option's id has letters, digits, dots, dashes and underscores, at most 64"
-        raise bad_request(text, "say the rest in its label")
+        text = "Option id invalid: use at most 64 letters, digits, dots, dashes and underscores"
+        raise bad_request(text, "put the rest into the label")
     least = 1 if terms.type in ("assignment", "election") else 2
     if not least <= len(ids) <= OPTIONS_LIMIT:
-        text = f"{len(ids)} options: a {terms.type} has from {least} to {OPTIONS_LIMIT}"
+        text = f"Proposal has {len(ids)} options: {least} to {OPTIONS_LIMIT} are allowed for type {terms.type}"
         raise bad_request(text, "give options as [{id, label}, ...]")
     if len({one.lower() for one in ids}) < len(ids):
-        raise bad_request("two options have the same id")
+        raise bad_request("Option ids must be unique")
 
 
 def check_vote(ballot: Ballot, voter: str, choice: str, now_ms: int, *, person: bool) -> None:
-    """Raise Refused where ``voter`` cannot vote so now, neither first nor to break a tie."""
+    """Raise Refused if ``voter`` may not vote for ``choice`` now, neither first nor to break a tie."""
     if ballot.state != "open" or now_ms >= ballot.deadline_ms:
         raise _over(ballot)
     if voter not in ballot.electors and not person:
-        text = f"{voter} is not among those who vote on {ballot.name}"
-        raise Refused("forbidden", text, f"they are {', '.join(sorted(ballot.electors))}")
+        text = f"{voter!r} is not an elector of proposal {ballot.name!r}"
+        raise Refused("forbidden", text, f"electors: {', '.join(sorted(ballot.electors))}")
     if choice not in ballot.options:
-        text = f"{choice[:64]!r} is no option of {ballot.name}"
-        raise bad_request(text, f"choose of: {', '.join(ballot.options)}")
+        text = f"Option {choice[:64]!r} not found in proposal {ballot.name!r}"
+        raise bad_request(text, f"options: {', '.join(ballot.options)}")
     if voter not in ballot.choices or may_break(ballot, voter, choice, now_ms):
         return
     among = tied(ballot, now_ms)
     if among and voter == ballot.creator:
-        raise Refused("conflict", f"{ballot.name} is a tie that you break: choose of {', '.join(among)}")
-    text = f"{voter} has voted for {ballot.choices[voter]} already, and a vote is final"
+        raise Refused("conflict", f"Proposal {ballot.name!r} is tied: choose one of {', '.join(among)}")
+    text = f"{voter!r} has already voted for {ballot.choices[voter]}: a vote is final"
     raise Refused("conflict", text)
 
 
 def check_cancel(ballot: Ballot, name: str, *, person: bool) -> None:
-    """Raise Refused where ``name`` cannot cancel ``ballot``."""
+    """Raise Refused if ``name`` may not cancel ``ballot``."""
     if name != ballot.creator and not person:
-        text = f"{ballot.name} was put to the vote by {ballot.creator}, who alone may cancel it"
-        raise Refused("forbidden", text, "vote, and say why")
+        text = f"Proposal {ballot.name!r} can only be cancelled by its creator {ballot.creator}"
+        raise Refused("forbidden", text, "vote, and give a reason")
     if ballot.state != "open":
         raise _over(ballot)
 
 
 def _over(ballot: Ballot) -> Refused:
     if ballot.state == "open":
-        return Refused("conflict", f"the time of {ballot.name} is up")
-    result = f", and {ballot.winner} won" if ballot.winner is not None else ""
-    return Refused("conflict", f"{ballot.name} is over: it is {ballot.state}{result}")
+        return Refused("conflict", f"Proposal {ballot.name!r} has ended: the deadline has passed")
+    result = f", winner {ballot.winner}" if ballot.winner is not None else ""
+    return Refused("conflict", f"Proposal {ballot.name!r} has ended: {ballot.state}{result}")
 
 
 def may_break(ballot: Ballot, voter: str, choice: str, now_ms: int) -> bool:
-    """Return whether ``voter`` is the creator, has voted, and chooses one of the options that are tied."""
+    """Return whether ``voter`` is the creator, has voted, and chooses one of the tied options."""
     may = voter == ballot.creator and voter in ballot.choices and ballot.state == "open"
     return may and choice in tied(ballot, now_ms)
 
 
 def tied(ballot: Ballot, now_ms: int) -> tuple[str, ...]:
-    """Return the options between which the creator has to choose."""
+    """Return the tied options between which the creator has to choose."""
     result = tally(ballot, ballot.choices, now_ms)
     return result.tied if isinstance(result, Undecided) else ()

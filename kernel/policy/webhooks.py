@@ -1,7 +1,8 @@
-"""Standard Webhooks: what a signature is made of and when one counts; where a delivery may go, and when again. Pure.
+"""Standard Webhooks: signatures, their verification, allowed targets, and retries of deliveries. Pure.
 
 The signed content is ``id.timestamp.body``; a signature is ``v1,`` and the base64 of its HMAC-SHA256. The secret is
-base64 too, perhaps behind ``whsec_``. Several signatures, with spaces between them, let a sender change its secret.
+base64, too, optionally prefixed with ``whsec_``. Several signatures, separated by spaces, let a sender rotate its
+secret.
 """
 
 import base64
@@ -18,10 +19,10 @@ from protocol.message import Event
 from protocol.names import message_id
 
 TOLERANCE_SECONDS: Final = 300
-"""A request that was signed longer ago, or so far ahead, does not count: who recorded it cannot send it again."""
+"""Maximum age (or clock difference) of a signed request; older ones are rejected to prevent replays."""
 SECRET_PREFIX: Final = "whsec_"
 LEAST_KEY_BYTES: Final = 24
-"""As Standard Webhooks has it: a shorter one could be guessed from one request that somebody recorded."""
+"""Minimum of Standard Webhooks; a shorter key could be guessed from one recorded request."""
 _VERSION: Final = "v1,"
 _MOST_SIGNATURES: Final = 16
 _ID: Final = re.compile(r"[\x21-\x7e]{1,200}", re.ASCII)
@@ -29,7 +30,7 @@ _SECONDS: Final = re.compile(r"[0-9]{1,12}", re.ASCII)
 
 
 class Signed(msgspec.Struct, frozen=True):
-    """A request with the header fields that sign it, as they came."""
+    """Request with its signature headers, unchanged."""
 
     id: str
     timestamp: str
@@ -38,7 +39,7 @@ class Signed(msgspec.Struct, frozen=True):
 
 
 def key_of(secret: str) -> bytes | None:
-    """The key that ``secret`` stands for; None: it is no secret of Standard Webhooks."""
+    """Return the key that ``secret`` encodes; None: it is not a secret of Standard Webhooks."""
     try:
         key = base64.b64decode(secret.strip().removeprefix(SECRET_PREFIX), validate=True)
     except (binascii.Error, ValueError):
@@ -47,13 +48,13 @@ def key_of(secret: str) -> bytes | None:
 
 
 def signature_of(key: bytes, id: str, timestamp: str, body: bytes) -> str:
-    """The signature of a request."""
+    """Return the signature of a request."""
     content = b"%s.%s.%s" % (id.encode(), timestamp.encode(), body)
     return _VERSION + base64.b64encode(hmac.digest(key, content, hashlib.sha256)).decode()
 
 
 def is_genuine(key: bytes, asked: Signed, now_seconds: int) -> bool:
-    """Return whether ``asked`` was signed with ``key``, and not long ago. The time it takes does not tell why not."""
+    """Return whether ``asked`` was recently signed with ``key``; the time taken does not reveal the failure."""
     signatures = asked.signatures.encode("utf-8", "replace").split(b" ")[:_MOST_SIGNATURES]
     expected = signature_of(key, asked.id, asked.timestamp, asked.body).encode()
     signed = sum(hmac.compare_digest(one, expected) for one in signatures) > 0
@@ -62,23 +63,23 @@ def is_genuine(key: bytes, asked: Signed, now_seconds: int) -> bool:
 
 
 PAUSES_SECONDS: Final = (5, 30, 300, 1800, 7200, 18000, 36000, 86400)
-"""Before each further try of a delivery that failed."""
+"""Delays before each retry of a failed delivery."""
 GONE: Final = 410
 LASTING_TRIES: Final = len(PAUSES_SECONDS)
-"""Failures after which only the last try is left, in a day: 17 hours and a half since the first."""
+"""Failures (17.5 hours after the first) after which only the final try, a day later, remains."""
 
 
 class DeliveryVerdict(msgspec.Struct, frozen=True):
-    """Consequence of one delivery attempt. ``seconds``: delay before the next one."""
+    """Consequence of one delivery attempt; ``seconds`` is the delay before the next one."""
 
     kind: Literal["delivered", "again", "given_up", "disabled"]
     seconds: int = 0
 
 
 def verdict_of(status: int | None, tries: int) -> DeliveryVerdict:
-    """The verdict on a delivery that failed ``tries`` times before, by the status of its answer; None: there was none.
+    """Return the consequence of a delivery after ``tries`` earlier failures, by its status; None: no response.
 
-    A redirect is a failure like any other: where it leads was not trusted.
+    A redirect is a failure, because its target was not trusted.
     """
     if status is not None and 200 <= status < 300:
         return DeliveryVerdict("delivered")
@@ -90,7 +91,7 @@ def verdict_of(status: int | None, tries: int) -> DeliveryVerdict:
 
 
 def keeps_failing(tries: int) -> bool:
-    """Return whether a delivery that failed so often is for a person to look at."""
+    """Return whether a delivery has failed so often that a person should inspect it."""
     return tries >= LASTING_TRIES
 
 
@@ -98,9 +99,9 @@ _TRANSLATED: Final = ipaddress.ip_network("64:ff9b::/96")
 
 
 def is_public(address: str) -> bool:
-    """Return whether ``address`` is one of the world: not of this machine, its networks, or anything special.
+    """Return whether ``address`` is public: not of this machine, its networks, or a reserved range.
 
-    IPv6 can carry an IPv4 address inside, which is what would be reached.
+    An IPv6 address may embed an IPv4 address, which is then checked.
     """
     found = ipaddress.ip_address(address.partition("%")[0])
     if isinstance(found, ipaddress.IPv6Address):
@@ -113,7 +114,7 @@ def is_public(address: str) -> bool:
 
 
 def payload(event: Event, url: str) -> dict[str, Any]:
-    """The body of a delivery: what happened, by ids, and where it is told. Nobody's words leave the machine with it."""
+    """Return the body of a delivery: ids and a link, but no message text, which must not leave the machine."""
     ids: dict[str, Any] = {"event": event.seq}
     if event.instruction is not None:
         ids["instruction"] = event.instruction
@@ -129,4 +130,4 @@ def payload(event: Event, url: str) -> dict[str, Any]:
 
 
 _IDS: Final = ("id", "run", "attempt")
-"""Keys of the data of events that name something."""
+"""Keys of event data that identify an object."""

@@ -1,1 +1,1 @@
-"""The rule: message + proposal -> effects. Pure; it knows the store only as a view and a sink."""
+"""Pure rules that turn messages into effects; they access the store only through a view and a sink."""

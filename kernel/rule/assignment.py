@@ -1,8 +1,7 @@
-"""Assigning work to agents: by a mention, by a question, by the word to continue; and the refusals around it. Pure.
+"""Assigns work to agents by mentions, questions and ``continue``, and refuses invalid requests. Pure.
 
-A limit of the workflow makes work wait. An agent may ask another within its workspace, and never in a circle: no circle
-of waits could lock anybody up, because an agent that waits does other work meanwhile, but a question that comes back to
-who waits for its answer would only be asked again.
+A limit of the workflow makes work wait. An agent may ask another one in its workspace, but not in a cycle. A cycle
+would not deadlock, because waiting agents do other work meanwhile, but the question would only be asked again.
 """
 
 import re
@@ -32,7 +31,7 @@ _ASKS: Final = re.compile(r"\s*continue\b", re.IGNORECASE)
 
 
 def continues(fact: Fact, agent: AgentKey, view: RuleView) -> int | None:
-    """The instruction of ``agent`` whose thread the message takes up; None where it is a message like any other."""
+    """Return the instruction of ``agent`` that the message continues; None for any other message."""
     if fact.draft.kind != "said" or fact.draft.sender != USER or _ASKS.match(fact.draft.text) is None:
         return None
     return view.incomplete(fact.draft.space, agent)
@@ -40,24 +39,28 @@ def continues(fact: Fact, agent: AgentKey, view: RuleView) -> int | None:
 
 def check_recipient(space: str) -> Refused:
     """Return the refusal of a question in a personal space."""
-    text = f"there is nobody to ask in {space}: it is between {split_space(space)[1]} and the user"
+    text = f"Space {space} has no other agents: it is between {split_space(space)[1]} and the user"
     return Refused("not_a_participant", text, "agents ask each other in a workspace; ask the user in your final answer")
 
 
 def check_question(fact: Fact, asked: Iterable[AgentKey], view: RuleView) -> None:
-    """Raise Refused (conflict) where the speaker of ``fact`` may not ask ``asked``, members of its workspace."""
+    """Raise Refused (conflict) if the sender of ``fact`` may not ask ``asked``, members of its workspace."""
     waiting = view.askers(fact.cause) if fact.cause is not None else ()
     for key in asked:
         if key == fact.speaker:
-            raise Refused("conflict", f"{fact.draft.sender} cannot ask itself", "think it over, or ask a colleague")
+            raise Refused("conflict", f"Agent {fact.draft.sender!r} cannot ask itself", "ask a colleague")
         if key in waiting:
             name = fact.draft.to[0]
-            text = f"{name} waits for {fact.draft.sender} already, so {fact.draft.sender} cannot wait for {name}"
-            raise Refused("conflict", text, "answer with what you know, and say in your final answer what is missing")
+            text = (
+                f"Agent {fact.draft.sender!r} cannot wait for {name!r}, which already waits for {fact.draft.sender!r}"
+            )
+            raise Refused(
+                "conflict", text, "answer with what you know, and name the missing information in your final answer"
+            )
 
 
 def channel_of(view: RuleView, space: str) -> RunningWorkspace:
-    """Return the running workflow of ``space``, whose agents hear each other. Raises Refused."""
+    """Return the running workflow of ``space``, whose agents share a channel. Raises Refused."""
     workspace = view.workspace(space)
     if workspace is None:
         raise not_running(space)
@@ -67,21 +70,23 @@ def channel_of(view: RuleView, space: str) -> RunningWorkspace:
 
 
 def not_running(space: str) -> Refused:
-    """Return the refusal where the workflow does not run or, of a space below that of a run, it is closed."""
+    """Return the refusal for a workflow that is not running, or for a closed subspace of a run."""
     if is_below(space):
-        hint = "say it in the space of the run, or open another"
-        return Refused("workflow_not_running", f"the space {place_of(space)} is closed", hint)
+        hint = "use the space of the run, or open another one"
+        return Refused("workflow_not_running", f"Space {place_of(space)} is closed", hint)
     name, tag = split_space(space)
     option = "" if tag == DEFAULT_TAG else f" --tag {tag}"
     return Refused(
-        "workflow_not_running", f"workflow {place_of(space)} is not running", f"start it: awk start {name}{option}"
+        "workflow_not_running", f"Workflow {place_of(space)} is not running", f"start it with awk start {name}{option}"
     )
 
 
 def no_channel(space: str) -> Refused:
-    """Return the refusal where agents do not hear each other."""
-    hint = "do your part alone: your final answer goes to the user"
-    return Refused("not_a_participant", f"{place_of(space)} has no channel: its agents do not hear each other", hint)
+    """Return the refusal for a workflow without a channel."""
+    hint = "work alone: your final answer goes to the user"
+    return Refused(
+        "not_a_participant", f"Workflow {place_of(space)} has no channel: its agents cannot communicate", hint
+    )
 
 
 def assign(
@@ -95,7 +100,7 @@ def assign(
     continues: int | None = None,
     asked_by: int | None = None,
 ) -> tuple[Effect, ...]:
-    """Give the agent the message as work. What the rest means, kernel.rule.effects says."""
+    """Return the effects that assign the message to the agent; kernel.rule.effects explains the options."""
     called = AgentName(name)
     return (Assign(agent, called, lane, hops, joins, waits_for, continues, asked_by), InboxDelivery(agent, called))
 
@@ -103,7 +108,7 @@ def assign(
 def assign_mentioned(
     fact: Fact, workspace: RunningWorkspace, whom: Iterable[tuple[AgentKey, str]]
 ) -> tuple[Effect, ...]:
-    """Wake every one of these as a mention does. Where a limit of the workflow holds their work is kept, and waits."""
+    """Return the effects that wake agents like mentions; at a limit of the workflow their work waits."""
     called = tuple(whom)
     limit = limit_reached(fact, workspace, len(called))
     waits_for = None if limit is None else limit.waits_for
@@ -116,9 +121,9 @@ def assign_mentioned(
 
 
 class Limit(msgspec.Struct, frozen=True):
-    """A limit that holds: which, what the work it holds back waits for, and how it is told.
+    """Reached limit: its name, the wait reason of held work, and its text.
 
-    To wait for ``hops`` is to wait for any limit but money: somebody has to continue the workflow.
+    The reason ``hops`` stands for every limit but money: a person has to continue the workflow.
     """
 
     by: LimitedBy
@@ -130,11 +135,11 @@ _SPENT: Mapping[str, Limit] = {
     "budget": Limit("budget", "budget", "the budget"),
     "wall_time": Limit("wall_time", "hops", "the wall time"),
 }
-"""Limits that hold whatever is said, until somebody continues the workflow."""
+"""Limits that hold until a person continues the workflow."""
 
 
 def limit_reached(fact: Fact, workspace: RunningWorkspace, more: int) -> Limit | None:
-    """The limit that keeps ``more`` from being woken by ``fact``."""
+    """Return the limit that prevents ``fact`` from waking ``more`` agents."""
     if (spent := _SPENT.get(workspace.limited_by or "")) is not None:
         return spent
     if fact.hops > workspace.hops_limit:
@@ -145,11 +150,11 @@ def limit_reached(fact: Fact, workspace: RunningWorkspace, more: int) -> Limit |
 
 
 def limited(space: str, workspace: RunningWorkspace, limit: Limit) -> tuple[Effect, ...]:
-    """Told once in a run: a notice for every message would be a flood of its own."""
+    """Return the effects of a reached limit, once per run, because a notice for each message would be a flood."""
     if workspace.limited:
         return ()
-    until = f" until somebody continues it (awk continue @{workspace.name}:{workspace.tag})"
-    text = f"{limit.text} is reached: nobody is woken{until if workspace.mode == 'start' else ''}"
+    until = f" until you continue the workflow (awk continue @{workspace.name}:{workspace.tag})"
+    text = f"{limit.text} is reached: agents start no new work{until if workspace.mode == 'start' else ''}"
     return (
         WriteRow(LimitRun(space=space, by=limit.by)),
         Append(Draft(kind="system", space=space, sender=SYSTEM, text=text)),

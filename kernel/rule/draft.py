@@ -1,7 +1,6 @@
 """Drafts, facts and their payloads.
 
-A draft is a message as someone wants it appended; a fact is a draft whose author and chain of causes are known, and
-what a rule is asked about.
+A draft is a message to append. A fact is a draft with a known author and chain of causes; rules evaluate facts.
 """
 
 from typing import Any, Literal
@@ -19,7 +18,7 @@ Origin = Literal["file", "inline", "ephemeral"]
 
 
 class Author(msgspec.Struct, frozen=True):
-    """The attempt that speaks. It is fenced: nothing is appended unless it still holds ``epoch``."""
+    """Attempt that sends a message; the append fails unless the attempt still holds ``epoch`` (fencing)."""
 
     instruction: InstructionId
     epoch: int
@@ -30,25 +29,24 @@ class _Payload(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
 
 class MemberSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """One member of a workflow: its ``name`` there and the agent behind it. ``definition`` is JSON."""
+    """Member of a workflow: its ``name`` there and its agent; ``definition`` is JSON."""
 
     name: str
     key: AgentKey
     origin: Origin
     definition: bytes | None = None
     runs_as: str | None = None
-    """The backend that runs it here, where that is not what the agent's own file says; so too ``answer_ms``, 0 for no
-    limit."""
+    """Backend in this workflow, if it differs from the agent's file; likewise ``answer_ms``, 0 for no limit."""
     answer_ms: int | None = None
     needs: str | None = None
-    """What the place must have where it works here, as JSON, where that is not what the agent's own file says."""
+    """Requirements for the place in this workflow, as JSON, if they differ from the agent's file."""
 
 
 class RunSpec(_Payload, frozen=True, kw_only=True, tag="WorkflowStarted"):
-    """A run that was checked. Payload of ``status``: its workflow starts, and the kickoff is said in the same commit.
+    """Validated run; payload of ``status``: its workflow starts, and the kickoff is appended in the same commit.
 
-    ``kickoff_mentions`` are those of the template: what interpolation brought in wakes nobody. ``wall_time_ms`` is
-    what ``deadline_ms`` was made of, where the workflow may be continued after it.
+    ``kickoff_mentions`` are those of the template: interpolated text wakes no agent. ``wall_time_ms`` is the duration
+    behind ``deadline_ms``, if the workflow may be continued after it.
     """
 
     name: str
@@ -65,16 +63,16 @@ class RunSpec(_Payload, frozen=True, kw_only=True, tag="WorkflowStarted"):
     kickoff: str | None = None
     kickoff_mentions: tuple[str, ...] | None = None
     kickoff_to: tuple[str, ...] = ()
-    """Members that are given the kickoff whatever it mentions."""
+    """Members that receive the kickoff regardless of its mentions."""
     workspace: Literal["kept", "memory", "none"] = "kept"
     mirror: str | None = None
-    """The folder that what is said is written to, as seen from the project's root."""
+    """Folder for the mirror of messages, relative to the project's root."""
     bound: bool = False
-    """The messages are kept for the runs that come, until somebody clears them."""
+    """Messages are kept for later runs until a person clears them."""
 
 
 class InstructionOutcome(_Payload, frozen=True, kw_only=True, tag="Outcome"):
-    """Of ``done`` and ``failed``: how an instruction ended. ``text`` is the agent's."""
+    """Payload of ``done`` and ``failed``: the end of an instruction; ``text`` is the agent's."""
 
     instruction: InstructionId
     status: Status
@@ -84,9 +82,9 @@ class InstructionOutcome(_Payload, frozen=True, kw_only=True, tag="Outcome"):
 
 
 class WakeupDue(_Payload, frozen=True, kw_only=True):
-    """Of ``due``: the schedule of ``agent`` came; its words are the message's text.
+    """Payload of ``due``: the schedule of ``agent`` is due; its text is the message's.
 
-    ``workspace`` is where it would rather be than in the message's space: ``review`` or ``review:tag``.
+    ``workspace`` is preferred to the message's space: ``review`` or ``review:tag``.
     """
 
     agent: AgentKey
@@ -94,21 +92,21 @@ class WakeupDue(_Payload, frozen=True, kw_only=True):
 
 
 class GuardAsked(_Payload, frozen=True, kw_only=True):
-    """Of ``due``: a question to the guard ``agent``: of a run that has ended; or ``waited_for`` by an agent's call."""
+    """Payload of ``due``: a question to the guard ``agent``, after a run or (``waited_for``) during an agent's call."""
 
     agent: AgentKey
     waited_for: bool = False
 
 
 class Wakes(_Payload, frozen=True, kw_only=True):
-    """Of ``due``, ``proposal`` and ``resolved``: ``agent``, called ``name`` here, is woken as by a mention."""
+    """Payload of ``due``, ``proposal`` and ``resolved``: wakes ``agent``, named ``name`` here, like a mention."""
 
     agent: AgentKey
     name: str
 
 
 class ProposalEnded(_Payload, frozen=True, kw_only=True, tag="BallotEnded"):
-    """Of ``resolved``: the result. ``wakes``: its creator, which has not seen it come."""
+    """Payload of ``resolved``: the result; ``wakes`` is the creator if it has not seen the result."""
 
     name: str
     winner: str | None
@@ -116,22 +114,22 @@ class ProposalEnded(_Payload, frozen=True, kw_only=True, tag="BallotEnded"):
 
 
 class RuleInvoked(_Payload, frozen=True, kw_only=True):
-    """Of ``status``: the fact's sender invokes the rule ``name`` with ``params``, which fit it."""
+    """Payload of ``status``: the sender invokes the rule ``name`` with valid ``params``."""
 
     name: str
     params: dict[str, Any] = {}
 
 
 class TaskGiven(_Payload, frozen=True, kw_only=True):
-    """Of ``said``: it gives out the ready task of this row as work."""
+    """Payload of ``said``: assigns the ready task of this row."""
 
     task: int
 
 
 class RuleChain(msgspec.Struct, frozen=True, kw_only=True):
-    """The place of a message that ``rule`` made, among those that rules make of one message (kernel.policy.rules).
+    """Position of a rule's message among those that rules derive from one message (kernel.policy.rules).
 
-    ``speaker`` is the agent that defined the rule; None: a person, or a file.
+    ``speaker`` is the agent that defined the rule; None: a person or a file.
     """
 
     rule: str
@@ -154,12 +152,11 @@ Payload = (
 
 
 class Draft(msgspec.Struct, frozen=True):
-    """A message to append.
+    """Message to append.
 
-    ``to`` names who is addressed directly. ``mentions`` None means: those in the text. ``author`` is set when
-    an agent speaks; ``vouched`` is what the user trusts the work to do (kernel.agents.trust); ``asks``: the author
-    wants an answer before it goes on (with an author, and one addressee);
-    ``hops`` None means: one more than what the author was woken by, or 0.
+    ``to``: direct addressees. ``mentions``: None for those in the text. ``author``: set if an agent sends the message.
+    ``vouched``: what the user trusts the work to do (kernel.agents.trust). ``asks``: the author waits for an answer
+    (requires an author and one addressee). ``hops``: None for one more than the message that woke the author, or 0.
     """
 
     kind: MessageKind
@@ -174,14 +171,14 @@ class Draft(msgspec.Struct, frozen=True):
     payload: Payload | None = None
     asks: bool = False
     chain: RuleChain | None = None
-    """Set where a rule of the workspace made it, or made what it follows from."""
+    """Set if a workspace rule created the message or one of its causes."""
 
 
 class Fact(msgspec.Struct, frozen=True):
-    """A message under evaluation: its draft, whose author and chain of causes are known.
+    """Message under evaluation: a draft with a known author and chain of causes.
 
-    ``cause`` is the instruction it comes from, ``speaker`` the agent behind that, ``hops`` its place in the chain,
-    ``at_ms`` the kernel's time.
+    ``cause`` is the instruction that sent it, ``speaker`` its agent, ``hops`` its position in the chain, ``at_ms`` the
+    kernel's time.
     """
 
     draft: Draft

@@ -1,4 +1,4 @@
-"""Rules, the view that they may ask, and their effects: all that a rule can know and do.
+"""Rules, the view that they may query, and their effects.
 
 The view answers typed, limited questions about the state before the message. Effects are a closed union; each is one
 row of one table.
@@ -22,10 +22,10 @@ from protocol.workflow import RunLimits
 
 
 class RunningWorkspace(msgspec.Struct, frozen=True):
-    """A running workflow's space. ``file`` is its definition's path, ``assigned`` its instructions so far.
+    """Space of a running workflow; ``file`` is the path of its definition, ``assigned`` its number of instructions.
 
-    ``limited``: it has been told already that a limit is reached. ``limited_by`` says which (kernel.rule.effects).
-    ``mode`` run: it ends by itself, so nobody can continue it.
+    ``limited``: its agents were already notified of a limit. ``limited_by``: which one (kernel.rule.effects). ``mode``
+    run: it ends automatically and cannot be continued.
     """
 
     name: str
@@ -38,26 +38,26 @@ class RunningWorkspace(msgspec.Struct, frozen=True):
     limited_by: str | None = None
     mode: str = "start"
     has_channel: bool = True
-    """Its agents hear each other."""
+    """Its agents share a channel."""
     options: RunOptions = RunOptions()
 
 
 class Membership(msgspec.Struct, frozen=True):
-    """An agent's place in the space of a running workflow, and what it is called there."""
+    """Membership of an agent in the space of a running workflow, with its name there."""
 
     space: str
     name: str
 
 
 class EndedInstruction(msgspec.Struct, frozen=True):
-    """The end of an instruction."""
+    """Status and cause of an ended instruction."""
 
     status: str
     cause: str | None
 
 
 class HeldRule(msgspec.Struct, frozen=True):
-    """What a rule does about ``occasion`` once it is agreed to. ``enabled``: it is still switched on."""
+    """Rule for ``occasion`` that waits for its grants; ``enabled``: the rule is still enabled."""
 
     rule: ActiveRule
     occasion: Occasion
@@ -65,94 +65,91 @@ class HeldRule(msgspec.Struct, frozen=True):
 
 
 class RuleView(Protocol):
-    """Questions a proposal may ask; each is answered from an index and bounded."""
+    """State that a rule may query; each answer comes from an index and is limited."""
 
     def agent_exists(self, key: AgentKey) -> bool:
-        """Return whether there is an agent that can be sent to outside any workflow."""
+        """Return whether an agent exists that can receive messages outside any workflow."""
         ...
 
     def workspace(self, space: str) -> RunningWorkspace | None:
-        """The running workflow of ``space``, if it runs."""
+        """Return the running workflow of ``space``; None if it is not running."""
         ...
 
     def member(self, space: str, name: str) -> AgentKey | None:
-        """The agent that is called ``name`` in ``space``."""
+        """Return the agent named ``name`` in ``space``."""
         ...
 
     def member_names(self, space: str) -> tuple[str, ...]:
-        """Return who is in ``space``, at most 64, in alphabetical order."""
+        """Return the members of ``space``, at most 64, in alphabetical order."""
         ...
 
     def addressed_by(self, instruction: int) -> frozenset[AgentKey]:
-        """Agents to whom something that this instruction said was delivered, at most 256."""
+        """Return the agents that received a message of this instruction, at most 256."""
         ...
 
     def askers(self, instruction: int) -> tuple[AgentKey, ...]:
-        """Agents that wait for what ``instruction`` comes to, directly or not: nearest first, at most 256."""
+        """Return the agents that wait for ``instruction``, directly or indirectly: nearest first, at most 256."""
         ...
 
     def seats(self, agent: AgentKey, workflow: str) -> tuple[Membership, ...]:
-        """Return where ``agent`` is a member while ``workflow`` runs: tag main first, then by tag, at most 64."""
+        """Return the memberships of ``agent`` while ``workflow`` runs: tag main first, then by tag, at most 64."""
         ...
 
     def wakeup_before(self, instruction: int) -> EndedInstruction | None:
-        """If a schedule caused ``instruction``: how the wakeup of its agent ended that ended before it in its space.
+        """Return how the previous wakeup of the same agent and space ended, if a schedule caused ``instruction``.
 
-        None too where 256 other instructions have ended since then.
+        None also if 256 other instructions have ended since.
         """
         ...
 
     def incomplete(self, space: str, agent: AgentKey) -> int | None:
-        """The instruction of ``agent`` that ended last in ``space``, if it is incomplete and nobody took it up."""
+        """Return the last ended instruction of ``agent`` in ``space`` if it is incomplete and was not continued."""
         ...
 
     def roster(self, space: str) -> tuple[tuple[AgentKey, str], ...]:
-        """Return who is in ``space``, with what it is called there: in alphabetical order, at most 256."""
+        """Return the members of ``space`` with their names there: in alphabetical order, at most 256."""
         ...
 
     def has_ballot(self, space: str, name: str) -> bool:
-        """Return whether the newest run of ``space`` has a ballot called ``name``, open or ended."""
+        """Return whether the newest run of ``space`` has a ballot ``name``, open or ended."""
         ...
 
     def open_ballots(self, space: str) -> int:
-        """Return how many ballots of ``space`` are open."""
+        """Return the number of open ballots of ``space``."""
         ...
 
     def active_rules(self, space: str) -> tuple[ActiveRule, ...]:
-        """Return the rules of ``space`` that are switched on: the oldest first, at most 64."""
+        """Return the enabled rules of ``space``: oldest first, at most 64."""
         ...
 
     def has_grant(self, space: str, agent: AgentKey, scope: Scope, at_ms: int) -> bool:
-        """Return whether ``agent`` was given ``scope`` in the newest run of ``space``, and that counts at ``at_ms``."""
+        """Return whether ``agent`` has a valid grant of ``scope`` in the newest run of ``space`` at ``at_ms``."""
         ...
 
     def held_rule(self, space: str, proposal: str) -> HeldRule | None:
-        """Return what waits for what comes of ``proposal``."""
+        """Return the effects that wait for the result of ``proposal``."""
         ...
 
 
 @final
 class Append(msgspec.Struct, frozen=True):
-    """Append a further message; it is evaluated in its turn."""
+    """Append another message, which is evaluated in turn."""
 
     draft: Draft
 
 
 @final
 class InboxDelivery(msgspec.Struct, frozen=True):
-    """Put the message into the agent's inbox. Without an Assign beside it the agent is not woken."""
+    """Put the message into the agent's inbox; without an Assign, the agent is not woken."""
 
     agent: AgentKey
     name: AgentName
-    """What the agent is called in the space."""
+    """Name of the agent in the space."""
 
 
 @final
 class Assign(msgspec.Struct, frozen=True):
-    """Give the agent an instruction made of the message.
-
-    ``joins``: a mention, which may join those that still wait in the lane instead of making an instruction of its own.
-    """
+    """Create an instruction for the agent; with ``joins``, the message may join one that still waits in the lane."""
 
     agent: AgentKey
     name: AgentName
@@ -160,18 +157,18 @@ class Assign(msgspec.Struct, frozen=True):
     hops: int
     joins: bool = False
     waits_for: WaitReason | None = None
-    """Set where it may not begin before somebody lets it: it is kept, and not leased."""
+    """Set if the instruction has to wait: it is stored, but not leased."""
     continues: int | None = None
-    """The incomplete instruction whose thread it takes up."""
+    """Incomplete instruction whose thread it continues."""
     asked_by: int | None = None
-    """The instruction that goes on with its answer."""
+    """Instruction that waits for its answer."""
 
 
 LimitedBy = Literal["hops", "instructions", "budget", "wall_time"]
 
 
 class StartRun(msgspec.Struct, frozen=True, kw_only=True):
-    """The row of a workflow that starts in ``space``, with the ``limits`` of its definition."""
+    """Row of a workflow that starts in ``space``, with the ``limits`` of its definition."""
 
     space: str
     spec: RunSpec
@@ -179,21 +176,21 @@ class StartRun(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SetMembers(msgspec.Struct, frozen=True, kw_only=True):
-    """The members of a space, replacing those before. An inline agent lives in ``space`` and nowhere else."""
+    """Replace the members of a space; an inline agent exists only in ``space``."""
 
     space: str
     members: tuple[MemberSpec, ...]
 
 
 class LimitRun(msgspec.Struct, frozen=True, kw_only=True):
-    """A limit of the workflow in ``space`` was reached: what it held back waits until somebody continues it."""
+    """Record that the workflow in ``space`` reached a limit: held work waits until a person continues it."""
 
     space: str
     by: LimitedBy
 
 
 class OpenProposal(msgspec.Struct, frozen=True, kw_only=True):
-    """A proposal in ``space``, of the run there. ``creator_key`` None: a person. ``hops`` of its message."""
+    """Proposal in ``space``, of its run; ``creator_key`` is None for a person, ``hops`` are those of its message."""
 
     opened: ProposalOpened
     space: str
@@ -204,13 +201,13 @@ class OpenProposal(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CountFirings(msgspec.Struct, frozen=True, kw_only=True):
-    """Rules, by their numbers, were done once more, or somebody was asked whether they may."""
+    """Count an execution of each rule, or a request for its grants."""
 
     rules: tuple[int, ...]
 
 
 class HoldRule(msgspec.Struct, frozen=True, kw_only=True):
-    """What ``rule`` does about ``occasion`` waits for what comes of ``proposal``."""
+    """Hold the effects of ``rule`` for ``occasion`` until ``proposal`` is decided."""
 
     space: str
     proposal: str
@@ -219,7 +216,7 @@ class HoldRule(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PlanTask(msgspec.Struct, frozen=True, kw_only=True):
-    """A task that a rule plans: it is told, and given out where it may begin."""
+    """Task planned by a rule: it is announced, and assigned if it is ready."""
 
     space: str
     task: RuleTask
@@ -239,7 +236,7 @@ class WriteRow(msgspec.Struct, frozen=True):
 
 @final
 class Refuse(msgspec.Struct, frozen=True):
-    """Undo everything; the caller gets the code. For installed rules: those of the kernel raise Refused."""
+    """Undo everything and return the code to the caller; only for installed rules, because core rules raise Refused."""
 
     code: str
     text: str
@@ -253,7 +250,7 @@ Decide = Callable[[Fact, RuleView], tuple[Effect, ...]]
 
 
 class Rule(msgspec.Struct, frozen=True):
-    """One rule. ``decide`` may ask the view and must not change anything."""
+    """Rule; ``decide`` may query the view and must not change anything."""
 
     name: str
     kinds: frozenset[MessageKind]

@@ -1,11 +1,11 @@
-"""Evaluation: from one draft to all that follows from it, breadth first and bounded.
+"""Evaluates one draft and everything that follows from it, breadth first and limited.
 
-It decides nothing itself and writes nothing itself: the rules of CORE decide, in that order, and a sink writes. Every
-rule is asked about the state before the message; then the message is recorded and the effects are applied, in order.
+The rules of CORE decide, in order, and a sink writes. Each rule sees the state before the message; then the message is
+recorded and the effects are applied, in order.
 
-Rules of packages that are installed beside the kernel are trusted code. All of them are one row of the table. One is
-asked about messages and events, and never about what rules made of them, so all that it answers ends. What it appends
-comes from the system; a rule that raises is reported and skipped, and disabled once it has raised several times.
+Rules of installed packages are trusted code. All of them form one row of the table. An installed rule sees only
+messages that no rule created, so evaluation ends. Its messages come from the system; a rule that raises is reported
+and skipped, and disabled after several failures.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -29,26 +29,26 @@ Table = Mapping[MessageKind, tuple[Rule, ...]]
 
 
 class Sink(Protocol):
-    """The sink of messages and effects: the open transaction."""
+    """Destination of messages and effects: the open transaction."""
 
     def record(self, fact: Fact, effects: tuple[InboxDelivery | Assign | WriteRow, ...]) -> Sequence[Draft]:
-        """Write one message, then what was decided about it. Returns what is to be said of the rows."""
+        """Write a message and its effects, and return follow-up drafts about the written rows."""
         ...
 
 
 class EvaluationOverrun(Exception):
-    """Rules that answer each other without end: a bug, so the append fails and nothing is kept."""
+    """Endless chain of rules: a bug, so the append fails and is rolled back."""
 
 
 def evaluate(first: Fact, rules: Table, view: RuleView, sink: Sink) -> None:
     """Record ``first`` and everything that follows from it. Raises Refused, EvaluationOverrun."""
     waiting = [(first, 0)]
-    for evaluated, (fact, depth) in enumerate(waiting, start=1):  # it grows on the way
+    for evaluated, (fact, depth) in enumerate(waiting, start=1):  # the list grows during the loop
         if evaluated > MAX_MESSAGES or depth > MAX_DEPTH:
             raise EvaluationOverrun(
                 f"more than {MAX_MESSAGES} messages or {MAX_DEPTH} levels from one {first.draft.kind}"
             )
-        # What is to be recorded with the fact, and what is to be appended after it. Raises Refused.
+        # effects are recorded with the fact, drafts are appended after it
         effects: list[InboxDelivery | Assign | WriteRow] = []
         drafts: list[Draft] = []
         try:
@@ -63,7 +63,7 @@ def evaluate(first: Fact, rules: Table, view: RuleView, sink: Sink) -> None:
         except Refused as refused:
             if fact.draft.chain is None:
                 raise
-            # What a rule of the workspace asks for in vain must not undo what somebody else said.
+            # A refused message of a workspace rule must not undo the message that triggered it.
             text = f"[RULE:{fact.draft.chain.rule}] not done: {refused.text}"
             note = Draft(kind="system", space=fact.draft.space, sender=SYSTEM, text=text)
             sink.record(Fact(note, hops=fact.hops, at_ms=fact.at_ms), ())
@@ -73,7 +73,7 @@ def evaluate(first: Fact, rules: Table, view: RuleView, sink: Sink) -> None:
 
 
 def _following(draft: Draft, fact: Fact) -> Fact:
-    """``draft`` as it follows from ``fact``; one that a rule of the workspace makes is that rule's author's."""
+    """Return ``draft`` as a fact that follows from ``fact``; a rule's message is attributed to the rule's author."""
     hops = fact.hops if draft.hops is None else draft.hops
     if draft.chain is not None:
         return Fact(draft, hops=hops, speaker=draft.chain.speaker, at_ms=fact.at_ms)
@@ -86,7 +86,7 @@ CORE: Final = (WORKFLOW, ROUTING, REPLY, FAILURE, WAKEUP, PROPOSAL, DOCUMENT, RU
 
 
 def by_kind(rules: Iterable[Rule]) -> Table:
-    """The same rules by the kind they listen to, in their order."""
+    """Group rules by the kinds that they handle, in order."""
     known = tuple(rules)
     return {kind: tuple(one for one in known if kind in one.kinds) for kind in MESSAGE_KINDS}
 
@@ -95,13 +95,13 @@ CORE_TABLE: Final = by_kind(CORE)
 
 
 MOST: Final = 8
-"""Messages that all of them append about one, and what is shared out to what answers these."""
+"""Maximum messages that installed rules append about one message; the rest is shared among the rules' answers."""
 CHANCES: Final = 3
-"""So often one raises, then it is asked no more."""
+"""Failures after which an installed rule is disabled."""
 
 
 class Installed(msgspec.Struct, frozen=True, kw_only=True):
-    """A rule and the package that it came with; ``broken`` says why there is none."""
+    """Installed rule with its package; ``broken`` explains a failed import."""
 
     rule: Rule
     package: str
@@ -109,7 +109,7 @@ class Installed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class InstalledRules:
-    """The rules of installed packages, and what became of them in this kernel. Asked on the writer's thread."""
+    """Rules of installed packages with their failures in this kernel; runs on the writer's thread."""
 
     def __init__(
         self,
@@ -117,7 +117,7 @@ class InstalledRules:
         is_off: Callable[[str], bool] = lambda _name: False,
         log: Callable[[str, Exception], None] = lambda _name, _error: None,
     ) -> None:
-        """``is_off``: whether the project switches one off, by its name. ``log`` is told what one raised."""
+        """``is_off`` returns whether the project disables a rule by name; ``log`` receives the exceptions of rules."""
         self._found = tuple(found)
         self._is_off = is_off
         self._log = log
@@ -125,12 +125,12 @@ class InstalledRules:
         self._done: dict[str, int] = {}
 
     def table(self) -> Table:
-        """The core rules, and after them the installed ones."""
+        """Return the core rules, followed by the installed ones."""
         kinds = frozenset[MessageKind]().union(*(one.rule.kinds for one in self._found if not one.broken))
         return by_kind((*CORE, Rule(name="installed", kinds=kinds, decide=self.decide))) if kinds else CORE_TABLE
 
     def listed(self) -> tuple[InstalledRule, ...]:
-        """Return all there are, and how they stand."""
+        """Return all installed rules with their states."""
         return tuple(
             InstalledRule(
                 name=one.rule.name,
@@ -152,7 +152,7 @@ class InstalledRules:
         return "left out" if self._raised.get(one.rule.name, 0) >= CHANCES else "on"
 
     def decide(self, fact: Fact, view: RuleView) -> tuple[Effect, ...]:
-        """Return what all of them answer to a message that no rule made."""
+        """Return the effects of all installed rules on a message that no rule created."""
         if fact.draft.chain is not None:
             return ()
         drafts: list[tuple[str, Draft]] = []
@@ -163,10 +163,10 @@ class InstalledRules:
                 continue
             try:
                 answered, refused = _taken(one.rule, fact, view)
-            except Exception as error:  # noqa: BLE001 - somebody else's code: what it raises harms nobody
+            except Exception as error:  # noqa: BLE001 - third-party code must not stop the kernel
                 self._log(name, error)
                 self._raised[name] = self._raised.get(name, 0) + 1
-                more = "" if self._raised[name] < CHANCES else "; it is asked no more until the kernel starts anew"
+                more = "" if self._raised[name] < CHANCES else "; the rule is disabled until the kernel restarts"
                 others.append(_note(fact, name, f"{type(error).__name__}: {error}"[:400] + more))
                 continue
             if answered or refused is not None:
@@ -174,10 +174,10 @@ class InstalledRules:
             drafts += ((name, draft) for draft in answered)
             others += [] if refused is None else [refused]
         if len(drafts) > MOST:
-            text = f"installed rules say {MOST} things about one message, and these were {len(drafts)}"
+            text = f"installed rules may append {MOST} messages about one message, but appended {len(drafts)}"
             others.append(_note(fact, drafts[MOST][0], text))
         share = max(MOST - len(drafts), 0) // max(len(drafts), 1)
-        # What it answers a hook may have words of that one in it.
+        # The answer may quote the hook, so it is attributed to the hook.
         sender = fact.draft.sender if fact.draft.sender.startswith(HOOK) else SYSTEM
         said = (
             Draft(
@@ -196,7 +196,7 @@ class InstalledRules:
 
 
 def _taken(rule: Rule, fact: Fact, view: RuleView) -> tuple[Sequence[Draft], Refuse | None]:
-    """The answer of ``rule``, as far as an installed one may. Raises whatever it raises, TypeError for what else."""
+    """Return the allowed effects of ``rule``; raise the rule's own exceptions, and TypeError for other effects."""
     drafts: list[Draft] = []
     refused: Refuse | None = None
     for effect in rule.decide(fact, view):
@@ -206,7 +206,9 @@ def _taken(rule: Rule, fact: Fact, view: RuleView) -> tuple[Sequence[Draft], Ref
             refused = refused or effect
         else:
             what = type(effect).__name__
-            raise TypeError(f"{what} is no answer of an installed rule: Append of said in its space, or Refuse of said")
+            raise TypeError(
+                f"Effect {what} not allowed: an installed rule may Append said in its space, or Refuse said"
+            )
     return drafts, refused
 
 

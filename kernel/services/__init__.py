@@ -1,4 +1,4 @@
-"""What waits: the dispatcher, the attempts it runs, the runs it ends. Nothing else in the kernel waits.
+"""Long-running services of the kernel: dispatcher, attempts, runs and others; no other package waits.
 
-Services decide nothing themselves: they read rows, ask a pure policy, act, and commit what came of it.
+Services read rows, query a pure policy, act, and commit the result.
 """

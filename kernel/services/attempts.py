@@ -1,4 +1,4 @@
-"""The attempts under way: starts one for an instruction, lists them, stops them."""
+"""Starts, lists and stops the running attempts."""
 
 import contextlib
 import hashlib
@@ -27,28 +27,24 @@ from protocol.names import AgentKey
 
 
 def _new_token() -> tuple[str, bytes]:
-    """Return a secret that an attempt shows to Daemon MCP, and what the store keeps of it."""
     token = secrets.token_urlsafe(32)
     return token, hashlib.sha256(token.encode()).digest()
 
 
 class Attempts(msgspec.Struct, eq=False):
-    """The attempts of one kernel. Each call of ``run`` is one task."""
+    """Running attempts of one kernel; each call of ``run`` is one task."""
 
     services: AttemptServices
     kept: KeptWorkers = msgspec.field(default_factory=KeptWorkers)
     running: dict[str, RunningAttempt] = {}
-    """By instruction id."""
+    """Attempts by instruction id."""
     _leasing: set[trio.Event] = set()
-    """Set when a lease that is being committed is."""
+    """Events of leases that are being committed; set after the commit."""
     _closing_grace_seconds: float | None = None
     _looking: trio.Lock = msgspec.field(default_factory=trio.Lock)
 
     async def lease(self, instruction: str, place: WorkerPlace) -> None:
-        """Lease ``instruction`` and run one attempt of it; nothing, where it is no longer free.
-
-        Raises Refused, and as ``run``.
-        """
+        """Lease ``instruction`` if it is still available, and run one attempt. Raises Refused, and like ``run``."""
         token, digest = _new_token()
         with self._committing():
             leased = await self.services.writer.commit(lease, instruction, digest, place.node)
@@ -57,24 +53,24 @@ class Attempts(msgspec.Struct, eq=False):
             await self.run(attempt)
 
     def on_nodes(self) -> Counter[str]:
-        """Return how many attempts are under way on each node."""
+        """Return the number of running attempts on each node."""
         return Counter(attempt.leased.node for attempt in self.running.values())
 
     def node_search(self, now_ms: Callable[[], int], wake: Callable[[], None]) -> NodeSearch:
-        """Return the search for machines for what has none; ``wake`` has somebody look at what is ready."""
+        """Return the search for machines for unplaced work; ``wake`` makes the dispatcher check for ready work."""
         services = self.services
         return NodeSearch(
             places=services.places, reader=services.reader, writer=services.writer, now_ms=now_ms, wake=wake
         )
 
     async def append(self, draft: Draft, request: RequestKey | None) -> Appended:
-        """Append a message and lease nothing. Raises Refused, StorageFailed."""
+        """Append a message without a lease. Raises Refused, StorageFailed."""
         return await self.services.writer.commit(append, draft, request=request)
 
     async def append_and_lease(
         self, draft: Draft, request: RequestKey | None, place: WorkerPlace
     ) -> tuple[Appended, RunningAttempt | None]:
-        """Append a message, and lease in the same commit what the agent of ``place`` does next. That has to be run.
+        """Append a message, and in the same commit lease the next work of ``place``, which has to be run.
 
         Raises Refused, StorageFailed. Cancellation waits for the commit.
         """
@@ -84,11 +80,11 @@ class Attempts(msgspec.Struct, eq=False):
                 append_and_lease, draft, place.agent, digest, request=request
             )
             return appended, None if leased is None else self._attempt(leased, token, place)
-        raise AssertionError("neither block swallows what is raised in it")
+        raise AssertionError("neither block suppresses exceptions")
 
     @contextlib.contextmanager
     def _committing(self) -> Generator[None]:
-        """Have ``until_gone`` wait for the lease that the block commits."""
+        """Make ``until_gone`` wait for the lease that the block commits."""
         committed = trio.Event()
         self._leasing.add(committed)
         try:
@@ -105,7 +101,7 @@ class Attempts(msgspec.Struct, eq=False):
         return attempt
 
     def adopt(self, handed: HandedAttempt, place: WorkerPlace) -> RunningAttempt:
-        """Return an attempt that an earlier program of this kernel has begun. That has to be run."""
+        """Return an attempt that the previous kernel process started; it has to be run."""
         attempt = self._attempt(handed.leased, handed.token, place)
         attempt.take_over(handed)
         return attempt
@@ -116,7 +112,7 @@ class Attempts(msgspec.Struct, eq=False):
         return bool(self._leasing)
 
     async def run(self, attempt: RunningAttempt) -> None:
-        """Run ``attempt`` until its tree is gone and its ending is written.
+        """Run ``attempt`` until its process tree has exited and its outcome is written.
 
         Raises StorageFailed. Cancellation kills the tree and leaves the instruction open; the next kernel requeues it.
         """
@@ -129,14 +125,14 @@ class Attempts(msgspec.Struct, eq=False):
             attempt.gone.set()
 
     def stop_all(self, grace_seconds: float) -> None:
-        """Stop every attempt, also those whose lease is being committed."""
+        """Stop all attempts, including those whose lease is being committed."""
         self._closing_grace_seconds = grace_seconds
         self.kept.close()
         for attempt in self.running.values():
             attempt.stop("shutdown", grace_seconds)
 
     def stop_agent(self, agent: AgentKey, reason: StopReason, grace_seconds: float) -> bool:
-        """Stop the attempt of ``agent`` (its key); its instruction goes back to its lane. Returns False without one."""
+        """Stop the attempt of ``agent`` (its key) and requeue its instruction; return False if it has none."""
         found = [one for one in self.running.values() if one.leased.agent == agent and not one.completing]
         self.kept.dismiss(agent)
         for attempt in found:
@@ -144,7 +140,7 @@ class Attempts(msgspec.Struct, eq=False):
         return bool(found)
 
     async def until_gone(self, of: Callable[[Leased], bool]) -> None:
-        """Return when nothing is left of the attempts ``of`` names: of those there are, or are just being leased."""
+        """Wait until the selected attempts and their processes have ended, including those just being leased."""
         for committed in tuple(self._leasing):
             await committed.wait()
         for attempt in [one for one in self.running.values() if of(one.leased)]:
@@ -152,25 +148,25 @@ class Attempts(msgspec.Struct, eq=False):
         await self.kept.end(of)
 
     def hold(self, instruction: str) -> AbstractContextManager[None]:
-        """Let the deadline of ``instruction``'s attempt, if it has one, stand still while the block lasts."""
+        """Pause the deadline of ``instruction``'s attempt, if it has one, during the block."""
         attempt = self.running.get(instruction)
         return contextlib.nullcontext() if attempt is None else attempt.deadline.hold()
 
     def reached_mcp(self, instruction: str) -> None:
-        """Note that the attempt of ``instruction`` has come to Daemon MCP."""
+        """Record that the attempt of ``instruction`` has connected to Daemon MCP."""
         attempt = self.running.get(instruction)
         if attempt is not None:
             attempt.reached_mcp = True
 
     def processes(self) -> frozenset[ProcessId]:
-        """Return the keepers and workers of all. Any thread may ask."""
+        """Return the keepers and workers of all attempts; safe to call from any thread."""
         return frozenset[ProcessId]().union(*(attempt.processes for attempt in tuple(self.running.values())))
 
     async def calling(self, wire: AcceptedConnection, cookie: str) -> bytes | None:
-        """The digest of the token of the attempt that alone has the other end of ``wire``; None: there is none.
+        """Return the token digest of the only attempt that holds the other end of ``wire``; None if there is none.
 
-        Its programs know ``cookie``: a server among them that fetches what strangers name does not send it for them.
-        One look at a time: whoever can connect can ask for it.
+        Its programs know ``cookie``, which a server among them does not send when it fetches untrusted URLs. Lookups
+        run one at a time, because any client can cause them.
         """
         async with self._looking:
             ours = [
@@ -188,5 +184,5 @@ class Attempts(msgspec.Struct, eq=False):
         return attempt.digest
 
     def works_in(self, run: int) -> bool:
-        """Return whether an attempt of ``run`` is under way."""
+        """Return whether an attempt of ``run`` is running."""
         return any(attempt.leased.run == run for attempt in self.running.values())

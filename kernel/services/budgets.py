@@ -1,7 +1,7 @@
-"""Budgets: before every model call, whether enough is left, and what the call needs reserved.
+"""Enforces budgets: checks before each model call what is left, and reserves its expected usage.
 
-What was spent is asked of the store; only reservations are kept here, one for each attempt under way. So a kernel
-that dies loses nothing but reservations, and with them the calls they were for.
+The store records usage; only reservations are in memory, one for each running attempt. A kernel crash loses only
+reservations together with the calls that they were for.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -38,16 +38,13 @@ from protocol.ipc import Start
 from protocol.limits import RunBudget
 
 BYTES_PER_TOKEN: Final = 4
-"""Guesses the size of a prompt before the provider has counted one."""
+"""Estimate of prompt sizes before the provider has counted tokens."""
 _MOCK: Final = "mock"
-_UNPRICED: Final = "it has a limit in USD, and what it has used has no known price"
+_UNPRICED: Final = "budget in USD cannot be enforced: the price of used tokens is unknown"
 
 
 class HandedBudget(msgspec.Struct, kw_only=True):
-    """The accounts of an attempt, as far as they are in memory.
-
-    ``input_tokens`` is what its next call is guessed to send.
-    """
+    """In-memory part of an attempt's accounts. ``input_tokens`` is the estimated input of its next call."""
 
     provider: str
     model: str
@@ -56,12 +53,10 @@ class HandedBudget(msgspec.Struct, kw_only=True):
     worked_ms: int
     reserved: Allowance = msgspec.field(default_factory=lambda: Allowance(None))
     unpriced: bool = False
-    """It used tokens of which nobody knows the price."""
+    """The attempt used tokens of unknown price."""
 
 
 class _Open(HandedBudget, kw_only=True):
-    """An attempt under way."""
-
     leased: Leased
     definition: AgentDefinition
 
@@ -71,25 +66,25 @@ class _Open(HandedBudget, kw_only=True):
 
 
 class BudgetEnforcer(msgspec.Struct, eq=False, kw_only=True):
-    """Enforces budgets before each model call. One for the kernel."""
+    """Enforces budgets before each model call; one per kernel."""
 
     reader: Reader
     now_ms: Callable[[], int]
     _open: dict[str, _Open] = {}
     _priced: trio.Event = msgspec.field(default_factory=trio.Event)
-    """Set once there is a call that has a price."""
+    """Set when the first call with a price is expected."""
 
     async def run(self) -> None:
-        """Load the price list while the first worker that needs it waits for its model: off everybody's path."""
+        """Load the price list in the background while the first worker that needs it waits for its model."""
         await self._priced.wait()
         first = next((one for one in self._open.values() if not one.mocked), None)
         if first is not None:
             await trio.to_thread.run_sync(rate, first.provider, first.model)
 
     async def ready(self, leased: Leased, definition: AgentDefinition, start: Start) -> None:
-        """See to it that prices are known where a limit is in USD. The first price takes 0.2 s, in a thread.
+        """Ensure that prices are known if a limit is in USD; the first lookup takes 0.2 s in a thread.
 
-        Raises CannotStart (invalid) for a model without a known price. Cancellation: nothing is left behind.
+        Raises CannotStart (invalid) for a model without a known price. Cancellation leaves no state behind.
         """
         money = self._money(leased)
         limits = RunBudget() if money is None else RunBudget(usd=money.budget_usd)
@@ -101,12 +96,12 @@ class BudgetEnforcer(msgspec.Struct, eq=False, kw_only=True):
             known = await trio.to_thread.run_sync(rate, _provider(start), start.model) is not None
         if not known:
             named = definition.model or definition.backend
-            text = f"a budget in USD needs a price, and none is known for {named}: {NO_PRICE_HINT}"
+            text = f"budget in USD requires a price, but the price of {named} is unknown: {NO_PRICE_HINT}"
             raise CannotStart("invalid", text)
 
     def open(self, leased: Leased, definition: AgentDefinition, start: Start) -> None:
-        """Open the accounts of an attempt; ``start`` is what its worker will be told."""
-        # About what the first call will send: what is the kernel's own in it counts little.
+        """Open the accounts of an attempt; ``start`` is the start frame of its worker."""
+        # Estimated size of the first call; the kernel's own texts are negligible.
         sent_bytes = sum(len(turn.text) for turn in start.messages) + len(start.system) + len(start.message)
         sent_bytes += sum(len(entry.text) + len(bytes(entry.native)) for entry in start.entries)
         self._open[leased.instruction] = _Open(
@@ -122,23 +117,23 @@ class BudgetEnforcer(msgspec.Struct, eq=False, kw_only=True):
             self._priced.set()
 
     def export(self, instruction: str) -> HandedBudget:
-        """Return what only memory knows of the accounts of an attempt."""
+        """Return the in-memory part of an attempt's accounts."""
         found = self._open[instruction]
         return HandedBudget(**{name: getattr(found, name) for name in HandedBudget.__struct_fields__})
 
     def adopt(self, leased: Leased, definition: AgentDefinition, handed: HandedBudget) -> None:
-        """Open the accounts of an attempt as an earlier program of this kernel has left them."""
+        """Open the accounts of an attempt that the previous kernel process started."""
         known = {name: getattr(handed, name) for name in HandedBudget.__struct_fields__}
         self._open[leased.instruction] = _Open(leased=leased, definition=definition, **known)
         if not self._open[leased.instruction].mocked:
             self._priced.set()
 
     def close(self, instruction: str) -> None:
-        """Close the accounts of an attempt, if it has some: what was reserved for it is free."""
+        """Close the accounts of an attempt, if any, and release its reservation."""
         self._open.pop(instruction, None)
 
     def allowance(self, instruction: str) -> Allowance | Exhausted:
-        """Reserve the next model call, if it may be made. What was reserved for the last one is given back first."""
+        """Release the previous reservation, and reserve the next model call if it is allowed."""
         attempt = self._open[instruction]
         attempt.reserved = Allowance(None)
         accounts = tuple(self._accounts(attempt))
@@ -160,7 +155,7 @@ class BudgetEnforcer(msgspec.Struct, eq=False, kw_only=True):
         return decided
 
     def priced(self, usage: Usage, instruction: str) -> Usage:
-        """Return ``usage`` with what it cost, as far as that is known; a price that came with it stays."""
+        """Return ``usage`` with its cost, if known; an included price is kept."""
         attempt = self._open.get(instruction)
         if attempt is None:
             return usage
@@ -171,12 +166,14 @@ class BudgetEnforcer(msgspec.Struct, eq=False, kw_only=True):
         return usage
 
     def seconds_left(self, instruction: str) -> float | None:
-        """Return the time that the attempt may still work before a limit of time is reached; None without a limit."""
+        """Return how long the attempt may still run before a time limit; None without a limit."""
         attempt = self._open[instruction]
         left = [one.limit - one.used for one in self._times(attempt)]
         budget = attempt.definition.budget
-        if budget.wall_time is not None and budget.wall_time < budget.window:  # nobody works more than all the time
-            # Until its agent has worked too much within the window, from which earlier work goes while it works.
+        if (
+            budget.wall_time is not None and budget.wall_time < budget.window
+        ):  # the agent cannot exceed a limit of the whole window
+            # Earlier work leaves the window while the attempt runs.
             minutes = self.reader.now(spending.by_minute, attempt.leased.agent, self._since_ms(attempt))
             worked = ((end_ms, spent.worked_ms) for end_ms, spent in minutes)
             limit_ms = round(budget.wall_time * 1000) - self._live_ms(attempt)
@@ -184,12 +181,11 @@ class BudgetEnforcer(msgspec.Struct, eq=False, kw_only=True):
         return min(left, default=None)
 
     def usd_left(self, instruction: str) -> float | None:
-        """Return the money the attempt may spend yet, with what is reserved for its next call; None without a limit."""
+        """Return the money that the attempt may still spend, minus the reservation of its next call; None: no limit."""
         accounts = self._accounts(self._open[instruction])
         return min((one.limit - one.used - one.reserved for one in accounts if one.measure == "usd"), default=None)
 
     def _accounts(self, attempt: _Open) -> Iterator[Account]:
-        """Yield every account that limits ``attempt``: its times, its instruction's, its agent's and its run's."""
         yield from self._times(attempt)
         own = attempt.definition.budget.instruction
         if own.tokens is not None or own.usd is not None:
@@ -271,7 +267,7 @@ def _provider(start: Start) -> str:
 
 
 class Admission(msgspec.Struct, eq=False, kw_only=True):
-    """Asks the circuit breakers and the budgets."""
+    """Checks circuit breakers and budgets before an attempt starts."""
 
     reader: Reader
     budgets: BudgetEnforcer
@@ -295,9 +291,9 @@ class Admission(msgspec.Struct, eq=False, kw_only=True):
         allowance = self.budgets.allowance(leased.instruction)
         if isinstance(allowance, Allowance):
             return allowance
-        if allowance.scope == "instruction":  # its own budget never comes back
+        if allowance.scope == "instruction":  # the budget of an instruction never recovers
             return AttemptOutcome("incomplete", allowance.text, cause="budget")
-        until_ms = allowance.until_ms or 0  # others do with time, or when somebody grants more
+        until_ms = allowance.until_ms or 0  # other budgets recover with time or a new grant
         return Requeue(
             status="waiting",
             outcome="over budget",

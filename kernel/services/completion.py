@@ -1,12 +1,12 @@
-"""Completion of an attempt: from its terminal frame and its exit to one ending, and from that to the store.
+"""Completion of an attempt: derives one outcome from its terminal frame and exit, and writes it to the store.
 
 Only structured signals count: a result frame, an error frame, an exit code or signal. Exit 0 without a result is a
-failure of protocol, whatever the worker printed. The retry policy says what follows; it is written in one commit:
-closed, back to its lane, or waiting. An attempt that is no longer its instruction's (cancelled, fenced by a newer
+protocol failure, regardless of the worker's output. The retry policy decides the consequence, which is written in one
+commit: closed, requeued, or waiting. An attempt that no longer holds its instruction (cancelled, fenced by a newer
 epoch) writes nothing.
 
-These commits must not be lost because the disk is full or the database is busy: they wait, and so does their work
-(faults SF03, SF11). What the store refuses for another reason stays refused.
+These commits must not be lost if the disk is full or the database is busy: they are retried while their work waits
+(faults SF03, SF11). Other refusals by the store are final.
 """
 
 import logging
@@ -38,11 +38,11 @@ from protocol.ipc import Error, Exited, Result
 logger = logging.getLogger(__name__)
 
 EndedAs = Literal["done", "incomplete", "yielded", "failed", "stopped"]
-"""``stopped``: we ended it; the text says whether it was cancelled or the kernel shuts down."""
+"""``stopped``: the kernel ended it; the text tells whether it was cancelled or the kernel shut down."""
 
 
 class AttemptOutcome(msgspec.Struct, frozen=True):
-    """The end of an attempt, before policy decides what follows. ``text`` is the reply or the reason."""
+    """Outcome of an attempt, before the policy decides the consequence; ``text`` is the reply or the reason."""
 
     ended_as: EndedAs
     text: str
@@ -50,18 +50,18 @@ class AttemptOutcome(msgspec.Struct, frozen=True):
     cause: Cause | None = None
     retry_after_seconds: float | None = None
     ours: bool = False
-    """Neither worker nor provider went wrong: nobody's restart budget pays for it, and no breaker counts it."""
+    """Neither worker nor provider failed: no restart budget is charged, and no breaker counts it."""
     leaves: bool = False
-    """Its worker said so, or was told: it is on its way out. Any other knows nothing of it and is ended at once."""
+    """The worker is already leaving, by its own report or on request; any other worker is killed at once."""
 
 
 def of_result(result: Result) -> AttemptOutcome:
-    """Return the ending that a worker reported."""
+    """Return the outcome that a worker reported."""
     return AttemptOutcome(result.status, result.text, result.usage, result.cause, leaves=True)
 
 
 def of_error(error: Error) -> AttemptOutcome:
-    """Return the ending of a failure that the worker could name."""
+    """Return the outcome of a failure that the worker reported."""
     status = f" (HTTP {error.http_status})" if error.http_status is not None else ""
     ours = error.code in BESIDE_THE_PROVIDER
     return AttemptOutcome(
@@ -75,30 +75,30 @@ def of_error(error: Error) -> AttemptOutcome:
 
 
 def of_exit(exited: Exited) -> AttemptOutcome:
-    """Return the ending of a worker that left without a terminal frame."""
+    """Return the outcome of a worker that exited without a terminal frame."""
     if exited.failed is not None:
-        return AttemptOutcome("failed", f"the worker could not be started: {exited.failed}", cause="spawn_permanent")
+        return AttemptOutcome("failed", f"worker could not be started: {exited.failed}", cause="spawn_permanent")
     if exited.lost:
         return of_lost("")
     if exited.exceeded is not None:
-        return AttemptOutcome("failed", f"the worker was ended: {exited.exceeded}", cause="resource")
+        return AttemptOutcome("failed", f"worker was killed: {exited.exceeded}", cause="resource")
     if exited.code == 0:
-        return AttemptOutcome("failed", "the worker exited with 0 but sent no result", cause="protocol")
-    # What the system does to a process that takes too much memory (fault PF04).
+        return AttemptOutcome("failed", "worker exited with 0 but sent no result", cause="protocol")
+    # The OS kills processes with SIGKILL if memory runs out (fault PF04).
     foreign = exited.signal == signal.SIGKILL and not exited.killed
-    hint = " (nobody here sent it: perhaps the machine is short of memory)" if foreign else ""
+    hint = " (not sent by agent-worker: the machine may be out of memory)" if foreign else ""
     return AttemptOutcome(
-        "failed", f"the worker ended with {describe_exit(exited)} and sent no result{hint}", cause="crash"
+        "failed", f"worker ended with {describe_exit(exited)} and sent no result{hint}", cause="crash"
     )
 
 
 def of_lost(node: str) -> AttemptOutcome:
-    """Return the ending of an attempt whose node is gone: nobody's fault, so nobody pays for it."""
-    return AttemptOutcome("failed", f"the node {node} was lost".replace("  ", " "), cause="node_lost", ours=True)
+    """Return the outcome of an attempt whose node was lost, which is charged to no agent."""
+    return AttemptOutcome("failed", f"node {node} was lost".replace("  ", " "), cause="node_lost", ours=True)
 
 
 def of_bug(error: Exception) -> AttemptOutcome:
-    """Return the ending of an attempt in which the kernel itself went wrong: a crash, so it is tried once more."""
+    """Return the outcome of an attempt after an exception in the kernel; it counts as a crash and is retried."""
     return AttemptOutcome(
         "failed",
         f"the kernel failed in this attempt ({type(error).__name__}); see kernel.log",
@@ -116,26 +116,26 @@ def judged(
     *,
     reached_mcp: bool,
 ) -> AttemptOutcome:
-    """Return the ending that counts, of what the worker said and how it left. ``stopped``: why we asked it to."""
+    """Return the final outcome from the worker's report and exit; ``stopped`` is the reason of a stop request."""
     if exited is not None and exited.lost:
         return AttemptOutcome("stopped", stopped) if stopped is not None else of_lost(node)
     if ending is None or ending.ended_as == "failed":
         if stopped is not None:
             return AttemptOutcome("stopped", stopped)
-        assert exited is not None, "only one that has done its work is kept"
-        # Who died by a signal of others says nothing more, which looks like a breach of the protocol.
+        assert exited is not None, "only a worker that has completed its work is cached"
+        # A worker killed by another process just stops sending, which looks like a protocol violation.
         died = ending is not None and ending.cause == "protocol" and exited.signal is not None and not exited.killed
         return of_exit(exited) if ending is None or exited.exceeded is not None or died else ending
     connects = backend in CLIS and BACKENDS[backend].daemon_check != "no"
     if ending.ended_as == "done" and connects and not reached_mcp:
-        # A CLI that connects as it starts and never came has not done its work, whatever it says; some say nothing.
-        text = f"{BACKENDS[backend].title} never connected to Daemon MCP, so what it says is not believed"
+        # A CLI that connects at startup but never did has not done its work, whatever it reports.
+        text = f"{BACKENDS[backend].title} never connected to Daemon MCP: its result was discarded"
         return AttemptOutcome("failed", text, cause="network", ours=True)
     return ending
 
 
 def describe_exit(exited: Exited) -> str:
-    """Return an exit as a process table shows it: ``1``, or ``SIGKILL``."""
+    """Return an exit as process tables show it: ``1`` or ``SIGKILL``."""
     if exited.signal is None:
         return str(exited.code) if exited.failed is None else exited.failed
     try:
@@ -149,13 +149,13 @@ T = TypeVar("T")
 
 
 TRANSIENT: Final = frozenset({"busy", "storage_full"})
-"""Refusals that say nothing about the job: the same one can pass a moment later."""
+"""Temporary refusals: the same job may succeed a moment later."""
 FIRST_PAUSE_SECONDS: Final = 0.1
 LONGEST_PAUSE_SECONDS: Final = 5.0
 
 
 async def log_line(writer: Writer, leased: Leased, level: str, text: str) -> None:
-    """Log a line beside the work of ``leased``. A line is not worth waiting for: nothing, where it is refused."""
+    """Log a line for the work of ``leased``; drop it if the store refuses it."""
     data = {"level": level, "text": text}
     with suppress(Refused):
         await writer.commit(
@@ -166,9 +166,9 @@ async def log_line(writer: Writer, leased: Leased, level: str, text: str) -> Non
 async def commit_with_retry(
     writer: Writer, job: Callable[Concatenate[Transaction, P], T], *args: P.args, **kwargs: P.kwargs
 ) -> T:
-    """Commit ``job``, however long the store cannot take it. Raises Refused for any other reason.
+    """Commit ``job``, retrying while the store is busy or full. Raises Refused for other reasons.
 
-    Cancellation: the job was committed or it was not; ask the store.
+    After a cancellation the job may or may not be committed; query the store.
     """
     pause = FIRST_PAUSE_SECONDS
     while True:
@@ -177,13 +177,13 @@ async def commit_with_retry(
         except Refused as refused:
             if refused.code not in TRANSIENT:
                 raise
-            logger.warning("store.refused %s: trying again in %.1f s", refused.code, pause)
+            logger.warning("store.refused %s: retrying in %.1f s", refused.code, pause)
         await trio.sleep(pause)
         pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
 
 
 class AttemptResult(msgspec.Struct, frozen=True, kw_only=True):
-    """The facts of an attempt beside its ending. ``endpoint`` is None where it never learned whom to call."""
+    """Facts about an attempt besides its outcome; ``endpoint`` is None if it is unknown."""
 
     retry: Retry = Retry()
     restart: Restart = Restart()
@@ -194,16 +194,16 @@ class AttemptResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Completer(msgspec.Struct, eq=False, kw_only=True):
-    """Writes endings: the only way from an attempt to the end of its instruction. ``jitter`` is uniform in [0, 1)."""
+    """Writes outcomes, as the only path to the end of an instruction. ``jitter`` is uniform in [0, 1)."""
 
     writer: Writer
     now_ms: Callable[[], int]
     jitter: Callable[[], float]
     _unstarted: int = 0
-    """Spawns in a row, of whatever work, that failed for want of resources: all of them wait the longer."""
+    """Consecutive spawns of any work that failed for lack of resources; they increase the delay."""
 
     async def complete(self, leased: Leased, ending: AttemptOutcome, result: AttemptResult) -> None:
-        """Write ``ending`` in one transaction. What was taken away meanwhile stays as it is."""
+        """Write ``ending`` in one transaction; an instruction that was taken away meanwhile stays unchanged."""
         try:
             match ending.ended_as:
                 case "incomplete" if ending.cause == "context_overflow":
@@ -211,7 +211,7 @@ class Completer(msgspec.Struct, eq=False, kw_only=True):
                 case "done" | "incomplete":
                     await self._close(leased, ending, ending.ended_as, result)
                 case "yielded" | "stopped":
-                    # Nothing went wrong: back to its place, at no charge.
+                    # No failure: requeue without a charge.
                     yielded = ending.ended_as == "yielded"
                     back = Requeue(
                         status="yielded" if yielded else "queued",
@@ -227,10 +227,12 @@ class Completer(msgspec.Struct, eq=False, kw_only=True):
             if refused.code != "stale_attempt":
                 raise
             logger.info("attempt.fenced %s", leased.attempt)
-            await self.end_behind_reply(leased, result)  # its own reply, where a limit came while that was written
+            await self.end_behind_reply(
+                leased, result
+            )  # its own reply, if a limit was reached while the reply was written
 
     async def end_behind_reply(self, leased: Leased, result: AttemptResult) -> None:
-        """Write that nothing is left of an attempt whose reply is written. Nobody waits for it."""
+        """Record that an attempt with a written reply has ended, without waiting for the commit."""
         write = partial(leave, exit=_exit_text(result), ended_ms=self.now_ms())
         try:
             await self.writer.commit_soon(write, leased.instruction, leased.epoch)
@@ -238,13 +240,13 @@ class Completer(msgspec.Struct, eq=False, kw_only=True):
             await commit_with_retry(self.writer, write, leased.instruction, leased.epoch)
 
     async def put_back(self, leased: Leased, back: Requeue) -> None:
-        """Put the instruction back to its place in its lane, or to wait. Raises Refused (stale_attempt)."""
+        """Requeue the instruction or make it wait. Raises Refused (stale_attempt)."""
         await commit_with_retry(self.writer, requeue, leased.instruction, leased.epoch, back)
 
     async def _after_failure(self, leased: Leased, ending: AttemptOutcome, cause: Cause, result: AttemptResult) -> None:
         now_ms = self.now_ms()
         throttled_seconds = (now_ms - leased.throttled_ms) / 1000 if leased.throttled_ms else 0.0
-        # What the kernel itself does wrong it does not try as often as a file allows workers to die.
+        # The agent's restart settings do not apply to failures of the kernel itself.
         restart = Restart() if ending.ours else result.restart
         history = History(
             attempts=leased.attempts,
@@ -312,7 +314,7 @@ class Completer(msgspec.Struct, eq=False, kw_only=True):
         )
 
     def _crash_jitter(self, ending: AttemptOutcome) -> float | None:
-        """A number where the worker left without being asked to: its agent's restart budget pays for it."""
+        """Return a random number if the worker crashed, which charges its agent's restart budget."""
         crashed = ending.ended_as == "failed" and CLASS_OF_CAUSE[ending.cause or "crash"] == "crash"
         return self.jitter() if crashed and not ending.ours else None
 

@@ -1,6 +1,6 @@
-"""The conversation of an attempt with its worker: each report is made durable as it comes, then answered.
+"""Conversation of an attempt with its worker: each report is stored before it is answered.
 
-It decides nothing: what an entry is answered follows from the commit that wrote it and from the budgets.
+It decides nothing: the answer to an entry follows from its commit and from the budgets.
 """
 
 import contextlib
@@ -53,7 +53,7 @@ StopReason = Literal["cancelled", "stopped", "restarted", "made room", "upgrade"
 
 
 class AttemptServices(msgspec.Struct, frozen=True, kw_only=True):
-    """The services that every attempt of a kernel uses."""
+    """Services shared by all attempts of a kernel."""
 
     writer: Writer
     reader: Reader
@@ -64,11 +64,11 @@ class AttemptServices(msgspec.Struct, frozen=True, kw_only=True):
     budgets: BudgetEnforcer
     completer: Completer
     in_flight: Callable[[str], AbstractContextManager[object]] = contextlib.nullcontext
-    """A block of it is around whatever the kernel itself does for an instruction."""
+    """Context manager around all work of the kernel for an instruction."""
 
 
 class WorkerConversation(msgspec.Struct, eq=False, kw_only=True):
-    """The conversation with the worker of one attempt: handles what that says (SessionHandlers)."""
+    """Conversation with the worker of one attempt; handles its frames (SessionHandlers)."""
 
     __repr__ = object.__repr__  # the default shows the token
     leased: Leased
@@ -82,28 +82,28 @@ class WorkerConversation(msgspec.Struct, eq=False, kw_only=True):
     deadline: PausableDeadline
     pause: SessionPause
     stop_reason: Callable[[], StopReason | None]
-    """Why the attempt was stopped, if it was."""
+    """Returns why the attempt was stopped, or None."""
     pid: int | None = None
-    """Of its worker, once that is ready."""
+    """Process id of the worker, once it is ready."""
     doing: str = ""
-    """The activity that ``ps`` shows."""
+    """Activity that ``ps`` shows."""
     steps: int = 0
-    """Replies it has made."""
+    """Number of replies so far."""
     probing: tuple[str, ...] = ()
-    """Circuit breakers: its first reply tells that what is behind them answers again."""
+    """Circuit breakers to close after the first reply."""
     reply: tuple[str, Entry | None] | None = None
-    """The text that the worker ended with, and its last entry where that came with it: to be written."""
+    """Final text of the worker, and its last entry if it came with the text; still to be written."""
     preempted: bool = False
-    """It was told to make room for something more urgent."""
+    """The worker was asked to yield to more urgent work."""
     session: WorkerSession | None = None
-    """The frames of it, while it lasts."""
+    """Session with the worker while it lasts."""
     _untold: Beginning | None = None
-    """Its worker runs, and the log does not know it yet."""
+    """Start of the worker, until it is logged."""
 
     async def converse(self, resumed: HandedSession | None) -> AttemptOutcome | None:
-        """Talk with the worker to the end, and write its reply. None where it left without a terminal frame.
+        """Run the conversation and write the reply; return None if the worker exited without a terminal frame.
 
-        ``resumed``: an earlier program of this kernel has begun the conversation.
+        ``resumed``: the state of a conversation that the previous kernel process started.
         """
         ending = await self._converse(resumed)
         if self.reply is not None:
@@ -115,7 +115,7 @@ class WorkerConversation(msgspec.Struct, eq=False, kw_only=True):
                 ending = AttemptOutcome("failed", str(error), cause="spawn_permanent")
             except Refused as refused:
                 ending = AttemptOutcome("failed", refused.text, cause="protocol")
-            except SpawnTransient as error:  # its node went, and what it did there with it
+            except SpawnTransient as error:  # the node was lost together with its uncommitted changes
                 ending = not_started(self.at, error)
         await self.on_at_work()
         return ending
@@ -141,7 +141,7 @@ class WorkerConversation(msgspec.Struct, eq=False, kw_only=True):
                     with trio.move_on_after(max(0.0, seconds_left)) as budget:
                         ending = await session.run()
                     if budget.cancelled_caught:
-                        ending = AttemptOutcome("incomplete", "its budget of time is spent", cause="budget")
+                        ending = AttemptOutcome("incomplete", "time budget exhausted", cause="budget")
             finally:
                 self.session = None
             self.deltas.flush()
@@ -152,14 +152,14 @@ class WorkerConversation(msgspec.Struct, eq=False, kw_only=True):
                     return AttemptOutcome("yielded", "")
             return ending
         except WorkerNotReading as error:
-            gone = error.__cause__ is not None  # its input is closed: mostly it has died, and its exit says of what
+            gone = error.__cause__ is not None  # its input is closed: usually it has died, and its exit has the cause
             return AttemptOutcome("failed", str(error), cause="protocol", leaves=gone)
         except LineTooLong as error:
-            return AttemptOutcome("failed", f"the prompt is too long: {error}", cause="invalid")
+            return AttemptOutcome("failed", f"prompt too long: {error}", cause="invalid")
         except QuotaReached as reached:
-            # Told to all who watch, and to the worker.
+            # Notify all watchers and the worker.
             author = Author(self.leased.instruction, self.leased.epoch)
-            with contextlib.suppress(Refused):  # somebody took the instruction away: nobody asks any more
+            with contextlib.suppress(Refused):  # the instruction was taken away, so no notification is needed
                 await self.services.writer.commit(tell_reached, author, reached.quota, reached.limit)
             with contextlib.suppress(WorkerNotReading):
                 await self.worker.link.send(Stop(reason=reached.text, deadline_seconds=LEAVE_SECONDS))
@@ -168,7 +168,7 @@ class WorkerConversation(msgspec.Struct, eq=False, kw_only=True):
             return AttemptOutcome("failed", refused.text, cause="protocol")
 
     async def on_ready(self, _ready: Ready, /) -> None:
-        """Note that the worker runs. It is told with the first entry, or by ``on_at_work``."""
+        """Record that the worker runs; the event is logged with the first entry or by ``on_at_work``."""
         definition = self.frame.definition
         self.pid = self.worker.handle.pid
         self._untold = Beginning(
@@ -181,16 +181,16 @@ class WorkerConversation(msgspec.Struct, eq=False, kw_only=True):
         )
 
     async def on_at_work(self) -> None:
-        """Tell that the worker runs, unless its first entry has: that saves a commit."""
+        """Log the start of the worker unless its first entry has, which saves a commit."""
         untold, self._untold = self._untold, None
         if untold is not None:
-            with contextlib.suppress(Refused):  # stale: whoever took the instruction away has told
+            with contextlib.suppress(Refused):  # stale: the commit that took the instruction away has logged it
                 await self.services.writer.commit(started, self.leased.instruction, self.leased.epoch, untold)
 
     async def on_entry(self, entry: Entry, /) -> Go | Yield:
-        """Make ``entry`` durable, the first one with the prompt it answers, and say what its worker may do next.
+        """Store ``entry``, the first one with its prompt, and return what the worker may do next.
 
-        Raises Refused; QuotaReached where an exec program is over its quota.
+        Raises Refused; QuotaReached if an exec program exceeds its quota.
         """
         services, leased = self.services, self.leased
         entry = self._priced(entry)
@@ -203,7 +203,7 @@ class WorkerConversation(msgspec.Struct, eq=False, kw_only=True):
             pressing = await commit_with_retry(services.writer, write, leased.instruction, leased.epoch)
         except QuotaReached:
             self._untold = untold
-            if entry.usage is not None:  # what it said is not kept, what it cost is
+            if entry.usage is not None:  # the text is discarded, but its cost is recorded
                 spent = Entry(k=entry.k, kind="session", usage=entry.usage)
                 await commit_with_retry(services.writer, journal, leased.instruction, leased.epoch, spent)
             raise
@@ -220,10 +220,10 @@ class WorkerConversation(msgspec.Struct, eq=False, kw_only=True):
         return answer
 
     async def on_result(self, result: Result, last: Entry | None = None, /) -> AttemptOutcome:
-        """Return the ending that the worker reports. A reply of our own loop is written next, with all that follows.
+        """Return the outcome that the worker reports; a reply of the built-in loop is written next.
 
-        Whoever waits for it is answered by that commit; that the worker leaves is booked behind it. Another program's
-        word is judged once it has left. Raises Refused.
+        The commit of the reply also answers its requester; the worker's exit is recorded later. The result of another
+        program is evaluated after it has exited. Raises Refused.
         """
         judged = result.status != "done" or self.frame.start.backend in {*CLIS, EXEC}
         if judged or self.stop_reason() is not None or self.probing:
@@ -236,9 +236,9 @@ class WorkerConversation(msgspec.Struct, eq=False, kw_only=True):
         return of_result(result)
 
     async def _write_reply(self, text: str, last: Entry | None) -> None:
-        """Commit what is left in the working tree, then the reply with all that follows. Raises Refused, NotHome.
+        """Commit the rest of the working tree, then the reply with its effects. Raises Refused, NotHome.
 
-        No limit of time ends it: what was said is there, and was paid for.
+        No time limit interrupts this, because the reply exists and was paid for.
         """
         services, leased = self.services, self.leased
         await self.at.preparation.finish(leased)
@@ -260,7 +260,6 @@ class WorkerConversation(msgspec.Struct, eq=False, kw_only=True):
         return msgspec.structs.replace(entry, usage=usage)
 
     def _writing(self, entry: Entry, untold: Beginning | None) -> Callable[[Transaction, str, int], Pressing | None]:
-        """Return the job that makes ``entry`` durable, the first one with the prompt that it answers."""
         return partial(
             journal,
             entry=entry,
@@ -271,22 +270,22 @@ class WorkerConversation(msgspec.Struct, eq=False, kw_only=True):
         )
 
     async def on_log(self, line: Log, /) -> None:
-        """Log one line, after the notice that the worker runs."""
+        """Log one line, after the start of the worker."""
         await self.on_at_work()
         await log_line(self.services.writer, self.leased, line.level, line.text)
 
     def on_live(self, frame: Delta | Progress, /) -> None:
-        """Show what is being said or done."""
+        """Publish live output or progress."""
         if isinstance(frame, Progress):
             self.doing = frame.what
         self.deltas.add(frame)
 
     def on_pause(self) -> None:
-        """Show what was gathered of what is being said."""
+        """Publish the collected live output."""
         self.deltas.flush()
 
     def _answer(self, entry: Entry, pressing: Pressing | None) -> Go | Yield:
-        """Decide whether the worker goes on, once ``entry`` is durable, and what its next call may take."""
+        """Return whether the worker may continue after ``entry`` is stored, and the allowance of its next call."""
         if pressing is not None and may_yield(self.leased.promoted and pressing == "urgent", self.steps):
             self.preempted = pressing == "urgent"
             return Yield(k=entry.k)
@@ -296,12 +295,12 @@ class WorkerConversation(msgspec.Struct, eq=False, kw_only=True):
         if isinstance(allowance, Allowance):
             return Go(k=entry.k, allowance=allowance.tokens)
         if allowance.scope == "workflow":
-            return Yield(k=entry.k)  # it waits for somebody to continue the workflow, and goes on from here
+            return Yield(k=entry.k)  # wait until the workflow is continued, then resume here
         return Go(k=entry.k, allowance=0)
 
 
 def publish(services: AttemptServices, leased: Leased, kind: str, data: LiveData) -> None:
-    """Show what happens now to whoever watches the attempt."""
+    """Publish a live event to watchers of the attempt."""
     services.feed.live(
         Event(
             type=kind,
@@ -315,7 +314,7 @@ def publish(services: AttemptServices, leased: Leased, kind: str, data: LiveData
 
 
 def not_started(at: WorkPlace, error: SpawnTransient) -> AttemptOutcome:
-    """Return the ending of an attempt for which nothing could be started at ``at``."""
+    """Return the outcome of an attempt whose worker could not be started at ``at``."""
     if isinstance(error, NodeLost) or not at.connected():
         return of_lost(at.name)
-    return AttemptOutcome("failed", f"the worker could not be started: {error}", cause="spawn_transient")
+    return AttemptOutcome("failed", f"worker could not be started: {error}", cause="spawn_transient")

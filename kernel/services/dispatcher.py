@@ -1,7 +1,7 @@
-"""The dispatcher: rows -> choose -> lease -> attempt. One for all agents, not a loop per agent.
+"""Dispatcher: selects ready rows, leases them and starts attempts; one for all agents.
 
-Level-triggered: it reads rows whenever something changed and before it sleeps, so no wake-up can be lost (fault TF09),
-and polls nothing: an idle kernel sleeps until the next ``not_before``.
+It is level-triggered: it reads rows after each change and before it sleeps, so no wake-up is lost (fault TF09). It
+never polls: an idle kernel sleeps until the next ``not_before``.
 """
 
 import logging
@@ -36,33 +36,33 @@ logger = logging.getLogger(__name__)
 LONGEST_NAP_SECONDS: Final = 60.0
 CANCEL_GRACE_SECONDS: Final = 2.0
 ROOM_GRACE_SECONDS: Final = 10.0
-"""Time for a CLI to end what else it runs, and to keep its session."""
+"""Time for a CLI to end its child processes and to save its session."""
 REFUSED_PAUSE_SECONDS: Final = 1.0
-"""Pause before an agent's next lease, where the store could not take the last one, or we went wrong with it."""
+"""Delay before an agent's next lease after a storage failure or a bug."""
 PRESSED_NAP_SECONDS: Final = 1.0
-"""Neither memory that gets free nor a project's folder that is back wakes anybody: so look again."""
+"""Interval of checks while memory is short or the project folder is missing, because neither sends a wake-up."""
 LOOKED_AT: Final = 1000
-"""The most agents whose work is weighed at once, where providers have limits of their own."""
+"""Maximum agents considered at once if limits per provider apply."""
 
 
 def leads_to_nothing(event: Event) -> bool:
-    """Return whether ``event`` brings nothing to lease by itself: who has done its work has yet to leave its place."""
+    """Return whether ``event`` makes no work ready, because an agent that is done has not yet left its place."""
     return event.type == "instruction.ended" and event.data["status"] == "done"
 
 
 def limits_of(limits: ProjectLimits) -> WorkerLimits:
-    """Return the limits of workers that the project file sets."""
+    """Return the worker limits of the project file."""
     if isinstance(limits.per_provider, dict):
         return WorkerLimits(limits.workers, limits.per_provider)
     return WorkerLimits(limits.workers, each_provider=limits.per_provider)
 
 
 class Dispatcher(msgspec.Struct, eq=False, kw_only=True):
-    """Starts attempts under the worker limit, one per agent, and stops those whose instruction was taken away.
+    """Starts attempts within the worker limit, one per agent, and stops those whose instruction was taken away.
 
-    ``pressed`` tells that memory is so short that no worker should be added; ``asking`` are agents whose call
-    waits for a guard. ``search`` knows the machines; without it there is this one. With a ``project_fault`` nothing
-    is leased.
+    ``pressed`` returns whether memory is too short for another worker. ``asking`` are agents whose call waits for a
+    guard. ``search`` knows the nodes; without it only this machine is used. With a ``project_fault`` no work is
+    leased.
     """
 
     reader: Reader
@@ -75,30 +75,30 @@ class Dispatcher(msgspec.Struct, eq=False, kw_only=True):
     search: NodeSearch | None = None
     project_fault: Callable[[], str | None] = lambda: None
     _busy: dict[str, WorkerPlace] = {}
-    """Agents with an attempt under way, from its choice until its tree is gone."""
+    """Places of agents with an attempt, from its selection until its process tree has exited."""
     _less_busy: trio.Event = msgspec.field(default_factory=trio.Event)
     _nursery: trio.Nursery | None = None
-    """Open while work is leased."""
+    """Open while the dispatcher leases work."""
     _some_wait: bool = False
-    """Something that was ready may have found no place, when the dispatcher looked last."""
+    """Ready work may have found no place in the last round."""
     _closed: bool = False
     _held_back: bool = False
-    """Nothing is leased for now: the kernel's program is about to be replaced."""
+    """No work is leased for now, because an upgrade is about to replace the kernel process."""
     _adopted: list[tuple[WorkerPlace, RunningAttempt]] = []
-    """Attempts that an earlier program of this kernel has begun, until they are run."""
+    """Attempts from the previous kernel process that are not yet run."""
     _short_of_memory: bool = False
     running: bool = False
-    """True while work is leased."""
+    """True while the dispatcher leases work."""
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Dispatch until ``drain`` is called and every attempt is gone."""
+        """Dispatch until ``drain`` is called and all attempts have ended."""
         async with trio.open_nursery() as nursery:
             await self.dispatch(nursery, task_status=task_status)
 
     async def dispatch(
         self, nursery: trio.Nursery, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
     ) -> None:
-        """Dispatch until ``drain`` is called. The attempts run in ``nursery``, and outlive what goes wrong here."""
+        """Dispatch until ``drain`` is called; attempts run in ``nursery`` and survive failures here."""
         self.running = True
         self._nursery = nursery
         adopted, self._adopted = self._adopted, []
@@ -113,7 +113,7 @@ class Dispatcher(msgspec.Struct, eq=False, kw_only=True):
         await self._all_left()
 
     def run_once(self, nursery: trio.Nursery) -> int:
-        """Start what may start now; the attempts run in ``nursery``. Returns how many were started."""
+        """Start ready work in ``nursery``, and return the number of started attempts."""
         self._stop_orphaned()
         if self._held_back or self.project_fault() is not None:
             return 0
@@ -121,7 +121,9 @@ class Dispatcher(msgspec.Struct, eq=False, kw_only=True):
         counted, loads = self._counted(everything=len(machines) > 1)
         self._some_wait = True
         if all(loads.get(one.name, Load()).workers >= one.workers for one in machines):
-            if self.search is not None and self.search.is_due():  # what no machine could take is told all the same
+            if (
+                self.search is not None and self.search.is_due()
+            ):  # unplaceable work is reported even without a free place
                 self._seek(self.reader.now(instructions.ready, self.now_ms(), LOOKED_AT), machines, nursery)
             return 0
         self._make_room()
@@ -131,7 +133,7 @@ class Dispatcher(msgspec.Struct, eq=False, kw_only=True):
         if not ready:
             return 0
         self._short_of_memory = self._working_here > 0 and self.pressed()
-        if self._short_of_memory:  # somebody always works: what else would give memory back?
+        if self._short_of_memory:  # an agent keeps running, because only ended work frees memory
             machines = tuple(msgspec.structs.replace(one, workers=0) if one.name == HERE else one for one in machines)
         chosen = choose(ready, counted, self.limits, frozenset(self._busy), machines, loads)
         taken = {pick.agent for pick in chosen}
@@ -142,12 +144,11 @@ class Dispatcher(msgspec.Struct, eq=False, kw_only=True):
         return len(chosen)
 
     def _seek(self, ready: Sequence[Candidate], machines: Sequence[Machine], nursery: trio.Nursery) -> None:
-        """Have what of ``ready`` no machine could take wait for one, once that lasts; and go on what has one again."""
+        """Park work of ``ready`` that no machine can run for some time, and resume work that has a machine again."""
         if self.search is not None and self.search.look(ready, machines):
             nursery.start_soon(self.search.settle)
 
     def _machines(self) -> tuple[Machine, ...]:
-        """Return where work may run: this machine, with the limit of the project file, and every node."""
         if self.search is None:
             return (Machine(name=HERE, workers=self.limits.workers),)
         return tuple(
@@ -156,7 +157,7 @@ class Dispatcher(msgspec.Struct, eq=False, kw_only=True):
         )
 
     def _ready(self, nodes: bool) -> tuple[Candidate, ...]:
-        """Return what may be leased now: so much that those who have to wait for a place hold up nobody."""
+        """Return ready work, enough that instructions without a free place do not block others."""
         now_ms = self.now_ms()
         if not nodes and not self.limits.by_provider:
             ready = self.reader.now(instructions.ready, now_ms, self.limits.workers)
@@ -169,9 +170,9 @@ class Dispatcher(msgspec.Struct, eq=False, kw_only=True):
         return sum(1 for place in self._busy.values() if place.node == HERE)
 
     async def append(self, draft: Draft, request: RequestKey | None) -> Appended:
-        """Append a message from outside. Where its agent is free, the work is leased in the same commit.
+        """Append a message from outside, and lease the work in the same commit if its agent is free.
 
-        Raises Refused, StorageFailed. Cancellation: it may have been appended, and what was leased runs.
+        Raises Refused, StorageFailed. After a cancellation the message may have been appended, and leased work runs.
         """
         nursery, agent = self._nursery, AgentKey(split_space(draft.space)[1])
         if nursery is None or self._held_back or not is_personal(draft.space) or not self._has_place(agent):
@@ -181,7 +182,7 @@ class Dispatcher(msgspec.Struct, eq=False, kw_only=True):
         try:
             appended, attempt = await self.attempts.append_and_lease(draft, request, place)
         finally:
-            if attempt is None:  # nothing began here; whoever had the place before may still be in it
+            if attempt is None:  # no attempt started; the previous one may still occupy the place
                 if place.before is not None and not place.before.left.is_set():
                     self._busy[agent] = place.before
                 else:
@@ -191,7 +192,7 @@ class Dispatcher(msgspec.Struct, eq=False, kw_only=True):
         return appended
 
     def _has_place(self, agent: AgentKey) -> bool:
-        """Return whether ``agent`` may begin at once, before whom nobody else waits."""
+        """Return whether ``agent`` may start at once, ahead of no waiting agent."""
         waits = self.wake.is_set() or self._some_wait or self.limits.by_provider
         if waits or self.project_fault() is not None:
             return False
@@ -202,7 +203,6 @@ class Dispatcher(msgspec.Struct, eq=False, kw_only=True):
         return here < self.limits.workers and not (here and self.pressed())
 
     def _take(self, agent: AgentKey, pick: Candidate | None) -> WorkerPlace:
-        """Take the place of ``agent``, to begin when who has it now has left: for ``pick``, or for something here."""
         place = self._busy[agent] = WorkerPlace(agent, pick, self._busy.get(agent), self._on_left)
         return place
 
@@ -215,21 +215,21 @@ class Dispatcher(msgspec.Struct, eq=False, kw_only=True):
                 self.wake.set()
 
     def _something_queued(self) -> bool:
-        """Return whether there may be work for who has a place now.
+        """Return whether queued work may exist for a free place.
 
-        A look at all rows for nothing would not only cost: a message that comes before it waits for it to be leased.
+        Reading all rows in vain would delay the lease of a message that arrives meanwhile.
         """
         try:
             return self.reader.now(some_queued)
         except Exception:
             logger.exception("dispatcher.look_failed")
-            return True  # whatever is wrong shows when the dispatcher looks
+            return True  # the next round will show the error
 
     def _counted(self, *, everything: bool) -> tuple[Mapping[str, int], Mapping[str, Load]]:
-        """Return how many of the busy count against the limit of each provider, and what is taken of each machine.
+        """Return the number of busy agents per provider, and the load of each machine.
 
-        Those whose call waits for a person, or for the guard, count against no limit of workers; what was set aside for
-        them stays so. Without ``everything`` nobody looks who that is while there is room anyway.
+        Agents whose call waits for a person or the guard count against no worker limit, but keep their resources.
+        Without ``everything`` they are only looked up if no place is free.
         """
         kept: Set[str] = frozenset()
         if everything or self.limits.by_provider or len(self._busy) >= self.limits.workers:
@@ -241,10 +241,7 @@ class Dispatcher(msgspec.Struct, eq=False, kw_only=True):
         return Counter(place.provider for agent, place in self._busy.items() if agent not in kept), loads
 
     def take_over(self, handed: Sequence[HandedAttempt]) -> None:
-        """Know the attempts that an earlier program of this kernel has begun, before any of them asks for something.
-
-        ``dispatch`` begins with them.
-        """
+        """Register attempts of the previous kernel process, which ``dispatch`` runs first."""
         for one in handed:
             leased = one.leased
             pick = Candidate(leased.instruction, leased.agent, lane=0, number=0, provider=one.provider, needs=one.needs)
@@ -252,22 +249,22 @@ class Dispatcher(msgspec.Struct, eq=False, kw_only=True):
             self._adopted.append((place, self.attempts.adopt(one, place)))
 
     def hold_back(self) -> None:
-        """Lease nothing more until ``go_on``; what runs goes on, and what is said is kept."""
+        """Stop leasing until ``go_on``; running attempts continue and messages are stored."""
         self._held_back = True
 
     def go_on(self) -> None:
-        """Lease again."""
+        """Resume leasing."""
         self._held_back = False
         self.wake.set()
 
     def unsettled(self) -> int:
-        """Return how many agents are between two attempts: one of theirs is being chosen, leased or left."""
+        """Return the number of agents between two attempts, whose attempt is being selected, leased or left."""
         working = {attempt.leased.agent for attempt in self.attempts.running.values()}
         following = sum(place.before is not None for place in self._busy.values())
         return len(working ^ self._busy.keys()) + following + self.attempts.leasing
 
     async def drain(self, grace_seconds: float) -> None:
-        """Lease nothing more, ask every worker to leave, and return when all trees are gone."""
+        """Stop leasing, ask all workers to leave, and return when all process trees have exited."""
         self._closed = True
         self._nursery = None
         self.running = False
@@ -280,7 +277,7 @@ class Dispatcher(msgspec.Struct, eq=False, kw_only=True):
             await self._less_busy.wait()
 
     async def _attempt(self, place: WorkerPlace, what: str, run: Callable[[], Awaitable[None]]) -> None:
-        """Run one attempt in ``place``. Whatever goes wrong in it, the others do not notice (promise P9)."""
+        """Run one attempt in ``place``; a failure does not affect the others (promise P9)."""
         try:
             await run()
         except Refused as refused:
@@ -298,7 +295,7 @@ class Dispatcher(msgspec.Struct, eq=False, kw_only=True):
                     await self.attempts.kept.watch(place.kept)
 
     def _stop_orphaned(self) -> None:
-        """Stop attempts whose instruction was ended by somebody else (a stopped workflow, a cancel)."""
+        """Stop attempts whose instruction was ended otherwise (a stopped workflow, a cancellation)."""
         working: list[RunningAttempt] = [
             attempt for attempt in self.attempts.running.values() if not attempt.completing
         ]
@@ -322,7 +319,7 @@ class Dispatcher(msgspec.Struct, eq=False, kw_only=True):
                 attempt.stop("made room", ROOM_GRACE_SECONDS)
 
     def nap_seconds(self) -> float:
-        """Return the time until something can become ready by itself: the next ``not_before``, at most a minute."""
+        """Return the seconds until the next ``not_before``, at most a minute."""
         now_ms = self.now_ms()
         due_ms = self.reader.now(instructions.next_due_ms, now_ms)
         looks = self._short_of_memory or self.project_fault() is not None

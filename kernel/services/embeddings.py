@@ -1,11 +1,11 @@
-"""Vectors of texts, from the user's own endpoint; and for whose searches they were shown to be worth it.
+"""Embeddings from the user's endpoint, and the agents whose searches use them.
 
-They are an option: whatever goes wrong with them is told in the log, once, and who asked goes on without. After a
-failure nobody waits for the endpoint for a while. Which agents' searches use them is measured (``awk memory eval``)
-and kept in the state directory; a file that is lost or wrong means none.
+Embeddings are optional: a failure is logged once, and the search uses words only. After a failure the endpoint is not
+used for a while. Whether an agent's searches use embeddings is measured (``awk memory eval``) and stored in the state
+directory; a missing or invalid file means none.
 
-The kernel imports no client of a model, so a process asks: started when somebody wants to know, which takes a second,
-and gone when nobody has for a while.
+The kernel imports no model client. A separate process sends the requests: it starts on demand, which takes a second,
+and exits when idle.
 """
 
 import itertools
@@ -41,20 +41,20 @@ from protocol.text import encode_json
 logger = logging.getLogger(__name__)
 
 FILE: Final = "vector-trials.json"
-"""In the state directory."""
+"""File in the state directory."""
 ENDPOINT_SECONDS: Final = 8.0
 PATIENCE_SECONDS: Final = 12.0
-"""For the endpoint, and for the process that asks it."""
-HINT: Final = "docs/how-to/work-together/search-history.md has what they need"
+"""Timeouts of the endpoint and of the process that calls it."""
+HINT: Final = "see docs/how-to/work-together/search-history.md for the set-up"
 REST_SECONDS: Final = 60.0
-"""After a failure: searches by words meanwhile."""
+"""Pause after a failure, during which searches use words only."""
 TEXT_CHARACTERS: Final = 2000
-"""Of a turn, what is sent."""
+"""Limit for the text of a turn."""
 MOST_NUMBERS: Final = 8192
-"""In one vector."""
+"""Limit for the dimensions of a vector."""
 
 IDLE_SECONDS: Final = 60.0
-"""After the last question the process that asks is ended."""
+"""Idle time after which the process exits."""
 ANSWER_BYTES: Final = 64 * 1024 * 1024
 _TAIL_BYTES: Final = 4096
 _CHUNK_BYTES: Final = 256 * 1024
@@ -63,28 +63,26 @@ _numbers: Final = itertools.count(1)
 _answer: Final = msgspec.json.Decoder(EmbeddingAnswer).decode
 
 Vector: TypeAlias = "array[float]"
-"""Of length 1, in floats of four bytes."""
+"""Unit vector of 4-byte floats."""
 
 
 class NoVectors(Exception):
-    """There are none now. The text says why."""
+    """No embeddings are available; the text has the reason."""
 
     def refused(self) -> Refused:
-        """The same for who wants them and nothing else."""
-        return Refused("conflict", f"there are no vectors: {self}", HINT)
+        """Return the refusal for a caller that requires embeddings."""
+        return Refused("conflict", f"Embeddings unavailable: {self}", HINT)
 
 
 class NoEndpoint(NoVectors):
-    """The project file names none."""
+    """The project file names no endpoint."""
 
     def refused(self) -> Refused:
-        """The same for who wants them and nothing else."""
-        return Refused("not_found", f"there are no vectors: {self}", HINT)
+        """Return the refusal for a caller that requires embeddings."""
+        return Refused("not_found", f"Embeddings unavailable: {self}", HINT)
 
 
 class _KeptTrial(msgspec.Struct, frozen=True):
-    """The measurement made for an agent, at which endpoint."""
-
     endpoint: str
     trial: VectorTrialRequest
 
@@ -93,21 +91,21 @@ _decode: Final = msgspec.json.Decoder(dict[str, _KeptTrial]).decode
 
 
 class Asking(Protocol):
-    """Whoever asks an endpoint for embeddings."""
+    """Client of an embedding endpoint."""
 
     async def ask(self, asked: EmbeddingRequest, patience_seconds: float) -> EmbeddingAnswer:
-        """The answer, in so many seconds; one of an error where there is none. Raises nothing."""
+        """Return the answer, or an error after ``patience_seconds``; raises nothing."""
         ...
 
 
 class EmbeddingClient(msgspec.Struct, eq=False, kw_only=True):
-    """Asks the endpoint of the project file, where there is one that is trusted."""
+    """Requests embeddings from the trusted endpoint of the project file, if there is one."""
 
     files: TrustedFiles
     asking: Asking
     state_dir: Path
     now: Callable[[], float]
-    """Seconds, of a clock that nobody sets."""
+    """Monotonic clock, in seconds."""
     _rests_until: float = -math.inf
     _told: str = ""
     _trials: dict[str, _KeptTrial] = {}
@@ -118,10 +116,10 @@ class EmbeddingClient(msgspec.Struct, eq=False, kw_only=True):
         except FileNotFoundError:
             pass
         except (OSError, msgspec.MsgspecError) as error:
-            logger.warning("vectors.unread %s: %s; measure again: awk memory eval", FILE, error)
+            logger.warning("vectors.unread %s: %s; measure again with awk memory eval", FILE, error)
 
     def endpoint(self) -> EmbeddingEndpoint:
-        """The endpoint as the project file has it now. Raises NoVectors."""
+        """Return the endpoint in the current project file. Raises NoVectors."""
         try:
             project = self.files.catalog.kept_project()
             found = endpoint_of(project, self.files.environ)
@@ -132,11 +130,11 @@ class EmbeddingClient(msgspec.Struct, eq=False, kw_only=True):
         if found is None:
             raise NoEndpoint("the project file has no embeddings: {model: ...}")
         if self.files.trust.fault(*embedding_units(project)):
-            raise NoVectors("embeddings are not trusted yet: awk trust")
+            raise NoVectors("the endpoint is not trusted; run awk trust")
         return found
 
     def proven(self, agent: str) -> bool:
-        """Return whether searches of ``agent`` are to use them: there was a gain, at the endpoint there is now."""
+        """Return whether searches of ``agent`` use embeddings: a gain was measured at the current endpoint."""
         known = self._trials.get(agent)
         if known is None or not gains(known.trial):
             return False
@@ -147,17 +145,14 @@ class EmbeddingClient(msgspec.Struct, eq=False, kw_only=True):
             return False
 
     def trial(self, agent: AgentKey, trial: VectorTrialRequest) -> VectorTrial:
-        """Keep what was measured for ``agent``: its searches use vectors from here on, or do not. Blocks.
-
-        Raises Refused.
-        """
+        """Store the measurement that decides whether searches of ``agent`` use embeddings. Blocks. Raises Refused."""
         try:
             found = self.endpoint()
             self._save({**self._trials, agent: _KeptTrial(found.id, trial)})
         except NoVectors as why:
             raise why.refused() from why
         except OSError as error:
-            raise Refused("storage_failed", f"what was measured cannot be kept: {error}", "see to the disk") from error
+            raise Refused("storage_failed", f"Measurement not stored: {error}", "check the disk") from error
         return VectorTrial(
             agent=name_of(agent),
             model=found.model,
@@ -168,7 +163,7 @@ class EmbeddingClient(msgspec.Struct, eq=False, kw_only=True):
         )
 
     def forget(self, agent: str) -> None:
-        """Its name may be another's from here on. Blocks. Raises nothing."""
+        """Delete the measurement of ``agent``, because its name may be reused. Blocks. Raises nothing."""
         if agent in self._trials:
             with suppress(OSError):
                 self._save({name: one for name, one in self._trials.items() if name != agent})
@@ -182,9 +177,9 @@ class EmbeddingClient(msgspec.Struct, eq=False, kw_only=True):
         self._trials = trials
 
     async def vectors(self, endpoint: EmbeddingEndpoint, texts: Sequence[str]) -> list[Vector]:
-        """The vectors of ``texts``, in time or not at all. Raises NoVectors."""
+        """Return the embeddings of ``texts``. Raises NoVectors, also after a timeout."""
         if self.now() < self._rests_until:
-            raise NoVectors(f"{self._told}; it is asked again soon")
+            raise NoVectors(f"{self._told}; it will be retried soon")
         asked = EmbeddingRequest(
             provider=endpoint.provider,
             model=endpoint.model,
@@ -197,7 +192,7 @@ class EmbeddingClient(msgspec.Struct, eq=False, kw_only=True):
                 raise NoVectors(answer.error)
             found = [_unit(one) for one in answer.vectors]
             if len(found) != len(texts) or len({len(one) for one in found}) != 1:
-                raise NoVectors("the endpoint answered something else than a vector for each text")
+                raise NoVectors("the endpoint did not return one vector for each text")
         except NoVectors as why:
             self._rests_until = self.now() + REST_SECONDS
             self._tell(str(why))
@@ -207,24 +202,24 @@ class EmbeddingClient(msgspec.Struct, eq=False, kw_only=True):
 
     def _tell(self, why: str) -> None:
         if why != self._told:
-            logger.warning("vectors.none %s; what is searched is ranked by its words", why)
+            logger.warning("vectors.none %s; searches are ranked by words only", why)
             self._told = why
 
 
 def _unit(numbers: Sequence[float]) -> Vector:
     length = math.sqrt(sum(one * one for one in numbers)) if 0 < len(numbers) <= MOST_NUMBERS else 0.0
     if not math.isfinite(length) or length == 0.0:
-        raise NoVectors("the endpoint answered a vector that is none")
+        raise NoVectors("the endpoint returned an invalid vector")
     return array("f", (one / length for one in numbers))
 
 
 def said_in(turn: HistoryTurn) -> str:
-    """The words of ``turn`` as a vector is made of them."""
+    """Return the text of ``turn`` to embed."""
     return "\n".join([f"{turn.sender}: {turn.text}", *(f"{one.tool} {one.input} {one.output}" for one in turn.calls)])
 
 
 def closeness_to(asked: Vector, known: Mapping[int, bytes]) -> dict[int, float]:
-    """The closeness of each vector to ``asked``; one of another length is not comparable. 200 of them take 20 ms."""
+    """Return the cosine similarity to ``asked`` of each vector with the same length; 200 of them take 20 ms."""
     return {
         turn: sum(map(mul, asked, memoryview(vector).cast("f")))
         for turn, vector in known.items()
@@ -236,7 +231,9 @@ class _Question(msgspec.Struct, eq=False):
     asked: EmbeddingRequest
     patience_seconds: float
     answered: trio.Event = msgspec.field(default_factory=trio.Event)
-    answer: EmbeddingAnswer = msgspec.field(default_factory=lambda: EmbeddingAnswer(error="who asked for them ended"))
+    answer: EmbeddingAnswer = msgspec.field(
+        default_factory=lambda: EmbeddingAnswer(error="the embedding process ended")
+    )
 
     def end(self, answer: EmbeddingAnswer) -> None:
         self.answer = answer
@@ -244,7 +241,7 @@ class _Question(msgspec.Struct, eq=False):
 
 
 class EmbeddingProcess:
-    """Asks, one question after the other, in a process with exactly ``env``."""
+    """Sends requests one at a time in a separate process with exactly ``env``."""
 
     def __init__(self, launcher: Launcher, env: Callable[[], dict[str, str]]) -> None:
         self._launcher = launcher
@@ -253,7 +250,7 @@ class EmbeddingProcess:
         self._running = False
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Serve until cancelled; the process is gone then."""
+        """Serve requests until cancelled; the process then exits."""
         self._running = True
         task_status.started()
         try:
@@ -263,9 +260,9 @@ class EmbeddingProcess:
             self._running = False
 
     async def ask(self, asked: EmbeddingRequest, patience_seconds: float) -> EmbeddingAnswer:
-        """The answer, in so many seconds; one of an error where there is none. Raises nothing."""
+        """Return the answer, or an error after ``patience_seconds``; raises nothing."""
         if not self._running:
-            return EmbeddingAnswer(error="nobody asks for them now (safe mode)")
+            return EmbeddingAnswer(error="embeddings are disabled (safe mode)")
         question = _Question(asked, patience_seconds)
         with trio.move_on_after(patience_seconds):
             await self._send.send(question)
@@ -280,7 +277,7 @@ class EmbeddingProcess:
             spec = Spec(attempt=f"embeddings-{next(_numbers)}", argv=_PROGRAM, cwd="/", env=self._env(), spare=True)
             handle = await self._launcher.spawn(spec)
         except SpawnTransient as error:
-            first.end(EmbeddingAnswer(error=f"nobody could be started to ask for them: {error}"))
+            first.end(EmbeddingAnswer(error=f"embedding process could not be started: {error}"))
             return
         async with handle, trio.open_nursery() as nursery:
             nursery.start_soon(_keep_tail, handle.stderr, tail)
@@ -307,7 +304,7 @@ async def _answered(handle: Handle, question: _Question, tail: bytearray) -> boo
             return True
         except (trio.BrokenResourceError, trio.ClosedResourceError, msgspec.MsgspecError):
             last = bytes(tail).decode("utf-8", "replace").strip().splitlines()[-1:]
-            question.end(EmbeddingAnswer(error=f"who asked for them failed: {''.join(last)[:200]}"))
+            question.end(EmbeddingAnswer(error=f"embedding process failed: {''.join(last)[:200]}"))
             return False
     question.end(EmbeddingAnswer(error=f"no answer within {question.patience_seconds:g} s"))
     return False

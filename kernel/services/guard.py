@@ -1,14 +1,13 @@
-"""What agents may remember and become: the guard of their memory with its tray, and the versions of their souls.
+"""The guard of agents' memory with its trays, and the versions of agents' souls.
 
-The guard asks its model, processes its answer, and lets people, the owner or a vote decide about an agent's tray.
+The guard asks its model, processes the answer, and lets people, the owner or a vote decide about an agent's tray. Each
+question is settled from its instruction: if done, it may fill trays or answer a waiting call; any other end settles it
+without effect. While a call waits, its agent's worker does not count against the worker limit, so that a fleet of
+waiting agents leaves a place for the guard.
 
-Whatever becomes of a question is one look at its instruction: done, it may fill trays, or a call that waits has its
-answer; anything else is the end of it. While a call waits its agent's worker does not count against the limit, so that
-a fleet in which everybody waits for the guard has a place for that.
-
-Of a soul the store decides and stores each version; the file ``soul.yaml`` is written after the commit. A kernel that
-dies in between, or a file that cannot be written, loses nothing: the version counts from its commit on, and is written
-before the soul is changed again. One change at a time, so that none starts from a version that was just replaced.
+The store decides about and stores each version of a soul; the file ``soul.yaml`` is written after the commit. After a
+crash or a write error nothing is lost: the version is valid from its commit, and is written before the next change.
+Changes are serialized, so that none is based on a replaced version.
 """
 
 import logging
@@ -52,36 +51,36 @@ logger = logging.getLogger(__name__)
 WAKING: Final = frozenset({"instruction.ended", "instruction.queued", "memory.proposed"})
 FOREVER_SECONDS: Final = float("inf")
 LATER_SECONDS: Final = 5.0
-"""Before it looks again, where the store takes nothing."""
+"""Retry delay if the store refuses commits."""
 BY: Final = "guard"
 ANSWER_SECONDS: Final = 20.0
-"""So long a call waits for the model."""
+"""Time limit for the model's answer to a waiting call."""
 REST_SECONDS: Final = 60.0
-"""So long nobody waits for a guard that did not answer: no key, no money, no provider."""
+"""Time during which calls skip a guard that did not answer (no key, no money, no provider)."""
 
 
 class MemoryGuard(msgspec.Struct, eq=False, kw_only=True):
-    """Settles questions to models, and what came of them."""
+    """Settles questions to models and their results."""
 
     contexts: PersonalContexts
     log: StoreLog
     wake: Wake
     settings: Callable[[str], GuardSettings]
-    """Returns those that count in a space."""
+    """Returns the guard settings of a space."""
     answer_seconds: float = ANSWER_SECONDS
     _lock: trio.Lock = msgspec.field(default_factory=trio.Lock)
     _over: dict[int, trio.Event] = {}
-    """Questions that calls wait for, by job."""
+    """Events of questions that calls wait for, by job."""
     _asking: Counter[AgentKey] = msgspec.field(default_factory=Counter)
     _resting: dict[str, float] = {}
-    """By place, until when its guard is not waited for."""
+    """End of the pause of a guard, by place."""
 
     async def run(self) -> None:
-        """Settle until cancelled."""
+        """Settle questions until cancelled."""
         await reconcile(self.wake, self.run_once)
 
     async def run_once(self) -> float:
-        """Settle every question that is over, or waits for what nobody will see to; write what votes took."""
+        """Settle all questions that ended or wait without hope, and write entries approved by votes."""
         try:
             for job in self.log.reader.now(memory.open_jobs):
                 if job.state in ENDED or job.state == "waiting":
@@ -89,7 +88,7 @@ class MemoryGuard(msgspec.Struct, eq=False, kw_only=True):
             for one in self.log.reader.now(memory.voted):
                 try:
                     await self.decide(one.agent, one.id, approved=True, by=f"vote {one.vote}")
-                except (Refused, BadDefinition) as why:  # it is tried again at the next look
+                except (Refused, BadDefinition) as why:  # retried in the next round
                     logger.warning("guard.not_written %s of %s: %s", one.id, one.agent, why)
         except Refused as refused:
             logger.warning("guard.refused %s", refused.text)
@@ -105,19 +104,19 @@ class MemoryGuard(msgspec.Struct, eq=False, kw_only=True):
                 files = await trio.to_thread.run_sync(self._memory, key, self.log.reader.now(agents.row, key))
                 texts = (one.entry.value for one in files.kept)
                 known[key] = (*texts, *await self.log.reader.read(memory.proposed, key))
-            found = await trio.to_thread.run_sync(extracted, job.text, evidence, known)  # much may be known
+            found = await trio.to_thread.run_sync(extracted, job.text, evidence, known)  # slow if much is known
         await self.log.writer.commit(settle, job, found)
         if (over := self._over.get(job.id)) is not None:
             over.set()
 
     def asking(self) -> Set[str]:
-        """The agents that wait for a guard, and do nothing else."""
+        """Return the agents whose call waits for a guard."""
         return self._asking.keys()
 
     async def ask(self, identity: Identity, settings: GuardSettings, question: GuardQuestion) -> GuardJob | None:
-        """Ask the guard's model while a call of ``identity`` waits. None: there is no answer in time, or ever.
+        """Ask the guard's model while a call of ``identity`` waits; return None without an answer in time.
 
-        Raises Refused (stale_attempt). Cancellation: the question goes on, and the same call finds it.
+        Raises Refused (stale_attempt). After a cancellation the question remains, and a repeated call finds it.
         """
         place = place_of(identity.space)
         if settings.model is None or trio.current_time() < self._resting.get(place, 0.0):
@@ -129,7 +128,7 @@ class MemoryGuard(msgspec.Struct, eq=False, kw_only=True):
             job = None if number is None else await self._answered(number)
         finally:
             self._asking[identity.agent] -= 1
-            self._asking += Counter()  # drops those that are at none
+            self._asking += Counter()  # drop zero counts
         if job is None or job.state != "done":
             self._resting[place] = trio.current_time() + REST_SECONDS
             return None
@@ -156,14 +155,15 @@ class MemoryGuard(msgspec.Struct, eq=False, kw_only=True):
             return Memory((), ())
 
     async def report(self, key: AgentKey) -> TrayReport:
-        """The tray of ``key``. Raises Refused (unknown_agent)."""
+        """Return the tray of ``key``. Raises Refused (unknown_agent)."""
         self._check(key)
         return await self.log.reader.read(memory.tray_report, key)
 
     async def decide(self, key: AgentKey, name: str, *, approved: bool, by: str) -> TrayRow:
-        """Take what is proposed into the memory of ``key``, or do not. Raises Refused.
+        """Approve or reject a proposed entry of the memory of ``key``. Raises Refused.
 
-        It is written first: who dies in between finds it in the memory, and the proposal still open.
+        The entry is written before the commit: after a crash in between, it is in the memory and the proposal is still
+        open.
         """
         self._check(key)
         async with self._lock:
@@ -182,7 +182,7 @@ class MemoryGuard(msgspec.Struct, eq=False, kw_only=True):
                 if there.entry.value == one.value:
                     return []
                 number += 1
-                name = f"{one.key[:120]}-{number}"  # what is known under that key stays
+                name = f"{one.key[:120]}-{number}"  # keep the existing entry of that key
             return [(None, Entry(name, one.value, source=source, at=one.at))]
 
         self.contexts.change_memory(place, change)
@@ -190,7 +190,9 @@ class MemoryGuard(msgspec.Struct, eq=False, kw_only=True):
     def _check(self, key: AgentKey) -> None:
         record = self.log.reader.now(agents.row, key)
         if record is None or record.origin == "inline":
-            raise Refused("unknown_agent", f"there is no agent {key[:60]!r} that remembers", "awk ls lists the agents")
+            raise Refused(
+                "unknown_agent", f"Agent {key[:60]!r} not found, or without a memory", "list the agents with awk ls"
+            )
 
 
 P = ParamSpec("P")
@@ -198,7 +200,7 @@ T = TypeVar("T")
 
 
 class Souls(msgspec.Struct, eq=False, kw_only=True):
-    """The souls of a project's agents."""
+    """Souls of a project's agents."""
 
     catalog: Catalog
     contexts: PersonalContexts
@@ -207,7 +209,7 @@ class Souls(msgspec.Struct, eq=False, kw_only=True):
     _lock: trio.Lock = msgspec.field(default_factory=trio.Lock)
 
     async def report(self, key: AgentKey, space: str) -> SoulReport:
-        """The soul of ``key`` as it is now, seen from ``space``. Raises Refused, BadDefinition."""
+        """Return the current soul of ``key``, seen from ``space``. Raises Refused, BadDefinition."""
         async with self._lock:
             definition, standing = await self._standing(key)
         newest = self.reader.now(souls.newest, key)
@@ -224,24 +226,23 @@ class Souls(msgspec.Struct, eq=False, kw_only=True):
         )
 
     def evolution(self, space: str) -> SoulEvolution:
-        """The fate of suggestions that are made in ``space``."""
+        """Return how suggestions in ``space`` are decided."""
         return settings_of(space, self.catalog, self.reader).soul_evolution
 
     async def suggest(
         self, identity: Identity, author: Author, trait: str, value: str, observation: str
     ) -> SoulProposal:
-        """Keep what an agent suggests of its own soul, or take it at once, as ``soul_evolution`` says.
-
-        Raises Refused.
-        """
+        """Store an agent's suggestion for its own soul; apply it if ``soul_evolution`` is ``auto``. Raises Refused."""
         mode = self.evolution(identity.space)
         if mode == "disabled":
-            raise Refused("forbidden", "souls do not change here (guard.soul_evolution)", "go on without it")
+            raise Refused(
+                "forbidden", "Soul changes are disabled (guard.soul_evolution)", "continue without the change"
+            )
         said = Suggestion(trait or DEFAULT_TRAIT, value or observation, observation)
         return await self._change(identity.agent, souls.suggest, said, author, soul_text, at_once=mode == "auto")
 
     async def approve(self, key: AgentKey, name: str, reason: str) -> SoulProposal:
-        """Make a version of what was suggested, as a person. Raises Refused."""
+        """Approve a suggestion as a person, creating a version. Raises Refused."""
 
         def job(tx: Transaction, standing: SoulStanding) -> SoulProposal:
             return souls.approve(tx, key, standing, name, reason, soul_text)
@@ -249,12 +250,12 @@ class Souls(msgspec.Struct, eq=False, kw_only=True):
         return await self._change(key, job)
 
     async def reject(self, key: AgentKey, name: str, reason: str) -> SoulProposal:
-        """Decide that it is not taken, as a person. Raises Refused."""
+        """Reject a suggestion as a person. Raises Refused."""
         self._record(key)
         return await self.writer.commit(souls.reject, key, name, reason)
 
     async def roll_back(self, key: AgentKey, version: int, reason: str) -> int:
-        """Have the soul say again what ``version`` said, as a person. Returns the new version. Raises Refused."""
+        """Restore the soul of ``version`` as a person, and return the new version. Raises Refused."""
 
         def job(tx: Transaction, standing: SoulStanding) -> int:
             return souls.roll_back(tx, key, standing, version, reason)
@@ -277,8 +278,8 @@ class Souls(msgspec.Struct, eq=False, kw_only=True):
     def _record(self, key: AgentKey) -> AgentRecord:
         record = self.reader.now(agents.row, key)
         if record is None or record.origin == "inline":
-            text = f"there is no agent {key[:60]!r} with a soul of its own"
-            raise Refused("unknown_agent", text, "awk ls lists the agents")
+            text = f"Agent {key[:60]!r} not found, or without a soul"
+            raise Refused("unknown_agent", text, "list the agents with awk ls")
         return record
 
     async def _standing(self, key: AgentKey) -> tuple[AgentDefinition, SoulStanding]:
@@ -296,9 +297,9 @@ class Souls(msgspec.Struct, eq=False, kw_only=True):
         return definition, SoulStanding(baseline, file.body, file.traits)
 
     async def _write(self, key: AgentKey) -> None:
-        """Write what is not written yet. Where that cannot be done it is tried again before the next change.
+        """Write unwritten versions; if that fails, retry before the next change.
 
-        What an agent without a file became is written once it gets one. What people wrote since it was read becomes a
+        The soul of an agent without a file is written once it gets one. People's edits since the last read become a
         version first.
         """
         record = self._record(key)
@@ -310,7 +311,9 @@ class Souls(msgspec.Struct, eq=False, kw_only=True):
                 edited = await trio.to_thread.run_sync(self.contexts.write_soul, place, *wanted)
                 if edited is None:
                     break
-                traits_of(edited.encode(), f"{place.shown}/{SOUL_FILE}")  # half of an edit is waited for
+                traits_of(
+                    edited.encode(), f"{place.shown}/{SOUL_FILE}"
+                )  # an incomplete edit raises BadDefinition, which retries later
                 await self.writer.commit(souls.keep_edit, key, edited)
         except (Refused, BadDefinition) as error:
             logger.warning("soul.unwritten %s: %s", key, error)

@@ -1,6 +1,6 @@
-"""The handover to the next program of a kernel: the table of its attempts, and the trial of the program.
+"""Handover to the next kernel process: the table of its attempts, and the trial of the new version.
 
-Each program reads its own table and the one before's.
+Each version reads its own table and that of the previous version.
 """
 
 import os
@@ -23,24 +23,24 @@ from protocol.text import encode_json
 
 
 class HandedAttempt(msgspec.Struct, frozen=True, kw_only=True):
-    """One attempt between two frames of its conversation. A field that is added has a default: older ones lack it."""
+    """Attempt between two frames of its conversation; new fields need a default, because older tables lack them."""
 
     leased: Leased
     token: str
     frame: StartFrame
-    """Its ``start`` is as it was sent, but for the prompt where the worker has that already."""
+    """Its ``start`` is unchanged, except that a prompt already sent to the worker is omitted."""
     handle: HandedHandle
     session: HandedSession
     budget: HandedBudget
     line: HandedLine = HandedLine()
     prepared: PreparedAttempt = PreparedAttempt()
     provider: str = ""
-    """Of the place of its agent: as limits count it."""
+    """Provider of the agent's place, as counted for limits."""
     needs: PlaceNeeds = PlaceNeeds()
-    """Set aside for it on this machine."""
+    """Resources reserved for it on this machine."""
     identity: bytes = b""
     served: int = 0
-    """Of its worker, as kept workers know it."""
+    """Earlier attempts of its worker (KeptWorkers)."""
     stderr: bytes = b""
     pid: int | None = None
     doing: str = ""
@@ -48,73 +48,73 @@ class HandedAttempt(msgspec.Struct, frozen=True, kw_only=True):
     probing: tuple[str, ...] = ()
     reached_mcp: bool = False
     warned: tuple[str, ...] = ()
-    """The paths outside its tree of which it was told."""
+    """Paths outside its tree about which it was already warned."""
 
     @property
     def descriptors(self) -> tuple[int, ...]:
-        """All that have to stay open for it."""
+        """Return all descriptors that have to stay open for the attempt."""
         return (*self.handle.descriptors, *self.prepared.descriptors)
 
 
 def without_prompt(frame: StartFrame) -> StartFrame:
-    """Return ``frame`` without what its worker was told and nobody asks for again. It may be megabytes."""
+    """Return ``frame`` without the prompt that its worker already has, which may be megabytes."""
     start = msgspec.structs.replace(frame.start, system="", messages=(), message="", entries=(), source_text="")
     return msgspec.structs.replace(frame, start=start)
 
 
 FORMAT: Final = 1
-"""Raised where what an older program wrote cannot be read any more."""
+"""Raised if this version cannot read older tables."""
 OLDEST: Final = 1
 
 
 class UnreadableHandover(Exception):
-    """A handover is of another kind than this program knows. The text is for people."""
+    """The handover has a format that this version does not know; the text is for people."""
 
 
 class HandedUpgrade(msgspec.Struct, frozen=True, kw_only=True):
-    """Facts of an upgrade that are told once it is over."""
+    """Facts of an upgrade that are reported when it is complete."""
 
     id: str
     before: str
-    """The version that hands over."""
+    """Version that hands over."""
     to: str
-    """The version that said it could take over."""
+    """Version that passed the trial."""
     began: float
-    """When attempts stopped, in seconds of CLOCK_BOOTTIME."""
+    """Time at which attempts stopped, in seconds of CLOCK_BOOTTIME."""
 
 
 class KernelHandover(msgspec.Struct, frozen=True, kw_only=True):
-    """All of it. A field that is added has a default."""
+    """Complete handover; new fields need a default."""
 
     format: int = FORMAT
     upgrade: HandedUpgrade
     attempts: tuple[HandedAttempt, ...] = ()
     children: tuple[int, ...] = ()
-    """Processes that are children of this one, and end by themselves."""
+    """Child processes that exit on their own."""
     safe_mode: bool = False
     signals: tuple[int, ...] = ()
-    """Those that nobody has acted on."""
+    """Received signals that were not yet handled."""
 
     @property
     def descriptors(self) -> tuple[int, ...]:
-        """All that stay open."""
+        """Return all descriptors that have to stay open."""
         return tuple(fd for attempt in self.attempts for fd in attempt.descriptors)
 
 
 def encode(handover: KernelHandover) -> bytes:
-    """The table as bytes."""
+    """Encode the table."""
     return encode_json(handover)
 
 
 def decode(table: bytes) -> KernelHandover:
-    """Read it. Raises UnreadableHandover."""
+    """Decode the table. Raises UnreadableHandover."""
     try:
         found = _any.decode(table).format
         if not OLDEST <= found <= FORMAT:
-            raise UnreadableHandover(f"it hands over format {found}, and this version reads {OLDEST} to {FORMAT}")
+            raise UnreadableHandover(f"handover has format {found}, but this version reads {OLDEST} to {FORMAT}")
         return _decoder.decode(table)
     except msgspec.MsgspecError as error:
-        raise UnreadableHandover(f"what it hands over cannot be read: {error}") from error
+        raise UnreadableHandover(f"handover is unreadable: {error}") from error
 
 
 class _Format(msgspec.Struct):
@@ -126,7 +126,7 @@ _decoder: Final = msgspec.json.Decoder(KernelHandover)
 
 
 def children_of(handed: Iterable[HandedAttempt], zygotes: Iterable[int]) -> tuple[int, ...]:
-    """Return what is to be reaped: zygotes, and keepers, which are children of ours where they were executed."""
+    """Return the processes to reap: zygotes, and keepers, which are children of the process that executed them."""
     return (*zygotes, *(attempt.handle.keeper_pid for attempt in handed))
 
 
@@ -136,43 +136,43 @@ _PROGRAMS: Final = ("agent-worker", "awk")
 
 
 class TrialFailed(Exception):
-    """The version cannot take over. The text says why, in its own words."""
+    """The version cannot take over; the text is its own explanation."""
 
 
 class KernelProgram(NamedTuple):
-    """An installed version: its interpreter, and the words that every start of it has."""
+    """Installed version: its interpreter, and the arguments of each start."""
 
     python: str
     words: tuple[str, ...]
 
     @property
     def command(self) -> tuple[str, ...]:
-        """The command line of a kernel."""
+        """Return the command line of a kernel."""
         return (self.python, "-I", "-m", "kernel", *self.words)
 
 
 class TriedVersion(msgspec.Struct, frozen=True):
-    """The answer of a version that could take over."""
+    """Answer of a version that can take over."""
 
     version: str
 
 
 def interpreter_at(path: str) -> str:
-    """Return the interpreter of a virtual environment, named by its folder or by its agent-worker. Raises Refused."""
+    """Return the interpreter of a virtual environment, given its folder or its agent-worker. Raises Refused."""
     if not os.path.isabs(path):
-        raise Refused("bad_request", f"{path[:200]} is not an absolute path", "name a virtual environment")
+        raise Refused("bad_request", f"Path {path[:200]} is not absolute", "give the path of a virtual environment")
     folder = os.path.join(path, "bin") if os.path.isdir(path) else os.path.dirname(path)
     python = os.path.join(folder, "python")
     named = os.path.isdir(path) or os.path.basename(path) in (*_PROGRAMS, "python")
     if not named or not os.access(python, os.X_OK):
-        lacking = f"there is no {python[:200]}" if os.path.lexists(path) else "it is not there"
-        text = f"{path[:200]} is neither a virtual environment nor its agent-worker: {lacking}"
-        raise Refused("bad_request", text, "name the folder that python -m venv made")
+        lacking = f"{python[:200]} is missing" if os.path.lexists(path) else "the path does not exist"
+        text = f"Path {path[:200]} is neither a virtual environment nor its agent-worker: {lacking}"
+        raise Refused("bad_request", text, "give the folder created by python -m venv")
     return python
 
 
 async def try_version(program: KernelProgram, table: bytes, patience_seconds: float) -> str:
-    """Return the version of ``program`` where it can take ``table`` over. Raises TrialFailed. Changes nothing."""
+    """Return the version of ``program`` if it can take over ``table``, without side effects. Raises TrialFailed."""
     with os.fdopen(os.memfd_create("agent-worker-trial", os.MFD_CLOEXEC), "r+b") as file:
         file.write(table)
         file.flush()
@@ -180,11 +180,10 @@ async def try_version(program: KernelProgram, table: bytes, patience_seconds: fl
     try:
         return msgspec.json.decode(said, type=TriedVersion).version
     except msgspec.MsgspecError as error:
-        raise TrialFailed(f"{program.python} does not say its version: it said {said[:200]!r}") from error
+        raise TrialFailed(f"{program.python} did not report its version; its output: {said[:200]!r}") from error
 
 
 async def _run(command: tuple[str, ...], given: int, patience_seconds: float) -> bytes:
-    """Return the last line of what it prints. Raises TrialFailed where it ends with anything but 0, or not in time."""
     out, err = bytearray(), bytearray()
     code: int | None = None
     try:
@@ -201,7 +200,7 @@ async def _run(command: tuple[str, ...], given: int, patience_seconds: float) ->
                 nursery.start_soon(_keep, process.stdout, out)
                 nursery.start_soon(_keep, process.stderr, err)
                 code = await process.wait()
-                nursery.cancel_scope.deadline = trio.current_time() + 1.0  # what it left may hold its pipes
+                nursery.cancel_scope.deadline = trio.current_time() + 1.0  # its child processes may hold the pipes
     finally:
         process.kill()
         with trio.CancelScope(shield=True):
@@ -209,12 +208,14 @@ async def _run(command: tuple[str, ...], given: int, patience_seconds: float) ->
             await process.stdout.aclose()
             await process.stderr.aclose()
     if code is None:
-        raise TrialFailed(f"{command[0]} said nothing for {patience_seconds:g} s")
+        raise TrialFailed(f"{command[0]} did not answer within {patience_seconds:g} s")
     if code:
         words = " ".join(bytes(err).decode("utf-8", "replace").split())[-_SAID:]
         if words.endswith("No module named kernel"):
-            raise TrialFailed(f"there is no agent-worker beside {command[0]}: install it in that environment first")
-        raise TrialFailed(f"{command[0]} cannot take over (exit code {code}): {words or 'it does not say why'}")
+            raise TrialFailed(
+                f"agent-worker is not installed beside {command[0]}: install it in that environment first"
+            )
+        raise TrialFailed(f"{command[0]} cannot take over (exit code {code}): {words or 'no reason given'}")
     return (bytes(out).strip().splitlines() or [b""])[-1]
 
 

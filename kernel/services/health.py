@@ -1,4 +1,4 @@
-"""The kernel's own health: memory pressure, the service manager's notifications, a watchdog over the event loop."""
+"""Health of the kernel: memory pressure, notifications of the service manager, and a watchdog of the event loop."""
 
 import faulthandler
 import logging
@@ -21,7 +21,7 @@ OWN: Final = Path("/proc/self/cgroup")
 
 
 def free_part(cgroups: Path = CGROUPS, own: Path = OWN) -> float:
-    """Return the free fraction of the memory, here or in the control group that has least. Reads /proc and /sys."""
+    """Return the free fraction of memory, of the machine or of the tightest control group. Reads /proc and /sys."""
     parts = [_free_in_machine()]
     for group in _groups(cgroups, own):
         part = _free_in(group)
@@ -31,7 +31,7 @@ def free_part(cgroups: Path = CGROUPS, own: Path = OWN) -> float:
 
 
 def _free_in_machine() -> float:
-    """Return the free fraction of the machine's memory. What Linux tells in a file is not worth 15 ms of psutil."""
+    """Return the free fraction of the machine's memory; reading the file avoids the 15 ms import of psutil on Linux."""
     try:
         facts = dict(line.split(":", 1) for line in Path("/proc/meminfo").read_text().splitlines())
         return int(facts["MemAvailable"].split()[0]) / int(facts["MemTotal"].split()[0])
@@ -55,7 +55,7 @@ def _groups(cgroups: Path, own: Path) -> tuple[Path, ...]:
 
 
 def _free_in(group: Path) -> float | None:
-    """Return the free fraction of a control group; None without a limit. The page cache counts as free."""
+    """Return the free fraction of a control group, with the page cache as free; None without a limit."""
     try:
         limit = (group / "memory.max").read_text().strip()
         used = int((group / "memory.current").read_text())
@@ -69,10 +69,10 @@ def _free_in(group: Path) -> float | None:
 
 
 class MemoryPressure(msgspec.Struct, eq=False, kw_only=True):
-    """Tells whether memory is short: then nothing more is started, and what runs goes on.
+    """Detects short memory, in which case no attempt starts and running ones continue.
 
-    The tighter of two counts: the machine, and the control group we are in (a container's limit). Asked before every
-    lease, looks once a second. ``clock`` is in seconds.
+    The tighter of two values counts: the machine, and the kernel's control group (a container's limit). The dispatcher
+    checks before each lease; values are cached for a second. ``clock`` is in seconds.
     """
 
     clock: Callable[[], float]
@@ -81,7 +81,7 @@ class MemoryPressure(msgspec.Struct, eq=False, kw_only=True):
     _free: float = 1.0
 
     def pressed(self, reserve: float) -> bool:
-        """Return whether less than ``reserve`` (a fraction) of the memory is free."""
+        """Return whether less than the fraction ``reserve`` of the memory is free."""
         now = self.clock()
         if self._looked_at is None or now - self._looked_at >= FRESH_SECONDS:
             self._looked_at = now
@@ -93,16 +93,16 @@ _MICROSECONDS: Final = 1_000_000
 
 
 class SystemdNotifier(msgspec.Struct, frozen=True):
-    """Tells the service manager (systemd) how the kernel is, as sd_notify(3) does; without an ``address`` nobody.
+    """Notifies systemd of the kernel's state, like sd_notify(3); without an ``address`` it does nothing.
 
-    ``watchdog_seconds``: so often ``WATCHDOG=1`` is expected; without it the kernel would be killed.
+    ``watchdog_seconds``: expected interval of ``WATCHDOG=1``; without the messages systemd kills the kernel.
     """
 
     address: str | None = None
     watchdog_seconds: float | None = None
 
     def tell(self, state: str) -> None:
-        """Send ``state``, such as ``READY=1``. Never blocks, never fails."""
+        """Send ``state``, such as ``READY=1``; never blocks and never fails."""
         if self.address is None:
             return
         address = f"\0{self.address[1:]}" if self.address.startswith("@") else self.address
@@ -112,7 +112,7 @@ class SystemdNotifier(msgspec.Struct, frozen=True):
 
 
 def notifier_from(environ: Mapping[str, str], pid: int) -> SystemdNotifier:
-    """Make the notifier that the environment of process ``pid`` asks for: NOTIFY_SOCKET, and its WATCHDOG_USEC."""
+    """Return the notifier configured in the environment of process ``pid`` (NOTIFY_SOCKET, WATCHDOG_USEC)."""
     address = environ.get("NOTIFY_SOCKET", "")
     microseconds = environ.get("WATCHDOG_USEC", "")
     if not address.startswith(("/", "@")):
@@ -123,17 +123,17 @@ def notifier_from(environ: Mapping[str, str], pid: int) -> SystemdNotifier:
 
 
 LAG_SECONDS: Final = 1.0
-"""A turn that takes longer is told of."""
+"""Turns of the event loop that take longer are logged."""
 STUCK_SECONDS: Final = 5.0
-"""A loop that stands still for so long is dumped, NAP_SECONDS later at the latest."""
+"""Time after which the stacks of a blocked event loop are dumped, at most NAP_SECONDS later."""
 NAP_SECONDS: Final = 5.0
-"""Between two signs of life. Each takes 0.2 ms."""
+"""Interval of keep-alives, each of which takes 0.2 ms."""
 SIGNS_PER_WATCHDOG: Final = 3
-"""So many signs of life within the time that the service manager allows for one."""
+"""Keep-alives within the interval that the service manager expects."""
 
 
 class LoopTicks(trio.abc.Instrument):
-    """Measures each turn of the event loop: from when it wakes up until it has nothing more to do. Costs it 1 us."""
+    """Measures each turn of the event loop, from wake-up until it is idle; costs 1 us per turn."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
@@ -141,11 +141,11 @@ class LoopTicks(trio.abc.Instrument):
         self.turns = Durations()
 
     def after_io_wait(self, timeout: float) -> None:
-        """A turn begins."""
+        """Record the start of a turn."""
         self._began = self._now()
 
     def before_io_wait(self, timeout: float) -> None:
-        """A turn is over."""
+        """Record the end of a turn."""
         took = self._now() - self._began
         self.turns.add(took)
         if took > LAG_SECONDS:
@@ -153,12 +153,12 @@ class LoopTicks(trio.abc.Instrument):
 
 
 class LoopWatchdog:
-    """Watches the event loop it runs in; tells the service manager as long as it turns. ``now``: monotonic seconds.
+    """Watches its event loop, and sends keep-alives to the service manager; ``now`` is in monotonic seconds.
 
-    A turn that takes long is logged when it is over. One that does not end is shown from below: a timer that needs
-    neither the loop nor the interpreter's lock writes to the log where every thread stands.
+    A slow turn is logged when it ends. For a turn that does not end, a timer that needs neither the loop nor the
+    interpreter's lock dumps the stacks of all threads to the log.
 
-    ``arm`` has every stack written in so many seconds, unless it is called again before; ``disarm`` takes that back.
+    ``arm`` schedules the dump unless it is called again in time; ``disarm`` cancels it.
     """
 
     def __init__(
@@ -189,9 +189,9 @@ class LoopWatchdog:
             trio.lowlevel.remove_instrument(self.ticks)
 
     def ready(self, status: str) -> None:
-        """The kernel serves; ``status`` is for people."""
+        """Report that the kernel serves; ``status`` is for people."""
         self._notifier.tell(f"READY=1\nSTATUS={status}")
 
     def stopping(self) -> None:
-        """The kernel was asked to stop."""
+        """Report that the kernel is stopping."""
         self._notifier.tell("STOPPING=1")

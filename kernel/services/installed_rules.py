@@ -1,6 +1,6 @@
-"""Finds the rules of installed packages: entry points of the group ``agent_worker.rules``, each a Rule or several.
+"""Finds the rules of installed packages: entry points of the group ``agent_worker.rules``.
 
-A package that cannot be loaded, or whose rule is none, is listed as broken; the kernel runs without it.
+A package that cannot be loaded, or that provides no valid rule, is listed as broken; the kernel runs without it.
 """
 
 import logging
@@ -22,10 +22,12 @@ logger = logging.getLogger(__name__)
 
 
 def find_installed(folders: Iterable[str]) -> tuple[Installed, ...]:
-    """Load the rules of all packages in ``folders``, which are absolute; by package and name."""
-    places = [Path(folder) for folder in folders if Path(folder).is_absolute()]  # never wherever the kernel is
+    """Load the rules of all packages in the absolute ``folders``, ordered by package and name."""
+    places = [
+        Path(folder) for folder in folders if Path(folder).is_absolute()
+    ]  # never relative to the kernel's directory
     named = (file.read_bytes() for place in places for file in place.glob("*.dist-info/entry_points.txt"))
-    if not any(GROUP.encode() in text for text in named):  # to read all of them is quick, to load their parser is not
+    if not any(GROUP.encode() in text for text in named):  # reading the files is fast, importing their parser is not
         return ()
     from importlib.metadata import distributions  # noqa: PLC0415  (a kernel without such packages does not load it)
 
@@ -42,7 +44,7 @@ def find_installed(folders: Iterable[str]) -> tuple[Installed, ...]:
         for one in _loaded(package, point):
             twice = not one.broken and one.rule.name in taken
             taken.add(one.rule.name)
-            found.append(Installed(rule=one.rule, package=package, broken="its name is taken") if twice else one)
+            found.append(Installed(rule=one.rule, package=package, broken="its name is already used") if twice else one)
     for one in found:
         logger.info("rule.installed %s of %s%s", one.rule.name, one.package, f": {one.broken}" if one.broken else "")
     return tuple(found)
@@ -62,10 +64,10 @@ def _loaded(package: str, point: "EntryPoint") -> Iterator[Installed]:
 
 def _fault(rule: object) -> str:
     if not isinstance(rule, Rule):
-        return f"{type(rule).__name__} is no kernel.rule.effects.Rule"
+        return f"{type(rule).__name__} is not a kernel.rule.effects.Rule"
     try:
         check_name(rule.name)
     except NameRejected as rejected:
         return str(rejected)
     unknown = sorted(set(map(str, rule.kinds)) - set(MESSAGE_KINDS))
-    return f"{unknown[0][:40]} is no kind of message" if unknown else ""
+    return f"{unknown[0][:40]} is not a kind of message" if unknown else ""

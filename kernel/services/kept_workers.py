@@ -1,8 +1,8 @@
-"""The process of an attempt: a new one, or one that has served its agent before (``reuse`` in the agent's file).
+"""Processes of attempts: new ones, and idle ones that are reused for the same agent (``reuse`` in the agent's file).
 
-A worker is kept when it has replied, has found nothing left in itself, and is all there is below its keeper. It serves
-what is the same in all but the work: agent, file, space, working directory, environment, model, key, tools and servers.
-At most one is kept for an agent, and it is gone before another one begins.
+A worker stays idle after it has replied, if it has no leftover state and is the only process below its keeper. It is
+reused only if everything except the work is the same: agent, file, space, working directory, environment, model, key,
+tools and servers. An agent has at most one idle worker, which exits before another one starts.
 """
 
 import hashlib
@@ -27,25 +27,25 @@ from protocol.limits import PlaceNeeds
 from protocol.names import AgentKey
 
 IDLE_SECONDS: Final = 60.0
-"""One that nobody wanted for so long is ended."""
+"""Time after which an idle worker is ended."""
 MOST: Final = 32
-"""So many are kept at once; each holds some MiB."""
+"""Maximum idle workers; each uses some MiB."""
 LEAVE_SECONDS: Final = 2.0
-"""Time for a worker to leave after its last frame, and for its stderr to end after it left."""
+"""Time for a worker to exit after its last frame, and for its stderr to end after its exit."""
 STAY_SECONDS: Final = 2.0
-"""Time for a worker to see what is left in it, as long as one has to leave."""
+"""Time for a worker to check for leftover state, or to exit if it is not reused."""
 
 
 class WorkerProcess:
-    """A worker's process and the link to it. Close it (``async with``): it ends, unless it is kept."""
+    """Process of a worker with its link; leaving ``async with`` ends the process unless it is kept."""
 
     def __init__(self, handle: Handle, identity: bytes) -> None:
         self.handle = handle
         self.link = WorkerLink(handle)
         self.identity = identity
-        """A digest of all that has to be the same for the next attempt."""
+        """Digest of everything that has to be the same for the next attempt."""
         self.served = 0
-        """Attempts before this one."""
+        """Number of earlier attempts."""
         self.kept = False
 
     async def __aenter__(self) -> "WorkerProcess":
@@ -56,24 +56,24 @@ class WorkerProcess:
             await self.handle.__aexit__(*error)
 
     async def stays(self) -> bool:
-        """Return whether it is ready for another attempt, and alone. One that is not is told to leave."""
+        """Return whether the worker is ready for another attempt and has no child processes; stop it otherwise."""
         with trio.move_on_after(STAY_SECONDS):
             if await self.link.ready_again() and await self.handle.count() == 1:
                 return True
         with suppress(WorkerNotReading), trio.move_on_after(STAY_SECONDS):
-            await self.link.send(Stop(reason="it is not used again", deadline_seconds=STAY_SECONDS))
+            await self.link.send(Stop(reason="the worker is not reused", deadline_seconds=STAY_SECONDS))
         return False
 
 
 class IdleWorker(msgspec.Struct, eq=False):
-    """A worker that waits for more work of its agent. Whoever takes it out of the table decides what becomes of it.
+    """Idle worker that waits for more work of its agent; the code that removes it from the table owns it.
 
-    ``of``: how many attempts it may serve.
+    ``of``: maximum attempts of the worker.
     """
 
     worker: WorkerProcess
     leased: Leased
-    """The last attempt it served."""
+    """Last attempt that it served."""
     of: int
     waits: trio.CancelScope = msgspec.field(
         default_factory=lambda: trio.CancelScope(deadline=trio.current_time() + IDLE_SECONDS)
@@ -82,20 +82,20 @@ class IdleWorker(msgspec.Struct, eq=False):
 
     @property
     def doing(self) -> str:
-        """The activity that ``ps`` shows."""
-        return f"kept for more work: {self.worker.served} of {self.of} done"
+        """Return the activity that ``ps`` shows."""
+        return f"idle, kept for reuse: {self.worker.served} of {self.of} done"
 
     def take(self) -> WorkerProcess:
-        """Have it for oneself: to use it, or to close it."""
+        """Take ownership of the worker, to use or close it."""
         self.taken, self.worker.kept = True, False
         self.waits.cancel()
         return self.worker
 
 
 class WorkerPlace:
-    """The place of an agent's one worker: taken when its work is chosen, left when none of its processes is there.
+    """Place of an agent's only worker, from the selection of its work until its processes have exited.
 
-    Once a worker has replied, the next one may take its place, and begins when it has left.
+    After a worker has replied, the next one may reserve the place, and starts when the first has left.
     """
 
     def __init__(
@@ -105,9 +105,8 @@ class WorkerPlace:
         before: "WorkerPlace | None",
         on_left: Callable[["WorkerPlace"], None],
     ) -> None:
-        """``pick``: what it is for, where that was chosen; else something that may run here. ``before``: the one that
-        has to be left first. ``on_left`` is called once.
-        """
+        """``pick`` is the selected instruction; None for work that may run here. ``before`` is the place that has to
+        be left first. ``on_left`` is called once."""
         self.agent = agent
         self.provider = "" if pick is None else pick.provider
         self.node = HERE if pick is None else pick.node
@@ -115,37 +114,34 @@ class WorkerPlace:
         self.before = before
         self.replied = False
         self.kept: IdleWorker | None = None
-        """Its worker, where that is kept for the next work of the agent: to be watched once the place is left."""
+        """Idle worker for the agent's next work, to be watched after the place is left."""
         self.left = trio.Event()
         self._on_left = on_left
 
     async def free(self) -> None:
-        """Wait until who had it before has left."""
+        """Wait until the previous worker has left."""
         if self.before is not None:
             await self.before.left.wait()
             self.before = None
 
     def leave(self) -> None:
-        """Note that nothing is left of its worker."""
+        """Record that the worker's processes have exited."""
         if not self.left.is_set():
             self.left.set()
             self._on_left(self)
 
 
 class KeptWorkers(msgspec.Struct, eq=False):
-    """The workers of one kernel that are kept, by agent.
-
-    ``run_dir`` is where the run directories of attempts are.
-    """
+    """Idle workers of one kernel, by agent. ``run_dir`` contains the run directories of attempts."""
 
     run_dir: Path = msgspec.field(default_factory=Path)
     waiting: dict[AgentKey, IdleWorker] = {}
     _closed: bool = False
 
     async def begin(self, leased: Leased, frame: StartFrame, place: WorkPlace) -> WorkerProcess:
-        """Return a worker for the attempt: the one that is kept for such at ``place``, or a new one.
+        """Return a worker for the attempt: a matching idle one at ``place``, or a new one.
 
-        Raises SpawnTransient. With backend exec it is the program that the agent's file names.
+        Raises SpawnTransient. For the backend exec it is the program named in the agent's file.
         """
         start = frame.start
         identity = _identity(frame, place.name) if frame.definition.reuse > 1 else b""
@@ -153,7 +149,7 @@ class KeptWorkers(msgspec.Struct, eq=False):
         if kept is not None:
             worker = kept.take()
             if worker.identity == identity and worker.handle.is_quiet():
-                with suppress(OSError):  # the file system's: then it is as good as none
+                with suppress(OSError):  # a file system error: start a new worker instead
                     worker.handle.assign(start.attempt)
                     return worker
             await worker.handle.aclose()
@@ -163,13 +159,13 @@ class KeptWorkers(msgspec.Struct, eq=False):
         return WorkerProcess(await place.launcher.spawn(spec), identity)
 
     def adopt(self, handed: HandedHandle, identity: bytes, served: int) -> WorkerProcess:
-        """Return the worker that an earlier program of this kernel has started."""
+        """Return the worker that the previous kernel process started."""
         worker = WorkerProcess(Handle.adopted(handed, self.run_dir), identity)
         worker.served = served
         return worker
 
     def keep(self, worker: WorkerProcess, leased: Leased, of: int) -> IdleWorker | None:
-        """Keep ``worker``, which stays, for ``of`` attempts in all: ``watch`` it. None where none is kept any more."""
+        """Keep ``worker`` idle for up to ``of`` attempts, to be watched; return None if it cannot be kept."""
         if self._closed or not worker.handle.is_quiet() or not worker.handle.is_bare():
             return None
         worker.served += 1
@@ -180,7 +176,7 @@ class KeptWorkers(msgspec.Struct, eq=False):
         return kept
 
     async def watch(self, kept: IdleWorker) -> None:
-        """Return when somebody took ``kept``; end it when it is idle for too long, is dismissed, or has died."""
+        """Wait until ``kept`` is taken; end it after a timeout, a dismissal, or its exit."""
         try:
             with kept.waits:
                 await kept.worker.handle.wait()
@@ -191,14 +187,14 @@ class KeptWorkers(msgspec.Struct, eq=False):
                 await kept.worker.handle.aclose()
 
     def dismiss(self, agent: AgentKey) -> None:
-        """Have the worker that is kept for ``agent`` end, if there is one."""
+        """End the idle worker of ``agent``, if there is one."""
         kept = self.waiting.get(agent)
         if kept is not None:
             del self.waiting[agent]
             kept.waits.cancel()
 
     async def end(self, of: Callable[[Leased], bool]) -> None:
-        """End those whose last attempt ``of`` names, and return when they are gone."""
+        """End the idle workers whose last attempt ``of`` selects, and wait for their exit."""
         found = [kept for kept in self.waiting.values() if of(kept.leased)]
         for kept in found:
             del self.waiting[kept.leased.agent]
@@ -207,16 +203,16 @@ class KeptWorkers(msgspec.Struct, eq=False):
                 nursery.start_soon(kept.take().handle.aclose)
 
     def close(self) -> None:
-        """Keep none from now on, and have those end that there are."""
+        """End all idle workers, and keep none from now on."""
         self._closed = True
         for agent in tuple(self.waiting):
             self.dismiss(agent)
 
 
 def _identity(frame: StartFrame, place: str) -> bytes:
-    """Return a digest of the agent's file as it is now, the place, and all that it is told but the work itself.
+    """Return a digest of the agent's current file, the place, and the start frame without the work itself.
 
-    What is not named here counts: a field that is added later makes one worker more, never one that knows too much.
+    Fields not listed here count, so that a new field causes an extra worker, and never reuse with stale knowledge.
     """
     same = msgspec.structs.replace(
         frame.start,

@@ -1,8 +1,8 @@
-"""Lands the branches of agents: one queue for each repository, in the log, and one task that serves it.
+"""Lands the branches of agents: one queue per repository, in the log, served by one task.
 
-What stands in the queue side by side, for the same branch and under the same check, lands together: it is merged in
-order, checked once, and the branch is moved once. Where the check is red, half of it is tried, until the one is found
-that makes it so. What is in the queue is there after a crash; what was found sound is settled by looking at the branch.
+Adjacent landings in the queue with the same branch and check form a batch: they are merged in order, checked once, and
+the branch is moved once. If the check fails, batches are halved until the failing landing is found. The queue survives
+a crash; for checked landings, the branch shows whether the move was completed.
 """
 
 import itertools
@@ -65,19 +65,19 @@ logger = logging.getLogger(__name__)
 
 WAKING: Final = frozenset({"merge.requested"})
 PLACE: Final = ".landings"
-"""The folder that merges and checks are made in, beside the working trees."""
+"""Folder for merges and checks, beside the working trees."""
 FOREVER_SECONDS: Final = float("inf")
 LATER_SECONDS: Final = 2.0
-"""Before it is tried again where a process could not be started, or the store takes nothing."""
+"""Retry delay if a process could not be started or the store refuses commits."""
 STUCK_SECONDS: Final = 10.0
-"""Before files that could not be put back are put back again."""
-MOVED: Final = "the branch was moved meanwhile"
+"""Retry delay for restoring files that could not be restored."""
+MOVED: Final = "the branch has moved meanwhile"
 _workflow: Final = msgspec.json.Decoder(WorkflowDefinition)
 _numbers: Final = itertools.count(1)
 
 
 class LandingWork(msgspec.Struct, frozen=True):
-    """The work of one landing; ``boxes`` are the sandboxes of all confined agents of its run."""
+    """Data of one landing; ``boxes`` are the sandboxes of all confined agents of its run."""
 
     landing: Landing
     wanted: RunToMerge
@@ -87,33 +87,33 @@ class LandingWork(msgspec.Struct, frozen=True):
 
 
 class Landings(msgspec.Struct, eq=False, kw_only=True):
-    """Serves the queue. ``git`` works in a folder that only it uses."""
+    """Serves the queue of landings; ``git`` works in an exclusive folder."""
 
     root: Path
     git: ProjectGit
     repository: Repository
     box: Callable[[Worktree], Sandbox | None]
-    """The confinement of what runs over the work of a tree, also of one that is gone."""
+    """Sandbox for commands on the contents of a tree, even after the tree was removed."""
     log: StoreLog
     wake: Wake
     launcher: Launcher
     _limit: int = TOGETHER
 
     async def run(self) -> None:
-        """Serve until cancelled."""
+        """Serve the queue until cancelled."""
         await reconcile(self.wake, self.run_once)
 
     async def run_once(self) -> float:
-        """Land all that is in the queue. Returns the seconds until it is to be looked at again."""
+        """Land everything in the queue, and return the seconds until the next check."""
         try:
             exchange = recorded(self.git.place)
-            if exchange is not None:  # of a kernel that died, or that could not go back
+            if exchange is not None:  # left by a kernel that crashed or could not roll back
                 async with merging_in(self.git, exchange.repository) as merging:
                     await settle_exchange(self.git, merging, exchange)
             left = self.log.reader.now(landings.unfinished)
             checked = tuple(one for one in left if one.state == "checked")
             if checked:
-                # All that was found sound together is moved together, whoever found it so.
+                # landings that were checked as one batch are moved as one batch
                 await self._land([one for one in checked if one.tip == checked[0].tip], self._move)
             elif any(one.state == "merging" for one in left):
                 await self.log.writer.commit(
@@ -138,7 +138,7 @@ class Landings(msgspec.Struct, eq=False, kw_only=True):
         return 0.0
 
     async def preview(self, record: WorkflowRecord, plan: MergePlan) -> MergeInfo:
-        """The outcome that a landing would have, without its check. Changes nothing. Raises Refused."""
+        """Return the outcome of a landing without its check and without changes. Raises Refused."""
         repository, branch, terms = plan
         landing = Landing(
             0, repository, branch, terms.check, record.id, record.space, "requested", terms, False, 0, 0, "", "", "",
@@ -169,7 +169,7 @@ class Landings(msgspec.Struct, eq=False, kw_only=True):
         )
 
     async def _land(self, batch: list[Landing], step: Callable[[Merging, list[Landing]], Awaitable[None]]) -> None:
-        """Make a step with ``batch``, which is of one repository; where it is refused, with one landing at a time."""
+        """Run ``step`` with ``batch``, which is of one repository; after a refusal, land one at a time."""
         try:
             async with merging_in(self.git, batch[0].repository) as merging:
                 await step(merging, batch)
@@ -177,16 +177,16 @@ class Landings(msgspec.Struct, eq=False, kw_only=True):
             if refused.code not in ("setup_failed", "bad_definition"):
                 raise
             first, *others = batch
-            if others:  # one of them is what it is about
+            if others:  # one of the batch caused the refusal
                 self._limit = 1
                 await self.log.writer.commit(landings_again, batch, refused.text)
             else:
                 await self.log.writer.commit(landing_refused, first, MergeOutcome(why=refused.text))
 
     async def _merge(self, merging: Merging, batch: list[Landing]) -> None:
-        """Merge all of ``batch`` into one commit, have it checked, and move the branch to it.
+        """Merge ``batch`` into one commit, check it, and move the branch to it.
 
-        What comes into the queue until then, and may land with it, joins it.
+        New landings that can join the batch are included until the check.
         """
         branch = batch[0].branch
         expected = await merging.tip(branch)
@@ -208,7 +208,7 @@ class Landings(msgspec.Struct, eq=False, kw_only=True):
         self._limit = limit_after(len(sound), self._limit, sound=checked.why is None)
         if checked.why is not None:
             if len(sound) > 1:
-                await self.log.writer.commit(landings_again, [work.landing for work, _ in sound], "the check is red")
+                await self.log.writer.commit(landings_again, [work.landing for work, _ in sound], "the check failed")
             else:
                 await self._refuse_red(merging, expected, sound[0], checked)
             return
@@ -223,7 +223,6 @@ class Landings(msgspec.Struct, eq=False, kw_only=True):
     async def _add(
         self, merging: Merging, one: Landing, expected: str, tip: str, sound: list[tuple[LandingWork, Added]]
     ) -> str:
-        """Merge ``one`` into ``tip``, and put it behind those that are ``sound``, if it is. Returns the tip then."""
         work = await self._work(one)
         claimed = await self._claimed(merging, tip, work)
         if claimed is not None:
@@ -234,16 +233,15 @@ class Landings(msgspec.Struct, eq=False, kw_only=True):
             sound.append((work, added))
             return added.commit
         if tip != expected:
-            # It may be something else once it is known whether those before it land.
-            await self.log.writer.commit(landings_again, [one], "it waits for those before it")
+            # the result may differ once the previous landings are decided
+            await self.log.writer.commit(landings_again, [one], "waiting for earlier landings")
         elif isinstance(added, Conflict):
             await self._refuse_conflict(merging, one, added)
         else:
-            await self.log.writer.commit(landings_merged, [one], "there was nothing to merge")
+            await self.log.writer.commit(landings_merged, [one], "nothing to merge")
         return tip
 
     async def _join(self, batch: list[Landing]) -> Sequence[Landing]:
-        """Begin what came into the queue behind ``batch`` and may land with it. Returns what joined."""
         waiting = [one for one in self.log.reader.now(landings.unfinished) if one.id > batch[-1].id]
         joining = together((batch[-1], *waiting), self._limit - len(batch) + 1)[1:]
         begun = await self.log.writer.commit(begin_landings, joining) if joining else ()
@@ -251,7 +249,7 @@ class Landings(msgspec.Struct, eq=False, kw_only=True):
         return begun
 
     async def _move(self, merging: Merging, batch: Sequence[Landing]) -> None:
-        """Move the branch of ``batch``, which is sound, unless that is done; its checkout goes with it."""
+        """Move the branch of the checked ``batch`` unless that is done, together with its checkout."""
         repository, branch, expected, tip = batch[0].repository, batch[0].branch, batch[0].expected, batch[0].tip
         await merging.unlock(branch, tip)
         now = await merging.tip(branch)
@@ -284,19 +282,18 @@ class Landings(msgspec.Struct, eq=False, kw_only=True):
         for one in batch:
             if one.tries >= TRIES:
                 await self.log.writer.commit(
-                    landing_refused, one, MergeOutcome(why=f"{branch} was moved {TRIES} times")
+                    landing_refused, one, MergeOutcome(why=f"branch {branch} was moved by others {TRIES} times")
                 )
             else:
                 await self.log.writer.commit(landings_again, [one], MOVED)
 
     async def _work(self, landing: Landing) -> LandingWork:
-        """The branches of the run, in the order of the workflow's file. Raises Refused."""
         record, source = (
             self.log.reader.now(workflows.by_id, landing.run),
             self.log.reader.now(workflows.source, landing.run),
         )
         if record is None or source is None:
-            raise Refused("setup_failed", f"{run_id(landing.run)} was removed")
+            raise Refused("setup_failed", f"Run {run_id(landing.run)} not found: it was removed")
         names = list(_workflow.decode(source.definition).agents)
         trees = sorted(
             self.log.reader.now(worktrees.ever_of_run, landing.run),
@@ -304,7 +301,10 @@ class Landings(msgspec.Struct, eq=False, kw_only=True):
         )
         wanted = landing.terms.agent
         if wanted is not None and wanted not in names:
-            raise Refused("setup_failed", f"{wanted[:60]!r} is not an agent of {record.place}: {', '.join(names)}")
+            raise Refused(
+                "setup_failed",
+                f"Agent {wanted[:60]!r} not found in {record.place}. Available agents: {', '.join(names)}.",
+            )
         sides: dict[str, Side] = {}
         boxes: list[Sandbox] = []
         for tree in trees:
@@ -313,7 +313,7 @@ class Landings(msgspec.Struct, eq=False, kw_only=True):
                 and tree.branch not in sides
                 and tree.state not in ("planned", "gone")
             )
-            # All of them count for the check: the work of one can have that of any other in it (tree_take, follows).
+            # All trees count for the check, because one may contain the work of others (tree_take, follows).
             box = self.box(tree) if lands or landing.check is not None else None
             boxes += [box] if box is not None else []
             if lands:
@@ -335,7 +335,7 @@ class Landings(msgspec.Struct, eq=False, kw_only=True):
     async def _obstacle(
         self, landing: Landing, merging: Merging, to: tuple[str, str] | None = None
     ) -> MergeOutcome | None:
-        """The reason against moving the branch now; ``to``: from one commit to the other, once it is known which."""
+        """Return why the branch cannot be moved now; ``to`` are the old and new commit, if known."""
         try:
             checkout = await trio.to_thread.run_sync(checkout_of, landing.repository, landing.branch, self.root)
             if checkout is not None and to is None:
@@ -347,7 +347,7 @@ class Landings(msgspec.Struct, eq=False, kw_only=True):
         return None
 
     async def _claimed(self, merging: Merging, tip: str, work: LandingWork) -> MergeOutcome | None:
-        """The refusal of work that changes files which another agent holds for its task; None where none does."""
+        """Return the refusal of changes to files that another agent has claimed for its task; None without one."""
         claims = self.log.reader.now(tasks.claims, work.landing.space)
         if not claims:
             return None
@@ -356,12 +356,12 @@ class Landings(msgspec.Struct, eq=False, kw_only=True):
             for path in await merging.changed(tip, side):
                 met = claim_on(claims, path.removeprefix(folder), side.agent)
                 if met is not None:
-                    why = f"{path} is held by {met.holder} for the task {met.id}, and {side.agent} changed it"
-                    return MergeOutcome(why=f"{why}: merge once {met.id} is over", files=(path,))
+                    why = f"{path} was changed by {side.agent}, but is claimed by {met.holder} for task {met.id}"
+                    return MergeOutcome(why=f"{why}: merge after {met.id} has ended", files=(path,))
         return None
 
     async def _check(self, merging: Merging, commit: str, sound: Sequence[tuple[LandingWork, Added]]) -> CheckOutcome:
-        """Check ``commit``, confined as soon as one of the agents is whose work is in it, within the limits of each."""
+        """Check ``commit`` within the limits of all its agents, in a sandbox if one of them is confined."""
         work = sound[0][0]
         if work.landing.check is None:
             return CheckOutcome(None)
@@ -373,7 +373,9 @@ class Landings(msgspec.Struct, eq=False, kw_only=True):
     async def _refuse_conflict(self, merging: Merging, landing: Landing, met: Conflict) -> None:
         returns: tuple[Return, ...] = ()
         if self._goes_back(landing, met.side):
-            await merging.keep(met.ours)  # it is told to merge that: others of its run can be in it, and no ref has it
+            await merging.keep(
+                met.ours
+            )  # keep the commit that the agent has to merge: no other ref has it, and it may contain work of others
             text = conflict_text(met, landing.branch, await merging.other_side(met))
             returns = (Return(met.side.agent, text),)
         await self.log.writer.commit(landing_refused, landing, _conflict(met, landing.branch), returns)
@@ -385,7 +387,7 @@ class Landings(msgspec.Struct, eq=False, kw_only=True):
         landing = work.landing
         returns: tuple[Return, ...] = ()
         if landing.terms.give_back:
-            # The first of its branches with which it is red: half of those that are left are tried each time.
+            # Bisect for the first branch that makes the check fail.
             low, high = 0, len(added.steps) - 1
             while low < high:
                 middle = (low + high) // 2
@@ -406,9 +408,9 @@ class Landings(msgspec.Struct, eq=False, kw_only=True):
 
 
 def _no_branch(branch: str) -> MergeOutcome:
-    return MergeOutcome(why=f"there is no branch {branch}: git branch {shlex.quote(branch)} makes it")
+    return MergeOutcome(why=f"branch {branch} not found: create it with git branch {shlex.quote(branch)}")
 
 
 def _conflict(met: Conflict, branch: str) -> MergeOutcome:
-    why = f"what {met.side.agent} did conflicts with {branch}: {len(met.files)} files"
+    why = f"work of {met.side.agent} conflicts with {branch}: {len(met.files)} files"
     return MergeOutcome(branches=met.branches, files=met.files, why=why)

@@ -1,8 +1,8 @@
-"""Logins of programs: the part that is lent to an attempt, and the tokens that are taken back from its copy.
+"""Logins of programs: the part that is lent to an attempt, and the renewed tokens that are taken from its copy.
 
-A copy lies where its program can write, and in a sandbox whatever runs there. So nothing of it is taken but the tokens
-that were lent (``LoginSpec.renews``), each of the kind that it was: all else of a login is its owner's word, and some
-of it is configuration, which a program would run outside of any sandbox.
+The copy is writable by its program and by everything in its sandbox. So only the lent tokens (``LoginSpec.renews``)
+are taken back, and only with the same type: other parts of a login are controlled by its owner, and some are
+configuration that a program would run outside any sandbox.
 """
 
 import errno
@@ -17,46 +17,46 @@ from protocol.backends import MAX_LOGIN_BYTES, LoginSpec, TokenField
 
 MAX_TOKEN_CHARACTERS: Final = 8 * 1024
 _MAX_NUMBER: Final = 2**53
-"""Times are in milliseconds; larger numbers are not the same to every program."""
+"""Times are in milliseconds; larger numbers are not portable between programs."""
 _LENT_TYPES: Final = ("oauth", "api")
-"""Of entries by provider. One of type ``wellknown`` names commands to run."""
+"""Types of entries by provider; the type ``wellknown`` names commands to run."""
 
 
 def login_at(home: str, spec: LoginSpec, provider: str) -> bytes:
-    """The part of the login at ``home`` that work with a model of ``provider`` needs. Raises CauseError."""
+    """Return the part of the login at ``home`` that a model of ``provider`` needs. Raises CauseError."""
     try:
         data = _lendable(read_login(home) or b"", spec, provider)
     except OSError as error:
-        raise CauseError("auth", f"{home} cannot be read: {error.strerror}") from error
+        raise CauseError("auth", f"Login file {home} is not readable: {error.strerror}") from error
     if data is None:
         whose = f" for {provider} that can be lent" if spec.by_provider else ""
-        raise CauseError("auth", f"{home} holds no login{whose}; {spec.how}")
+        raise CauseError("auth", f"Login file {home} has no login{whose}; {spec.how}")
     return data
 
 
 def read_login(path: str) -> bytes | None:
-    """A regular file of bounded size; None where there is none. Raises OSError."""
+    """Return the content of a regular file of limited size; None if it does not exist. Raises OSError."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
         return None
     with os.fdopen(fd, "rb") as file:
         if not stat.S_ISREG(os.fstat(fd).st_mode):
-            raise OSError(errno.EINVAL, "it is no file", path)
+            raise OSError(errno.EINVAL, "not a regular file", path)
         data = file.read(MAX_LOGIN_BYTES + 1)
     if len(data) > MAX_LOGIN_BYTES:
-        raise OSError(errno.EFBIG, "it is too large for a login", path)
+        raise OSError(errno.EFBIG, "too large for a login", path)
     return data
 
 
 def token_file(token: str) -> bytes:
-    """The file that claude would make of a token in its environment; so its shells are not handed it."""
+    """Return the login file that claude would write for a token, so that the token need not be in its environment."""
     oauth = {"accessToken": token, "refreshToken": None, "expiresAt": None, "scopes": ["user:inference"]}
     return msgspec.json.encode({"claudeAiOauth": oauth})
 
 
 def token_fields(data: bytes, spec: LoginSpec, provider: str) -> tuple[TokenField, ...]:
-    """The tokens in ``data`` that a program may renew."""
+    """Return the tokens in ``data`` that a program may renew."""
     above = (provider,) if spec.by_provider else ()
     fields = (msgspec.structs.replace(field, path=(*above, *field.path)) for field in spec.renews)
     found = _object(data)
@@ -64,7 +64,7 @@ def token_fields(data: bytes, spec: LoginSpec, provider: str) -> tuple[TokenFiel
 
 
 def renewal_of(data: bytes, fields: tuple[TokenField, ...]) -> bytes | None:
-    """The ``fields`` of ``data`` and nothing else of it; None unless it has all of them, each of its kind."""
+    """Return only the ``fields`` of ``data``; None unless all are present with the right type."""
     found = _object(data)
     taken: dict[str, Any] = {}
     for field in fields:
@@ -76,7 +76,7 @@ def renewal_of(data: bytes, fields: tuple[TokenField, ...]) -> bytes | None:
 
 
 def merged(kept: bytes, renewed: bytes, fields: tuple[TokenField, ...]) -> bytes:
-    """``kept`` with its ``fields`` replaced by those of ``renewed``. Both have all of them (``renewal_of``)."""
+    """Return ``kept`` with its ``fields`` replaced by those of ``renewed``; both have all of them (``renewal_of``)."""
     whole, tokens = _object(kept), _object(renewed)
     for field in fields:
         _put(whole, field.path, _at(tokens, field))
@@ -84,7 +84,6 @@ def merged(kept: bytes, renewed: bytes, fields: tuple[TokenField, ...]) -> bytes
 
 
 def _lendable(data: bytes, spec: LoginSpec, provider: str) -> bytes | None:
-    """The part of the login ``data`` that work with a model of ``provider`` needs; None where there is none."""
     found = _object(data)
     names = {provider} if spec.by_provider else spec.parts or found.keys()
     lent = {name: entry for name, entry in found.items() if name in names}
@@ -94,7 +93,7 @@ def _lendable(data: bytes, spec: LoginSpec, provider: str) -> bytes | None:
 
 
 def _object(data: bytes) -> dict[str, Any]:
-    """The object that ``data`` is; empty where it is none, as of a program that was killed over it."""
+    """Decode an object; return an empty one if ``data`` is invalid, for example after its program was killed."""
     try:
         found: object = msgspec.json.decode(data)
     except (msgspec.DecodeError, RecursionError):

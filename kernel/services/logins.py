@@ -1,12 +1,12 @@
-"""Logins of the user that programs work with (``login: true``): lent for one attempt at a time, and given back.
+"""Logins of the user (``login: true``): lent to one attempt at a time, and written back.
 
-A program gets a copy in its own home, and renews that: what it renewed goes back to where the login is kept, as soon
-as it is seen, and only if the tokens there are still those that were lent. A login that can be renewed is never with
-two attempts at once, whichever kernels they belong to: their refresh tokens are good for one use.
+A program gets a copy in its private home and renews it there. Renewed tokens are written back to the original login as
+soon as they are seen, and only if the original still has the tokens that were lent. A renewable login is never lent to
+two attempts at once, of any kernel, because refresh tokens can be used only once.
 
-Of each login there are, in the folder of all projects, a lock and a record of who has it. A kernel holds the lock for
-its attempt, and the attempt's keeper holds its own until the whole tree is gone; so whoever gets the first and finds
-nobody at the second may take the login, and first brings home what a kernel that died left in the copy.
+The folder of all projects has a lock and a record for each login. A kernel holds the lock for its attempt, and the
+attempt's keeper holds its own lock until the process tree has exited. A kernel that gets the first lock and finds the
+second one free may take the login, after it has written back what a crashed kernel left in the copy.
 """
 
 import errno
@@ -39,20 +39,20 @@ from protocol.ipc import Start
 logger = logging.getLogger(__name__)
 
 LOGINS: Final = "logins"
-"""The folder, in that of all projects."""
+"""Folder name in the folder of all projects."""
 PATIENCE_SECONDS: Final = 5.0
-"""How long an attempt waits for a login before its work goes back to its lane, to be tried again."""
+"""Time that an attempt waits for a login before it is requeued."""
 _LOOK_SECONDS: Final = 0.1
 RENEWED_SECONDS: Final = 1.0
-"""Between two looks whether a program has renewed its copy."""
+"""Interval of checks whether a program has renewed its copy."""
 _MODE: Final = 0o600
 
 
 class Lent(msgspec.Struct, frozen=True):
-    """The record of a login that an attempt has. ``home`` is the file that it comes from; "" for a token.
+    """Record of a login that an attempt holds; ``home`` is the original file, "" for a token.
 
-    ``copy`` is below ``place``. Of the tokens in ``fields``, ``digest`` is that of those which home has, as far as we
-    know, and ``seen`` of those which the copy had when it was looked at last.
+    ``copy`` is relative to ``place``. ``digest`` is the last known digest of the tokens ``fields`` in ``home``, and
+    ``seen`` that of the tokens last seen in the copy.
     """
 
     holder: str
@@ -76,7 +76,7 @@ _decode_record: Final = msgspec.json.Decoder(Lent).decode
 
 
 class Logins(msgspec.Struct, eq=False):
-    """The logins that this kernel's attempts have. ``folder`` is in the directory of all projects."""
+    """Logins held by this kernel's attempts; ``folder`` is in the folder of all projects."""
 
     folder: Path
     environ: Mapping[str, str]
@@ -84,29 +84,29 @@ class Logins(msgspec.Struct, eq=False):
     _any: trio.Event = msgspec.field(default_factory=trio.Event)
 
     async def lend(self, leased: Leased, start: Start) -> None:
-        """Put the login there for the attempt. Raises CauseError; SpawnTransient where another one has it for long."""
+        """Lend the login to the attempt. Raises CauseError; SpawnTransient if another attempt holds it for too long."""
         deadline = trio.current_time() + PATIENCE_SECONDS
-        # A lock of files cannot be awaited, and a thread that blocks on it cannot be cancelled.
+        # A file lock cannot be awaited, and a thread that blocks on it cannot be cancelled.
         while (holder := self._lend(leased, start)) is not None:
             if trio.current_time() >= deadline:
-                text = f"the login of {BACKENDS[start.backend].title} is with {holder}"
-                raise SpawnTransient(f"{text}; the work waits until it is back")
+                text = f"login of {BACKENDS[start.backend].title} is in use by {holder}"
+                raise SpawnTransient(f"{text}; the work waits until it is free")
             await trio.sleep(_LOOK_SECONDS)
 
     def give_back(self, attempt: str) -> None:
-        """Take the login from ``attempt``, of which nothing runs any more; what it renewed goes home."""
+        """Take the login back from ``attempt``, whose processes have exited, and write back renewed tokens."""
         held = self._held.pop(attempt, None)
         if held is None:
             return
         try:
             self._settle(held.key, held.lent)
         except OSError as error:
-            logger.error("login.later %s of %s: %s (it is tried again)", held.key, held.lent.home, error)
+            logger.error("login.later %s of %s: %s (will be retried)", held.key, held.lent.home, error)
         finally:
             os.close(held.lock)
 
     def export(self, attempt: str) -> HandedLogin | None:
-        """Return the login that ``attempt`` has, for the next program of the kernel."""
+        """Return the login held by ``attempt``, for the next kernel process."""
         held = self._held.get(attempt)
         if held is None:
             return None
@@ -114,16 +114,16 @@ class Logins(msgspec.Struct, eq=False):
         return HandedLogin(lock=held.lock, key=held.key, record=record, seen=held.seen)
 
     def let_go(self, attempt: str) -> None:
-        """Take no login from ``attempt``, and leave its lock held: the next program of the kernel does."""
+        """Release the login of ``attempt`` without closing its lock, which the next kernel process owns."""
         self._held.pop(attempt, None)
 
     def adopt(self, attempt: str, handed: HandedLogin) -> None:
-        """Know a login that an earlier program of this kernel has lent."""
+        """Register a login that the previous kernel process lent."""
         self._held[attempt] = _Held(handed.lock, handed.key, _decode_record(handed.record), handed.seen)
         self._any.set()
 
     def settle(self) -> None:
-        """Bring home what kernels that died have left: for the start of one. Raises nothing."""
+        """Write back tokens that crashed kernels left in copies, at startup. Raises nothing."""
         for record in sorted(self.folder.glob("*.json")):
             key = record.stem
             with self._locked(key) as lock:
@@ -134,10 +134,10 @@ class Logins(msgspec.Struct, eq=False):
                     if lent is not None and lock_is_free(Path(lent.attempt_dir) / LOCK_FILE):
                         self._settle(key, lent)
                 except OSError as error:
-                    logger.error("login.later %s: %s (it is tried again)", key, error)
+                    logger.error("login.later %s: %s (will be retried)", key, error)
 
     async def run(self) -> None:
-        """Bring home what programs renew while they work, until cancelled."""
+        """Write back tokens that programs renew while they run, until cancelled."""
         while True:
             await self._any.wait()
             if not self._held:
@@ -150,11 +150,11 @@ class Logins(msgspec.Struct, eq=False):
                     try:
                         held.lent = self._bring_home(held.key, held.lent)
                     except OSError as error:
-                        logger.error("login.later %s: %s (it is tried again)", held.key, error)
+                        logger.error("login.later %s: %s (will be retried)", held.key, error)
             await trio.sleep(RENEWED_SECONDS)
 
     def _lend(self, leased: Leased, start: Start) -> str | None:
-        """Lend it; who has it, where somebody has. Raises CauseError, SpawnTransient."""
+        """Lend the login, or return its holder if it is in use. Raises CauseError, SpawnTransient."""
         spec = BACKENDS[start.backend].login
         assert spec is not None, start.backend
         lent = Lent(
@@ -165,7 +165,7 @@ class Logins(msgspec.Struct, eq=False):
         )
         token = self.environ.get(spec.token_variable, "") if spec.token_variable else ""
         home = os.path.realpath(login_path(spec, self.environ))
-        # Attempts of two projects may have one name.
+        # attempts of two projects may have the same name
         key = _key(f"{start.backend}-token-{leased.attempt}", start.attempt_dir) if token else _key(start.backend, home)
         try:
             lock = self._lock(key)
@@ -185,11 +185,11 @@ class Logins(msgspec.Struct, eq=False):
                     fields = token_fields(data, spec, provider)
                     had = _digest(renewal_of(data, fields) or b"")
                     lent = msgspec.structs.replace(lent, home=home, digest=had, seen=had, fields=fields)
-                _clear(lent)  # what is there was never lent
+                _clear(lent)  # never lent; left over or written by others
                 with _folder_of(lent, make=True) as folder:
                     self._write(f"{key}.json", msgspec.json.encode(lent))
                     fault_point("login.recorded")
-                    # Not beside it: who dies here leaves the tokens where they are cleared.
+                    # Written in place: after a crash here the tokens are where the cleanup looks.
                     with open(open_new(os.path.basename(lent.copy), _MODE, folder=folder), "wb") as file:
                         file.write(data)
                         file.flush()
@@ -198,7 +198,7 @@ class Logins(msgspec.Struct, eq=False):
                 os.close(lock)
                 raise
         except OSError as error:
-            text = f"the login of {BACKENDS[start.backend].title} cannot be lent: {error.strerror or error}"
+            text = f"login of {BACKENDS[start.backend].title} cannot be lent: {error.strerror or error}"
             raise SpawnTransient(f"{text}: {error.filename}") from error
         fault_point("login.lent")
         self._held[leased.attempt] = _Held(lock, key, lent, _stat(lent))
@@ -206,11 +206,11 @@ class Logins(msgspec.Struct, eq=False):
         return None
 
     def _settle(self, key: str, lent: Lent) -> None:
-        """Bring home what was renewed, and remove the copy and the record. Raises OSError; then both stay."""
+        """Write back renewed tokens, and remove the copy and the record. Raises OSError, and then keeps both."""
         self._bring_home(key, lent)
         try:
             _clear(lent)
-        except OSError as error:  # the program's doing: no reason for others to wait
+        except OSError as error:  # caused by the program, so other attempts need not wait
             logger.warning("login.copy %s of %s cannot be removed: %s", lent.copy, lent.holder, error)
         fault_point("login.removed")
         (self.folder / f"{key}.json").unlink(missing_ok=True)
@@ -220,11 +220,11 @@ class Logins(msgspec.Struct, eq=False):
             (self.folder / f"{key}.lock").unlink(missing_ok=True)
 
     def _bring_home(self, key: str, lent: Lent) -> Lent:
-        """Bring home the tokens that were renewed in the copy; the record as it is now. Raises OSError.
+        """Write back tokens that were renewed in the copy, and return the updated record. Raises OSError.
 
-        First they are made safe beside the record, so that neither our end nor that of the copy loses them.
+        They are stored beside the record first, so that neither a crash nor the loss of the copy loses them.
         """
-        lent = self._put_home(key, lent)  # those over which a kernel died
+        lent = self._put_home(key, lent)  # left by a kernel that crashed
         copied = renewal_of(_copied(lent), lent.fields)
         if copied is None or _digest(copied) == lent.seen:
             return lent
@@ -233,10 +233,10 @@ class Logins(msgspec.Struct, eq=False):
         return self._put_home(key, msgspec.structs.replace(lent, seen=_digest(copied)))
 
     def _put_home(self, key: str, lent: Lent) -> Lent:
-        """Write the tokens that are safe where the login is kept, if those that we know are there. Raises OSError."""
+        """Write the safely stored tokens to the original login, if it has the expected tokens. Raises OSError."""
         safe = self.folder / f"{key}.renewed"
         try:
-            renewed = renewal_of(safe.read_bytes(), lent.fields) or b""  # b"": it is of another login
+            renewed = renewal_of(safe.read_bytes(), lent.fields) or b""  # b"": of another login
         except FileNotFoundError:
             return lent
         kept = read_login(lent.home) if renewed else None
@@ -251,9 +251,10 @@ class Logins(msgspec.Struct, eq=False):
         elif found is not None:
             where = self.folder / f"{key}.kept"
             os.replace(safe, where)
-            text = "is left alone, for somebody else changed it meanwhile; the tokens that"
-            logger.warning("login.kept %s %s %s has are in %s", lent.home, text, lent.holder, where)
-        # Until it is noted what home has, what is safe tells it: else the next renewal would find a stranger's there.
+            text = "was changed by another program and is left unchanged; the tokens of"
+            logger.warning("login.kept %s %s %s are in %s", lent.home, text, lent.holder, where)
+        # The safe copy proves which tokens were written until the record is updated; otherwise the next renewal would
+        # be refused.
         self._write(f"{key}.json", msgspec.json.encode(lent))
         fault_point("login.noted")
         safe.unlink(missing_ok=True)
@@ -274,7 +275,6 @@ class Logins(msgspec.Struct, eq=False):
         sync_folder(self.folder)
 
     def _lock(self, key: str) -> int | None:
-        """Take the lock of a login; None where somebody has it. Raises OSError."""
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         lock = os.open(self.folder / f"{key}.lock", flags, _MODE)
@@ -289,7 +289,6 @@ class Logins(msgspec.Struct, eq=False):
 
     @contextmanager
     def _locked(self, key: str) -> Generator[int | None]:
-        """Hold the lock for as long as the block lasts; None where somebody else has it."""
         try:
             lock = self._lock(key)
         except OSError as error:
@@ -311,7 +310,7 @@ def _digest(data: bytes) -> str:
 
 
 def _copied(lent: Lent) -> bytes:
-    """The copy as a program has left it, which may be anything; nothing where it is no file that can be read."""
+    """Return the copy as the program left it; empty if it is not a readable file."""
     try:
         with _folder_of(lent) as folder, os.fdopen(open_file(folder, os.path.basename(lent.copy), os.O_RDONLY)) as file:
             data = os.read(file.fileno(), MAX_LOGIN_BYTES + 1)
@@ -321,9 +320,9 @@ def _copied(lent: Lent) -> bytes:
 
 
 def _clear(lent: Lent) -> None:
-    """Remove the copy; set aside what a program has put in its place, or in that of a folder above. Raises OSError.
+    """Remove the copy; rename anything that a program put in place of it or of its folders. Raises OSError.
 
-    Nothing of that program runs now.
+    The program's processes have exited.
     """
     copy = Path(lent.place, lent.copy)
     for depth in reversed(range(len(Path(lent.copy).parts))):
@@ -337,7 +336,7 @@ def _clear(lent: Lent) -> None:
         elif path == copy or not is_folder:
             aside = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
             path.rename(aside)
-            logger.warning("login.aside %s was in place of a login, and is %s now", path, aside.name)
+            logger.warning("login.aside %s replaced a login and was renamed to %s", path, aside.name)
             return
 
 
@@ -347,12 +346,11 @@ def _stat(lent: Lent) -> tuple[int, int, int] | None:
             found = os.stat(os.path.basename(lent.copy), dir_fd=folder, follow_symlinks=False)
     except OSError:
         return None
-    return found.st_ctime_ns, found.st_size, found.st_ino  # of its times, the one that no program can set
+    return found.st_ctime_ns, found.st_size, found.st_ino  # the only one of its times that a program cannot set
 
 
 @contextmanager
 def _folder_of(lent: Lent, *, make: bool = False) -> Generator[int]:
-    """A descriptor of the folder that the copy is in. Raises OSError: ENOTDIR where a part of it is a link."""
     above = os.path.dirname(lent.copy)
     folder = (
         open_folder(lent.place, above, make=make)
@@ -370,13 +368,13 @@ def _beside(path: str) -> str:
 
 
 def _replace(path: str, data: bytes, digest: str) -> None:
-    """Have ``path`` be ``data`` at once or not at all, if it is still what ``digest`` is of. Raises OSError."""
+    """Atomically replace ``path`` with ``data`` if its content still has ``digest``. Raises OSError."""
 
     def check() -> None:
         fault_point("login.beside")
         kept = read_login(path)
         if kept is None or _digest(kept) != digest:
-            raise OSError(errno.EBUSY, "it changes just now", path)
+            raise OSError(errno.EBUSY, "changed concurrently", path)
 
     with replacing(path, _MODE, beside=_beside(path), written=check) as file:
         file.write(data)

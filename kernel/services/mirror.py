@@ -1,11 +1,11 @@
-"""The mirror: writes messages and documents to files in the project, after they are committed.
+"""Mirror: writes messages and documents to files in the project after their commit.
 
-Messages are never read back. Of documents what people write to the files comes in as versions by ``user``; what clashes
-is told, and nothing that a person wrote is overwritten.
+Messages are never read back. People's edits of document files become versions by ``user``; conflicts are reported, and
+people's text is never overwritten.
 
-It looks at the log from where it was, and never holds anybody up: it reads and writes in threads, in batches, at most
-a tenth of the time. A directory that cannot be written is told once and tried again; the others go on. The place up to
-which all is written is stored now and then; after a crash the ends of the files tell the rest (mirror_files).
+The mirror follows the log from its last position without delaying other work: it reads and writes in threads, in
+batches, at most a tenth of the time. A directory that cannot be written is reported once and retried; others are not
+affected. The position is stored periodically; after a crash, the ends of the files show the rest (mirror_files).
 """
 
 import hashlib
@@ -37,22 +37,22 @@ logger = logging.getLogger(__name__)
 
 WAKING: Final = frozenset({"message", "space.cleared"})
 PAUSE_SECONDS: Final = 0.05
-"""Between two looks, at least."""
+"""Minimum time between two rounds."""
 GATHER_SECONDS: Final = 0.2
-"""From the first of what is said to the look: what follows is written together, and whoever waits for an answer is not
-kept from it by a look of ours, which takes two threads."""
+"""Delay between the first new message and the round, so that more messages are written together, and callers that
+wait for an answer are not slowed down by a round, which uses two threads."""
 SHARE: Final = 9.0
-"""How many times as long as a look took it rests before the next."""
+"""Rest before the next round, as a multiple of the duration of the last one."""
 LONGEST_REST_SECONDS: Final = 5.0
 STORE_SECONDS: Final = 30.0
-"""Between two commits of how far it is."""
+"""Interval of commits of the position."""
 RETRY_SECONDS: Final = 30.0
 LOOK_SECONDS: Final = 1.0
-"""Between two looks at files of documents, while a workflow that has some runs."""
+"""Interval of checks of document files while a workflow with documents runs."""
 SLOW_LOOK_SECONDS: Final = 15.0
-"""And while none of them runs."""
+"""Interval of checks of document files while no such workflow runs."""
 LAST_WRITE_SECONDS: Final = 2.0
-"""The time that a clean stop gives it for the rest."""
+"""Time for the remaining writes during a clean stop."""
 
 
 _UNSEEN: Final = Mirrored(0, b"")
@@ -70,7 +70,7 @@ _homed: Final = msgspec.json.Decoder(_Homed)
 
 
 class Mirror(msgspec.Struct, eq=False, kw_only=True):
-    """Writes messages of spaces to files (one task). ``conversations``: what is said to agents directly is too."""
+    """Writes messages of spaces to files, in one task; ``conversations`` enables personal messages."""
 
     log: StoreLog
     wake: Wake
@@ -80,22 +80,22 @@ class Mirror(msgspec.Struct, eq=False, kw_only=True):
     _seen: int = 0
     _stored: int = 0
     _behind: dict[MirrorPlace, int] = {}
-    """Folders that could not be written, each with the last message before that."""
+    """Folders that could not be written, with the last message written before."""
     _unremoved: set[str] = set()
-    """Spaces whose removed words could not be removed from files."""
+    """Spaces whose deleted messages could not be removed from files."""
     _look_at: float = float("inf")
-    """When files of documents are looked at again for what people wrote; never, where there are none."""
+    """Next check of document files for people's edits; infinite without such files."""
     _digests: dict[tuple[str, str], tuple[int, bytes | None]] = {}
-    """Of documents of spaces: their versions that were looked at last, and what those digest to."""
+    """Last checked version of each document of a space, with the digest of its text."""
     _faulty: set[str] = set()
-    """Folders of documents that could not be read or written, as was told."""
+    """Folders of documents whose read or write error was reported."""
     _turn: trio.Lock = msgspec.field(default_factory=trio.Lock)
     _store_at: float = 0.0
     _retry_at: float = 0.0
     _lost_at: float = 0.0
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Write until cancelled; then what is left, for as long as LAST_WRITE_SECONDS. Raises StorageFailed."""
+        """Write until cancelled, then the rest within LAST_WRITE_SECONDS. Raises StorageFailed."""
         self._seen = self._stored = self.log.reader.now(mirrors.written)
         self._store_at = trio.current_time() + STORE_SECONDS
         task_status.started()
@@ -119,14 +119,14 @@ class Mirror(msgspec.Struct, eq=False, kw_only=True):
                 await self._store()
 
     async def write(self) -> None:
-        """Write all that is not written yet. Cancellation: what was begun is finished in its thread, by itself."""
+        """Write everything new; after a cancellation, the current write is finished in its thread."""
         async with self._turn:
-            with suppress(Refused):  # reading took too long; the next look goes on from here
+            with suppress(Refused):  # reading took too long; the next round continues from here
                 await self._redo()
                 while await self._write_batch():
                     pass
                 if self._behind and trio.current_time() >= self._retry_at:
-                    # Write what could not be written before, if it works now.
+                    # Retry what could not be written before.
                     self._retry_at = trio.current_time() + RETRY_SECONDS
                     for place in tuple(self._behind):
                         if await self._write_place(place):
@@ -138,8 +138,8 @@ class Mirror(msgspec.Struct, eq=False, kw_only=True):
                 await self._store()
 
     async def _sync_documents(self) -> None:
-        """Bring documents and their files together: newest versions out, and in what people wrote."""
-        folders = self.log.reader.now(mirrors.document_folders)  # none, as a rule
+        """Synchronize documents with their files: write the newest versions, and take people's edits."""
+        folders = self.log.reader.now(mirrors.document_folders)  # usually none
         rest = LOOK_SECONDS if any(one.running for one in folders) else SLOW_LOOK_SECONDS if folders else float("inf")
         self._look_at = trio.current_time() + rest
         again = trio.current_time() >= self._lost_at
@@ -156,11 +156,10 @@ class Mirror(msgspec.Struct, eq=False, kw_only=True):
                 self._faulty.discard(one.folder)
             except (OSError, ValueError) as error:
                 if one.folder not in self._faulty:
-                    logger.warning("mirror.documents_failed %s: %s; it is tried again", one.folder, error)
+                    logger.warning("mirror.documents_failed %s: %s; it will be retried", one.folder, error)
                 self._faulty.add(one.folder)
 
     async def _look_for_lost(self, place: MirrorPlace) -> None:
-        """Make what somebody removed of the files of ``place`` anew, though nothing more is said there."""
         lost = await trio.to_thread.run_sync(self.files.lost, self._target(place), abandon_on_cancel=True)
         if lost and place not in self._behind:
             await self._make_anew(place, lost, self._seen + 1)
@@ -188,9 +187,9 @@ class Mirror(msgspec.Struct, eq=False, kw_only=True):
                     if document is not None and document.version == version:
                         text = document.text
                     elif text_digest is None:
-                        text = None  # it was cleared
+                        text = None  # cleared
                     else:
-                        continue  # there is a newer one already: the next look writes that
+                        continue  # a newer version exists; the next round writes it
                     if await trio.to_thread.run_sync(files.put, one.folder, file, text, digest):
                         kept[file] = after
                 case "take" if there is not None and there.settled:
@@ -201,7 +200,6 @@ class Mirror(msgspec.Struct, eq=False, kw_only=True):
             await self.log.writer.commit(mirrors.leave_files, one, kept)
 
     async def _newest(self, space: str) -> dict[str, tuple[int, bytes | None]]:
-        """The newest versions of the documents of ``space`` with the digests of their texts, which are kept."""
         made: dict[str, tuple[int, bytes | None]] = {}
         for file, (version, deleted) in (await self.log.reader.read(mirrors.versions, space)).items():
             known = self._digests.get((space, file))
@@ -219,7 +217,7 @@ class Mirror(msgspec.Struct, eq=False, kw_only=True):
         return made
 
     async def _take(self, one: DocumentFolder, file: str, found: DocumentFile | None, before: Mirrored | None) -> None:
-        """Make what a person did to a file a version; ``found`` None: its end. What cannot be taken is told."""
+        """Create a version from a person's edit of a file (``found`` None: deletion); report a refused edit."""
         path, left = f"{one.folder}/{DOCUMENTS}/{file}", before or _UNSEEN
 
         def take(tx: Transaction) -> None:
@@ -228,7 +226,7 @@ class Mirror(msgspec.Struct, eq=False, kw_only=True):
                 if found is None:
                     asked = DocumentChange("delete", since=left.version)
                 elif found.text is None:
-                    raise Refused("bad_request", f"it is not UTF-8, or has more than {CONTENT_BYTES:,} bytes")
+                    raise Refused("bad_request", f"the file is not UTF-8, or larger than {CONTENT_BYTES:,} bytes")
                 else:
                     asked = DocumentChange("write", found.text, left.version)
                 taken = change(tx, one.space, file, asked, f"from {path}")
@@ -236,8 +234,8 @@ class Mirror(msgspec.Struct, eq=False, kw_only=True):
             except Refused as refused:
                 here = f"awk doc read @{place_of(one.space)} {file}"
                 text = (
-                    f"[DOC_CONFLICT] what a person wrote to {path} is not taken: {refused.text}\n"
-                    f"It is still there. Look at the document ({here}), and save the file again."
+                    f"[DOC_CONFLICT] the edit of {path} was not accepted: {refused.text}\n"
+                    f"The file still has the edit. Compare it with the document ({here}), and save the file again."
                 )
                 append(tx, Draft(kind="system", space=one.space, sender=SYSTEM, text=text))
                 document = documents.find(tx.conn, one.space, file)
@@ -256,7 +254,7 @@ class Mirror(msgspec.Struct, eq=False, kw_only=True):
         await self.log.writer.commit(mirrors.leave_files, one, gone)
 
     async def redo(self, patience_seconds: float = 5.0) -> None:
-        """Bring the files up to date with the log, removed words included. What takes longer is done later."""
+        """Update the files from the log and remove deleted messages; finish later if this takes too long."""
         with trio.move_on_after(patience_seconds):
             async with self._turn:
                 await self._redo()
@@ -280,7 +278,7 @@ class Mirror(msgspec.Struct, eq=False, kw_only=True):
         return (line for line in lines if personal or line.place.folder is not None)
 
     async def _append(self, said: Mapping[MirrorPlace, list[Message]], *, begin: bool = False) -> Iterable[MirrorPlace]:
-        """Returns where it did not work; that is told the first time. ``begin``: nothing was said there before."""
+        """Append messages, and report and return the places that failed; ``begin``: these are the first messages."""
         if not said:
             return ()
         targets = {place: self._target(place) for place in said}
@@ -298,24 +296,24 @@ class Mirror(msgspec.Struct, eq=False, kw_only=True):
 
         failed, lost = await trio.to_thread.run_sync(append, abandon_on_cancel=True)
         for place in failed.keys() - self._behind.keys():
-            logger.warning("mirror.failed %s: %s; it is tried again", targets[place].folder, failed[place])
+            logger.warning("mirror.failed %s: %s; it will be retried", targets[place].folder, failed[place])
             self._retry_at = trio.current_time() + RETRY_SECONDS
         again: list[MirrorPlace] = []
         for place, parts in lost.items():
             done = await self._make_anew(place, parts, said[place][0].seq)
-            if done is None:  # these are its first lines
+            if done is None:  # these are the first messages
                 done = not await self._append({place: said[place]}, begin=True)
             again += [] if done else [place]
         return (*failed, *again)
 
     async def _make_anew(self, place: MirrorPlace, parts: tuple[str, ...], before: int) -> bool | None:
-        """Write the files of ``place`` that are not there; None: nothing before message ``before`` belongs into them.
+        """Recreate the missing files of ``place``; return None if no message before ``before`` belongs to them.
 
-        False: they cannot be written.
+        Returns False if they cannot be written.
         """
         if not await self.log.reader.read(mirrors.said_earlier, place, parts, before):
             return None
-        logger.warning("mirror.lost %s: %s, which is made anew", self._target(place).folder, ", ".join(parts)[:200])
+        logger.warning("mirror.lost %s: %s; recreating", self._target(place).folder, ", ".join(parts)[:200])
         behind, self._behind[place] = self._behind.get(place), 0
         done = await self._write_place(place)
         if behind is None:
@@ -350,12 +348,12 @@ class Mirror(msgspec.Struct, eq=False, kw_only=True):
                         del self._behind[place]
             except (OSError, ValueError) as error:
                 if one.space not in self._unremoved:
-                    logger.warning("mirror.not_removed %s: %s; it is tried again", one.space, error)
+                    logger.warning("mirror.not_removed %s: %s; it will be retried", one.space, error)
                 self._unremoved.add(one.space)
                 self._retry_at = trio.current_time() + RETRY_SECONDS
                 continue
             self._unremoved.discard(one.space)
-            with suppress(Refused):  # then it is made anew once more
+            with suppress(Refused):  # otherwise it is repeated
                 await self.log.writer.commit(redone, one.space)
 
     async def _store(self) -> None:

@@ -1,7 +1,7 @@
-"""The files of the mirror: messages, one in JSON a line, which are appended to and read only at their end; documents.
+"""Files of the mirror: append-only messages, one JSON object per line, and documents.
 
-Everything here blocks. A crash may have left a line half-written, or lines that nobody remembers to have written: the
-end of a file tells its last message, so nothing is written twice (fault SF17).
+All functions block. A crash may have left a partial line, or lines beyond the stored position. The end of a file shows
+its last message, so that no message is written twice (fault SF17).
 """
 
 import hashlib
@@ -26,7 +26,7 @@ from protocol.text import encode_json
 logger = logging.getLogger(__name__)
 
 CHANNEL: Final = "channel.jsonl"
-"""No agent is called so: names have no dot."""
+"""Not a valid agent name, because names have no dot."""
 HISTORY: Final = "history"
 _CHUNK: Final = 64 * 1024
 _OURS: Final = b'{"seq":'
@@ -41,22 +41,20 @@ _seq: Final = msgspec.json.Decoder(_Seq)
 
 
 class _End(NamedTuple):
-    """The end of a file that we have seen: which file, how long, and the last message in it."""
-
     inode: int
     size: int
     seq: int
 
 
 class MirrorTarget(NamedTuple):
-    """A folder, as seen from the project's root: the personal one of ``agent``, or that of workspaces."""
+    """Folder relative to the project's root: the personal one of ``agent``, or that of workspaces."""
 
     folder: str
     agent: str | None = None
 
 
 class MirrorFiles(msgspec.Struct, eq=False):
-    """Writes below ``root``, one caller at a time: whoever was left alone with a slow disk may still be at it."""
+    """Writes below ``root``, one caller at a time, because a cancelled caller may still write to a slow disk."""
 
     root: str
     _turn: threading.Lock = msgspec.field(default_factory=threading.Lock)
@@ -64,10 +62,10 @@ class MirrorFiles(msgspec.Struct, eq=False):
     _unsynced: set[tuple[str, str]] = set()
 
     def append(self, target: MirrorTarget, messages: Iterable[Message], *, begin: bool = False) -> tuple[str, ...]:
-        """Add those of ``messages``, which are in order, that are not there yet. Raises OSError; some may be there.
+        """Append those of the ordered ``messages`` that are missing. Raises OSError, possibly after a partial write.
 
-        Returns the parts whose files are not there, or shorter than they were left: then nothing is written, unless
-        ``messages`` ``begin`` them.
+        Returns the parts whose files are missing or shorter than expected. In this case nothing is written, unless
+        ``messages`` ``begin`` the files.
         """
         files: dict[tuple[str, str], list[Message]] = {}
         parts_of: dict[str, None] = {}
@@ -91,15 +89,14 @@ class MirrorFiles(msgspec.Struct, eq=False):
                 descriptor = open_folder(self.root, folder, make=True)
                 try:
                     if target.agent is not None and f"{folder}/{name}" not in self._ends:
-                        _make(descriptor, GIT_IGNORE, ALL_IGNORED)  # private talk is nothing to commit by accident
+                        _make(descriptor, GIT_IGNORE, ALL_IGNORED)  # prevents accidental commits
                     self._append(descriptor, folder, name, said)
                 finally:
                     os.close(descriptor)
         return ()
 
     def lost(self, target: MirrorTarget) -> tuple[str, ...]:
-        """The parts of ``target``, a workspace's, that are not there, or shorter than they were left: of the channel,
-        and of the histories that were written in this life."""
+        """Return missing or shortened parts of a workspace's ``target`` that this process knows."""
         with self._turn:
             names = (path.removeprefix(f"{target.folder}/{HISTORY}/") for path in self._ends)
             known = [name.removesuffix(".jsonl") for name in names if "/" not in name]
@@ -128,7 +125,7 @@ class MirrorFiles(msgspec.Struct, eq=False):
                         os.close(descriptor)
 
     def sync(self) -> None:
-        """Have what was appended on the disk. Raises OSError."""
+        """Flush appended data to the disk. Raises OSError."""
         with self._turn:
             for folder, name in tuple(self._unsynced):
                 with suppress(FileNotFoundError):
@@ -147,20 +144,20 @@ class MirrorFiles(msgspec.Struct, eq=False):
         path = f"{folder}/{name}"
         file = open_file(descriptor, name, os.O_RDWR | os.O_APPEND | os.O_CREAT)
         try:
-            # The end of the file as it is now: as we left it, or else found out.
+            # Reuse the known end of the file, or find it.
             end: _End
             found = os.fstat(file)
             known = self._ends.get(path)
             if known is not None and (known.inode, known.size) == (found.st_ino, found.st_size):
                 end = known
             else:
-                size, line = _mend(file, found, path)
+                size, line = _repair_end(file, found, path)
                 end = _End(found.st_ino, size, _seq_of(line))
             new = [message for message in messages if message.seq > end.seq]
             if not new:
                 return
             data = b"".join(encode_json(message) + b"\n" for message in new)
-            # Append all of data or nothing.
+            # Append everything or nothing.
             view = memoryview(data)
             try:
                 while view:
@@ -178,16 +175,16 @@ class MirrorFiles(msgspec.Struct, eq=False):
 
 
 DOCUMENTS: Final = "documents"
-"""The folder of documents, in that of a workspace."""
+"""Folder of documents, in that of a workspace."""
 _NEW: Final = ".{}.new"
 _OLD: Final = ".{}.old"
-"""Beside a document while it is replaced: no document is hidden."""
+"""Temporary files beside a document while it is replaced; hidden names are no documents."""
 _PASSING: Final = ("~", ".tmp", ".swp", ".bak")
-"""Ends of names that editors give to files of their own."""
+"""Suffixes of editors' temporary files."""
 
 
 class DocumentFile(NamedTuple):
-    """A file as it was found. ``text`` None: it cannot be a document. ``settled``: nobody is writing it."""
+    """File as last read; ``text`` is None if it cannot be a document, and ``settled``: no recent change."""
 
     digest: bytes
     text: str | None
@@ -195,20 +192,20 @@ class DocumentFile(NamedTuple):
 
 
 class DocumentFiles(msgspec.Struct, eq=False):
-    """The files of documents below ``root``. What changed less than ``settle_seconds`` ago is not settled."""
+    """Document files below ``root``; a file is settled ``settle_seconds`` after its last change."""
 
     root: str
     settle_seconds: float = 0.5
     _seen: dict[str, tuple[tuple[int, ...], float, DocumentFile]] = {}
-    """Of each path: which file it was when, and what was in it."""
+    """Identity, time and content of each path as last read."""
 
     def look(self, folder: str, now: float) -> dict[str, DocumentFile] | None:
-        """Return the files there, by the names of their documents; None: there is no such folder. Raises OSError."""
+        """Return the files by document name; None if the folder does not exist. Raises OSError."""
         found: dict[str, DocumentFile] = {}
         try:
             descriptor = open_folder(self.root, f"{folder}/{DOCUMENTS}")
         except (FileNotFoundError, NotADirectoryError):
-            return None  # where something is to be written, that fails
+            return None  # a later write reports the error
         self._look(descriptor, f"{folder}/{DOCUMENTS}", "", found, now)
         return found
 
@@ -216,7 +213,7 @@ class DocumentFiles(msgspec.Struct, eq=False):
         try:
             for name in sorted(os.listdir(descriptor)):
                 if name.startswith(".") and name.endswith(".old") and _is_file(descriptor, name):
-                    _restore(descriptor, name)  # left by a kernel that died while it replaced the file
+                    _restore(descriptor, name)  # left by a kernel that crashed during a replacement
             for name in sorted(os.listdir(descriptor)):
                 file = f"{below}{name}"
                 if file_fault(file) is not None or name.endswith(_PASSING) or len(found) > 2 * MOST_FILES:
@@ -257,9 +254,9 @@ class DocumentFiles(msgspec.Struct, eq=False):
         return known[2]._replace(settled=now - known[1] >= self.settle_seconds)
 
     def put(self, folder: str, file: str, text: str | None, expected: bytes | None) -> bool:
-        """Have ``text`` in the file, or (None) no file, if there is what digests to ``expected``. Raises OSError.
+        """Write ``text`` to the file, or delete it (None), if its digest is ``expected``. Raises OSError.
 
-        False: somebody has written it meanwhile, and it stays.
+        Returns False if it was changed meanwhile, and then leaves it unchanged.
         """
         above, _, name = f"{folder}/{DOCUMENTS}/{file}".rpartition("/")
         new, old = _NEW.format(name), _OLD.format(name)
@@ -303,7 +300,7 @@ def _restore(folder: int, old: str) -> None:
 
 def _file_of(target: MirrorTarget, part: str) -> tuple[str, str]:
     if "/" in part:
-        raise ValueError(f"{part[:100]!r} is no name")
+        raise ValueError(f"{part[:100]!r} is not a name")
     if target.agent is not None:
         return f"{target.folder}/{CONVERSATIONS}", f"{part}.jsonl"
     return (target.folder, CHANNEL) if part == CHANNEL else (f"{target.folder}/{HISTORY}", f"{part}.jsonl")
@@ -320,13 +317,10 @@ def _make(folder: int, name: str, text: str) -> None:
         os.close(file)
 
 
-def _mend(file: int, found: os.stat_result, path: str) -> tuple[int, bytes]:
-    """Cut a torn last line, where it is ours, or end one that only lacks its end.
-
-    Returns the size then, and the last whole line.
-    """
+def _repair_end(file: int, found: os.stat_result, path: str) -> tuple[int, bytes]:
+    """Truncate a partial last line, or terminate a complete one; return the new size and the last complete line."""
     tail, start = b"", found.st_size
-    while start > 0 and tail.rstrip(b"\n").count(b"\n") < 2:  # a torn line, and a whole one before it
+    while start > 0 and tail.rstrip(b"\n").count(b"\n") < 2:  # a partial line, and a complete one before it
         end, start = start, max(0, start - _CHUNK)
         tail = os.pread(file, end - start, start) + tail
     whole, newline, torn = tail.rpartition(b"\n")
@@ -337,12 +331,12 @@ def _mend(file: int, found: os.stat_result, path: str) -> tuple[int, bytes]:
             os.write(file, b"\n")
             return found.st_size + 1, torn
         os.ftruncate(file, size)
-        logger.warning("mirror.torn %s: its last line was incomplete, and is written again", path)
+        logger.warning("mirror.torn %s: its last line was incomplete and will be rewritten", path)
     return size, whole.rpartition(b"\n")[2] if newline else b""
 
 
 def _seq_of(line: bytes) -> int:
-    """The number of the message in ``line``; 0 where there is none: then only the log tells what is missing."""
+    """Return the number of the message in ``line``; 0 if there is none, so that the log decides what is missing."""
     try:
         return _seq.decode(line).seq
     except (msgspec.DecodeError, UnicodeDecodeError):

@@ -1,6 +1,7 @@
-"""Removes the clones of runs that have ended from the nodes, while these are connected. One task.
+"""Removes the clones of ended runs from connected nodes, in one task.
 
-What is only in a clone comes here first, under a ref of its own. What cannot come stays where it is, and is told.
+Work that exists only in a clone is fetched first, under a separate ref. A clone that cannot be fetched stays on the
+node and is reported.
 """
 
 import logging
@@ -34,7 +35,7 @@ logger = logging.getLogger(__name__)
 WAKING: Final = frozenset({"workflow.stopped"})
 _CONNECTED: Final = frozenset({"up", "draining"})
 AT_ONCE: Final = 50
-"""Clones that are removed from one node before the others have their turn."""
+"""Clones removed from one node before the next node's turn."""
 RETRY_SECONDS: Final = 60.0
 _LISTED: Final = re.compile(r"(r[1-9][0-9]{0,14})/([A-Za-z0-9_][A-Za-z0-9._@+-]{0,99})/( confined)?")
 _LIST: Final = f"""
@@ -47,7 +48,7 @@ done | head -n 10000
 
 
 class Listed(NamedTuple):
-    """A clone on a node: its run, its name, and whether its agent is confined."""
+    """Clone on a node: its run, its name, and whether its agent is confined."""
 
     run: int
     name: str
@@ -55,7 +56,7 @@ class Listed(NamedTuple):
 
 
 def read_list(said: bytes) -> Iterator[Listed]:
-    """The clones in the answer of a node; what is none is passed over."""
+    """Parse the clones in a node's answer, ignoring invalid lines."""
     for line in said.decode("utf-8", "replace").splitlines():
         found = _LISTED.fullmatch(line)
         if found is not None:
@@ -63,20 +64,20 @@ def read_list(said: bytes) -> Iterator[Listed]:
 
 
 class NodeCleanup(msgspec.Struct, eq=False):
-    """Cleans the nodes of a project. ``works_in`` tells that an attempt of a run is still under way."""
+    """Cleans the nodes of a project; ``works_in`` returns whether an attempt of a run is still running."""
 
     parts: NodeTrees
     nodes: Nodes
     wake: Wake
     works_in: Callable[[int], bool]
     _stay: set[tuple[str, str]] = set()
-    """Clones that are done with, by node and place: removed, or impossible to remove, which is told once.
+    """Clones already handled, by node and place: removed, or reported as not removable.
 
-    Nobody works in a run that is over: what is listed once more is not looked at, unless the run was begun again.
+    No agent works in an ended run, so a clone is handled only once unless the run was restarted.
     """
 
     async def run(self) -> None:
-        """Clean until cancelled, whenever a run ends or a node is connected."""
+        """Clean whenever a run ends or a node connects, until cancelled."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._watch)
             await reconcile(self.wake, self.run_once)
@@ -91,7 +92,7 @@ class NodeCleanup(msgspec.Struct, eq=False):
             await self.nodes.until_changed()
 
     async def run_once(self) -> float:
-        """Look at each node that is connected. Returns the seconds until there may be more to do."""
+        """Clean each connected node, and return the seconds until the next round."""
         nap = float("inf")
         for node in self.nodes.states():
             if node.state not in _CONNECTED:
@@ -105,7 +106,7 @@ class NodeCleanup(msgspec.Struct, eq=False):
         return nap
 
     async def clean(self, node: str) -> bool:
-        """Remove what is over from ``node``. Returns whether there may be more. Raises Refused, SpawnTransient."""
+        """Remove clones of ended runs from ``node``; return whether more may remain. Raises Refused, SpawnTransient."""
         launcher, facts = self.nodes.launcher(node), self.nodes.facts(node)
         if facts is None:
             return False
@@ -114,7 +115,7 @@ class NodeCleanup(msgspec.Struct, eq=False):
             place = f"{facts.state_dir}/{TREES}/{run_id(one.run)}/{one.name}"
             record = self.parts.reader.now(workflows.by_id, one.run)
             over = record is not None and record.state != "running" and not self.works_in(one.run)
-            if record is not None and not over:  # begun again, perhaps
+            if record is not None and not over:  # possibly restarted
                 self._stay.discard((node, place))
             if record is None or not over or (node, place) in self._stay:
                 continue
@@ -135,7 +136,9 @@ class NodeCleanup(msgspec.Struct, eq=False):
         parts, top = self.parts, f"{place}/tree"
         tree = next((tree for tree in parts.reader.now(worktrees.ever_of_run, one.run) if tree.name == one.name), None)
         if tree is None and not parts.reader.now(worktrees.worked_in, one.run, one.name):
-            raise Refused("not_found", f"nobody of that name worked in {run_id(one.run)}", "look at it on the node")
+            raise Refused(
+                "not_found", f"no agent of that name worked in {run_id(one.run)}", "inspect the clone on the node"
+            )
         if tree is None:
             base = await parts.repository.base()
             branch = f"{AGENT_BRANCHES}/{record.name}/{run_id(one.run)}/{one.name}"

@@ -1,7 +1,7 @@
-"""The way to one node: one session after the other, each over a transport of its own.
+"""Connection to one node: a sequence of sessions, each over its own transport.
 
-After a transport has broken the lease of its session is waited for; then nothing runs on the node any more, and the
-next one is opened.
+After a transport breaks, the kernel waits for the end of the session's lease, after which no attempt runs on the node.
+Then it opens the next session.
 """
 
 import logging
@@ -26,12 +26,12 @@ logger = logging.getLogger(__name__)
 
 CLOSED: Final = "the node closed the connection"
 REPLACED: Final = (
-    "it has connected again, or another machine has the same join token: each needs its own (awk node add)"
+    "replaced by a newer connection; if another machine uses the same join token, create one for each (awk node add)"
 )
 
 
 class Transport(NamedTuple):
-    """A way to the node's process, and the reason why it ended."""
+    """Stream to the node's process; ``why`` returns why it ended."""
 
     stream: trio.abc.Stream
     why: Callable[[], str]
@@ -41,9 +41,9 @@ class Transport(NamedTuple):
 async def engine_transport(
     settings: NodeSettings, far: tuple[str, ...], name: str, environ: Mapping[str, str], cwd: str
 ) -> AsyncGenerator[Transport]:
-    """Start the engine's command while the block lasts. Raises CommandMissing, SpawnTransient.
+    """Run the engine's command during the block. Raises CommandMissing, SpawnTransient.
 
-    What it creates has a name that was never used: the pod of the previous start may still be ending.
+    Objects that it creates get a unique name, because the previous pod may still be terminating.
     """
     fresh = f"awk-{name.replace('_', '-')}-{secrets.token_hex(3)}"
     argv = command_line(settings, far, fresh)
@@ -52,8 +52,6 @@ async def engine_transport(
 
 
 class _Dialled(msgspec.Struct, eq=False):
-    """A connection that a node opened."""
-
     stream: trio.abc.Stream
     ended: str = CLOSED
     done: trio.Event = msgspec.field(default_factory=trio.Event)
@@ -66,25 +64,25 @@ class _Dialled(msgspec.Struct, eq=False):
 
 
 class DialledNode(msgspec.Struct, eq=False):
-    """The connections that one node opens: of two the newer counts, for the node knows which of its own are dead."""
+    """Connections opened by one node; the newest is used, because only the node knows which ones are dead."""
 
     _newest: _Dialled | None = None
     _arrived: trio.Event = msgspec.field(default_factory=trio.Event)
     _closed: bool = False
 
     def close(self) -> None:
-        """Use no connection any more."""
+        """Stop using connections."""
         self._closed = True
         self.leave()
 
     def leave(self, why: str = CLOSED) -> None:
-        """Use the connection that there is no more: whoever opened it is not believed any longer."""
+        """Stop using the current connection, because its token is no longer valid."""
         if self._newest is not None:
             self._newest.leave(why)
             self._newest = None
 
     async def carry(self, stream: trio.abc.Stream) -> None:
-        """Have ``stream`` used; return when it is used no more. The caller closes it."""
+        """Use ``stream`` as the connection, and return when it is no longer used; the caller closes it."""
         if not self._closed:
             self.leave(REPLACED)
             self._newest = dialled = _Dialled(stream)
@@ -93,7 +91,7 @@ class DialledNode(msgspec.Struct, eq=False):
 
     @asynccontextmanager
     async def transport(self) -> AsyncGenerator[Transport]:
-        """Wait for a connection; it counts while the block lasts, or until the node opens another."""
+        """Wait for a connection, and use it until the block ends or the node opens another."""
         while self._newest is None:
             self._arrived = trio.Event()
             await self._arrived.wait()
@@ -107,7 +105,7 @@ class DialledNode(msgspec.Struct, eq=False):
                 self._newest = None
 
 
-NOT_DIALLED = "it has not connected yet: run what awk node add printed there"
+NOT_DIALLED = "not connected yet: run the command printed by awk node add on that node"
 
 
 Opener = Callable[[], AbstractAsyncContextManager[Transport]]
@@ -116,21 +114,21 @@ Opener = Callable[[], AbstractAsyncContextManager[Transport]]
 def session_with(
     term: int, enter: Callable[[str, trio.abc.Stream], Awaitable[None]], name: str, project: str, hello_seconds: float
 ) -> NodeSession:
-    """Return a session of the kernel of ``term``. ``enter`` serves connections to Daemon MCP from the node."""
+    """Return a session of the kernel of ``term``; ``enter`` serves connections from the node to Daemon MCP."""
     return NodeSession(name, project, term, partial(enter, name), hello_seconds=hello_seconds)
 
 
 class NodeConnection(msgspec.Struct, eq=False, kw_only=True):
-    """One node: its sessions, its state, and whether it is given anything new."""
+    """Sessions and state of one node, and whether it is draining."""
 
     name: str
     settings: NodeSettings
     draining: bool
     new_session: Callable[[], NodeSession]
     opener: Opener | None
-    """None where the node connects by itself."""
+    """None if the node opens the connection."""
     changed: Callable[["NodeConnection", bool], None]
-    """Called with whether the state moved."""
+    """Called on each update, with whether the state changed."""
     now_ms: Callable[[], int]
     chance: Callable[[], float]
     session: NodeSession | None = None
@@ -147,7 +145,7 @@ class NodeConnection(msgspec.Struct, eq=False, kw_only=True):
 
     @property
     def state(self) -> NodeState:
-        """The node as it is now."""
+        """Return the current state of the node."""
         return NodeState(
             name=self.name,
             settings=self.settings,
@@ -158,7 +156,7 @@ class NodeConnection(msgspec.Struct, eq=False, kw_only=True):
         )
 
     async def run(self) -> None:
-        """Have one session after the other, until cancelled or told to leave."""
+        """Run one session after another until cancelled or asked to leave."""
         failures = refusals = 0
         while not self._leaving.is_set():
             self._move("began", self.why)
@@ -168,7 +166,7 @@ class NodeConnection(msgspec.Struct, eq=False, kw_only=True):
                 refused = await self._speak(session)
                 held_seconds = trio.current_time() - began if session.connected.is_set() else 0.0
                 if await session.fence():
-                    self._move("fenced", "it did not answer for longer than its lease: nothing runs there any more")
+                    self._move("fenced", "no answer within the lease: no attempt runs there any more")
             finally:
                 session.end()
             if self._leaving.is_set():
@@ -181,14 +179,14 @@ class NodeConnection(msgspec.Struct, eq=False, kw_only=True):
         self._move("ended")
 
     def leave(self) -> None:
-        """Connect no more. ``run`` ends once nothing can run there."""
+        """Stop connecting; ``run`` returns when no attempt can run on the node."""
         if not self._leaving.is_set():
             self._leaving.set()
             self._connecting.cancel()
-            self._move("broke", "it is not wanted any more, or in another way")
+            self._move("broke", "the node was removed or reconfigured")
 
     async def _speak(self, session: NodeSession) -> NodeRefused | None:
-        """Speak over one transport until it breaks. Returns why the node was refused, or refused; None: it was not."""
+        """Use one transport until it breaks, and return the refusal by either side, if any."""
         refusal: NodeRefused | None = None
         why = "the stream ended"
         try:
@@ -199,24 +197,24 @@ class NodeConnection(msgspec.Struct, eq=False, kw_only=True):
                     except NodeRefused as refused:
                         refusal = refused
                     finally:
-                        why = transport.why()  # also where another one has taken its place
+                        why = transport.why()  # also set if a newer connection replaced it
         except (SpawnTransient, CommandMissing) as error:
             why = str(error)
         except Exception as error:
-            # Whatever it is, the lease is watched to the end, and other nodes have nothing of it.
+            # After any failure the lease is still awaited, and other nodes are not affected.
             logger.exception("node.failed %s", self.name)
-            why = f"the kernel failed with it ({type(error).__name__}): see kernel.log"
+            why = f"internal error ({type(error).__name__}): see kernel.log"
         if not self._leaving.is_set():
             self._move("broke" if refusal is None else "refused", why if refusal is None else str(refusal))
         return refusal
 
     def _move(self, event: NodeEvent, why: str | None = None) -> None:
-        before, told = self.reach, self.why
+        before, previous_why = self.reach, self.why
         self.reach = node_states.after(before, event)
         self.why = None if self.reach == "up" else why or self.why
         if self.reach != before:
             self.since_ms = self.now_ms()
             level = logging.WARNING if self.reach == "lost" or event == "refused" else logging.INFO
             logger.log(level, "node.%s %s: %s", self.reach, self.name, self.why or event)
-        if (self.reach, self.why) != (before, told):
+        if (self.reach, self.why) != (before, previous_why):
             self.changed(self, self.reach != before)

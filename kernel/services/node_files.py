@@ -1,4 +1,4 @@
-"""Files that go to a node for one attempt, beside its clone; and what is looked for there: programs, a sandbox."""
+"""Files sent to a node for one attempt, and the lookup of programs and the sandbox on the node."""
 
 import hashlib
 import io
@@ -32,7 +32,7 @@ _NOT_IN_NAME: Final = r"(?![A-Za-z0-9._@+-])"
 
 
 class NodePlace(msgspec.Struct, frozen=True, kw_only=True):
-    """The places of one attempt on a node, all absolute there. ``program`` is what runs in place of our own loop."""
+    """Absolute paths of one attempt on a node; ``program`` is the backend's program there."""
 
     facts: NodeFacts
     tree: str
@@ -40,21 +40,21 @@ class NodePlace(msgspec.Struct, frozen=True, kw_only=True):
     attempt_dir: str
     session_dir: str = ""
     files: str = ""
-    """What was sent for this attempt alone."""
+    """Folder of files sent only for this attempt."""
     program: str = ""
     bubblewrap: str = ""
 
 
 def relocate(start: Start, definition: AgentDefinition, there: NodePlace, tops: Mapping[str, str]) -> Start:
-    """Return ``start`` for the node. ``definition`` says what the agent may have of the kernel's environment.
+    """Return ``start`` for the node; ``definition`` names the variables that the agent may have.
 
-    ``tops``: folders of this machine that a frame may name, and what is in their place on the node.
+    ``tops`` maps folders of this machine to the corresponding folders on the node.
     """
     folders = skill_folders(start, there.files, there.session_dir)
     known = {**tops, start.attempt_dir: there.attempt_dir, start.session_dir: there.session_dir, **folders}
     known.pop("", None)
-    moved = sorted(known.items(), key=lambda pair: -len(pair[0]))  # what is deeper comes first
-    told = [_told(word, moved) for word in start.command[:1]]  # one of the project's own is in the clone
+    moved = sorted(known.items(), key=lambda pair: -len(pair[0]))  # deeper folders first
+    commands = [_relocated(word, moved) for word in start.command[:1]]  # a command of the project is part of the clone
     return msgspec.structs.replace(
         start,
         cwd=there.cwd,
@@ -64,34 +64,36 @@ def relocate(start: Start, definition: AgentDefinition, there: NodePlace, tops: 
         secrets=tuple(name for name in start.secrets if name in definition.env and name in start.env),
         mcp=msgspec.structs.replace(start.mcp, url=f"{kernel_url(there.facts)}/mcp"),
         skills=tuple(msgspec.structs.replace(one, folder=folders[one.folder]) for one in start.skills),
-        command=(told[0] if told[0] != start.command[0] else there.program, *start.command[1:]) if told else (),
-        pinned={_told(word, moved): digest for word, digest in start.pinned.items()},
+        command=(commands[0] if commands[0] != start.command[0] else there.program, *start.command[1:])
+        if commands
+        else (),
+        pinned={_relocated(word, moved): digest for word, digest in start.pinned.items()},
         project_tools={
-            name: msgspec.structs.replace(tool, command=tuple(_told(word, moved) for word in tool.command))
+            name: msgspec.structs.replace(tool, command=tuple(_relocated(word, moved) for word in tool.command))
             for name, tool in start.project_tools.items()
         },
         mcp_servers={
             name: msgspec.structs.replace(
                 server,
-                command=None if server.command is None else _told(server.command, moved),
-                args=tuple(_told(word, moved) for word in server.args),
-                env={variable: _told(value, moved) for variable, value in server.env.items()},
+                command=None if server.command is None else _relocated(server.command, moved),
+                args=tuple(_relocated(word, moved) for word in server.args),
+                env={variable: _relocated(value, moved) for variable, value in server.env.items()},
             )
             for name, server in start.mcp_servers.items()
         },
-        system=_told(start.system, moved),
-        system_stable=len(_told(start.system[: start.system_stable], moved)),
-        message=_told(start.message, moved),
-        messages=tuple(Turn(role=turn.role, text=_told(turn.text, moved)) for turn in start.messages),
+        system=_relocated(start.system, moved),
+        system_stable=len(_relocated(start.system[: start.system_stable], moved)),
+        message=_relocated(start.message, moved),
+        messages=tuple(Turn(role=turn.role, text=_relocated(turn.text, moved)) for turn in start.messages),
         sandbox=None if start.sandbox is None else sandbox_there(definition, there),
         hidden=(there.facts.state_dir,),
     )
 
 
 def skill_folders(start: Start, files: str, session_dir: str) -> dict[str, str]:
-    """The folders on the node that the attempt's skills are sent to, by those that they are in here.
+    """Return the folders of the attempt's skills on the node, by their folders on this machine.
 
-    ``files`` is that of all sent for the attempt; what is in the home of a CLI here is in its home there.
+    ``files`` is the folder of all files sent for the attempt; skills in the home of a CLI go to its home on the node.
     """
     home = f"{start.session_dir}/"
     return {
@@ -103,19 +105,19 @@ def skill_folders(start: Start, files: str, session_dir: str) -> dict[str, str]:
 
 
 def kernel_url(facts: NodeFacts) -> str:
-    """The address at which programs on the node find the kernel."""
+    """Return the URL of the kernel for programs on the node."""
     return facts.mcp_url.removesuffix("/mcp").rstrip("/")
 
 
 def environment(env: Mapping[str, str], named: Iterable[str], facts: NodeFacts) -> dict[str, str]:
-    """The environment of an agent's programs on the node: ``named`` of the kernel's, and the far user's own."""
+    """Return the environment of an agent's programs: the kernel's ``named`` variables and those of the node."""
     passed = {name: env[name] for name in named if name in env}
     far = {"PATH": facts.path, "HOME": facts.home, "LANG": "C.UTF-8"}
     return {**passed, **far, CALL_URL: kernel_url(facts)}
 
 
 def sandbox_there(definition: AgentDefinition, there: NodePlace) -> Sandbox:
-    """The sandbox of a confined agent's programs on the node: its clone, its folders, and the system."""
+    """Return the sandbox of a confined agent's programs on the node: its clone, its folders, and the system."""
     return Sandbox(
         program=there.bubblewrap,
         writable=tuple(filter(None, (there.tree, there.attempt_dir, there.session_dir))),
@@ -126,12 +128,12 @@ def sandbox_there(definition: AgentDefinition, there: NodePlace) -> Sandbox:
 
 
 def private_bytes(facts: NodeFacts) -> int:
-    """Return the size of each private folder of a sandbox there."""
+    """Return the size of each private folder of a sandbox on the node."""
     return max(_LEAST_PRIVATE_BYTES, facts.memory_bytes // _MEMORY_QUARTER)
 
 
-def _told(text: str, moved: Iterable[tuple[str, str]]) -> str:
-    """``text`` with the folders of this machine called as they are on the node: each place once."""
+def _relocated(text: str, moved: Iterable[tuple[str, str]]) -> str:
+    """Replace the folders of this machine in ``text`` by those of the node, once."""
     table = dict(moved)
     if not table:
         return text
@@ -140,14 +142,14 @@ def _told(text: str, moved: Iterable[tuple[str, str]]) -> str:
 
 
 SENT_BYTES: Final = 64 * 1024 * 1024
-"""Of all skills of an attempt."""
+"""Limit for all skills of an attempt."""
 _UNPACK: Final = """
 umask 077
 above=${1%/*}
 test ! -L "$above" || rm "$above"
 rm -rf "$1" && mkdir -p "$1" && cd "$1" && exec tar -xf -
 """
-"""A program in a sandbox may have left a link in the place of the folder above."""
+"""A program in a sandbox may have replaced the parent folder with a link."""
 _MAKE: Final = 'umask 077; mkdir -p "$1" && cd -P "$1" && pwd'
 _DIGESTS: Final = """
 cd "$1" || exit 1
@@ -167,35 +169,35 @@ _FIND: Final = 'for name do command -v -- "$name" && exit 0; done; exit 0'
 
 
 class NodeFiles(msgspec.Struct, eq=False):
-    """Sends what one attempt needs to ``folder`` on a node, and looks there for what is to be run."""
+    """Sends the files of one attempt to ``folder`` on a node, and finds programs there."""
 
     git: NodeGit
     folder: str
 
     async def find(self, names: Sequence[str]) -> str | None:
-        """The path of the first of ``names`` that the node has; None: of none. Raises Refused, SpawnTransient."""
+        """Return the path of the first of ``names`` on the node; None: none. Raises Refused, SpawnTransient."""
         said = (await self.git.shell(_FIND, *names)).decode("utf-8", "replace").split("\n")
         return next((line for line in said if line.startswith("/")), None)
 
     async def bubblewrap(self) -> str:
-        """The path of bubblewrap there. Raises CauseError: nobody is run unconfined who asked to be confined."""
+        """Return the path of bubblewrap on the node. Raises CauseError instead of running unconfined."""
         found = await self.find(("bwrap",))
         if found is None:
-            text = "sandbox: on, but bwrap is not on the PATH there (install bubblewrap 0.8 or newer, or choose another"
-            raise CauseError("spawn_permanent", f"{text} node by needs.labels)")
+            text = "sandbox: on, but bwrap is not on the PATH there (install bubblewrap 0.8 or newer, or use another"
+            raise CauseError("spawn_permanent", f"{text} node with needs.labels)")
         return found
 
     async def check_sandbox(self, box: Sandbox) -> None:
-        """Try ``box``. Raises CauseError where it confines nothing there, SpawnTransient."""
+        """Test ``box`` on the node. Raises CauseError if it does not confine, SpawnTransient."""
         try:
             await self.git.shell(":", sandbox=box)
         except Refused as refused:
             raise CauseError("spawn_permanent", cannot_confine(refused.text)) from refused
 
     async def program(self, start: Start, project: str) -> str:
-        """The path there of what runs in place of our own loop, if that is no file of ``project``; else "".
+        """Return the path of the backend's program on the node; "" for the built-in loop or a file of ``project``.
 
-        Raises CauseError where there is none, Refused, SpawnTransient.
+        Raises CauseError if the program is missing, Refused, SpawnTransient.
         """
         if not start.command or start.command[0].startswith(f"{project}/"):
             return ""
@@ -204,39 +206,40 @@ class NodeFiles(msgspec.Struct, eq=False):
         found = await self.find(names)
         if found is None:
             text = f"{' or '.join(names)} is not on the PATH there ({self.git.facts.path})"
-            raise CauseError("spawn_permanent", f"{text}: install it on that node, or choose another by needs.labels")
+            raise CauseError(
+                "spawn_permanent", f"{text}: install it on that node, or select another node with needs.labels"
+            )
         return found
 
     async def make_folder(self, path: str) -> str:
-        """Make ``path`` there, for its user alone. Returns it without links. Raises Refused, SpawnTransient."""
+        """Create ``path`` on the node with mode 0700, and return it without links. Raises Refused, SpawnTransient."""
         return (await self.git.shell(_MAKE, path)).decode("utf-8", "surrogateescape").rstrip("\n")
 
     async def send(self, skills: Sequence[Skill], folders: Mapping[str, str]) -> None:
-        """Put each of ``skills`` into the folder there that ``folders`` names for its own. Raises Refused."""
+        """Send each of ``skills`` to its folder in ``folders``. Raises Refused."""
         for skill in skills:
             packed = await trio.to_thread.run_sync(_packed, skill)
             await self.git.shell(_UNPACK, folders[skill.folder], given=packed)
 
     async def check_trusted(self, pinned: Mapping[str, str], cwd: str) -> None:
-        """Raise CauseError (untrusted) where a file of ``pinned`` is not in ``cwd`` there as it was trusted.
+        """Raise CauseError (untrusted) if a file of ``pinned`` in ``cwd`` on the node differs from the trusted one.
 
         Raises Refused, SpawnTransient.
         """
         said = (await self.git.shell(_DIGESTS, cwd, *pinned)).decode("ascii", "replace").splitlines()
         for word, trusted, found in zip(pinned, pinned.values(), said, strict=False):
             if found != (trusted or "absent"):
-                text = f"{word}, which is to be run, is not what was trusted where it works (seen from {cwd})"
-                raise CauseError("untrusted", f"{text}: a node has what is committed; commit it, and try again")
+                text = f"{word} differs from the trusted file in {cwd}"
+                raise CauseError("untrusted", f"{text}: a node only has committed files; commit it and retry")
         if len(said) != len(pinned):
-            raise failed("what is to be run there cannot be read", "see what is there")
+            raise failed("files to run on the node cannot be read", "inspect the clone on the node")
 
     async def remove(self) -> None:
-        """Remove the folder, and all in it. Raises Refused, SpawnTransient."""
+        """Remove the folder and its contents. Raises Refused, SpawnTransient."""
         await self.git.shell(_REMOVE, self.folder)
 
 
 def _packed(skill: Skill) -> bytes:
-    """The files of ``skill`` that were trusted, as an archive. Blocks. Raises Refused where one has changed."""
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w", format=tarfile.PAX_FORMAT) as archive:
         for name, digest in sorted(skill.files.items()):
@@ -245,12 +248,12 @@ def _packed(skill: Skill) -> bytes:
                 with open(open_path(str(path)), "rb") as file:
                     data, runs = file.read(SENT_BYTES + 1), os.fstat(file.fileno()).st_mode & 0o100
             except OSError as error:
-                raise failed(f"the skill {skill.name} cannot be sent: {error}", "see the file") from error
+                raise failed(f"skill {skill.name} cannot be sent: {error}", "check the file") from error
             if hashlib.sha256(data).hexdigest() != digest:
-                raise failed(f"{path} of the skill {skill.name} has changed meanwhile", "try again")
+                raise failed(f"file {path} of skill {skill.name} has changed meanwhile", "retry")
             entry = tarfile.TarInfo(name)
             entry.size, entry.mode = len(data), 0o700 if runs else 0o600
             archive.addfile(entry, io.BytesIO(data))
             if out.tell() > SENT_BYTES:
-                raise failed(f"the skill {skill.name} has more than {SENT_BYTES // 2**20} MiB", "send less")
+                raise failed(f"skill {skill.name} is larger than {SENT_BYTES // 2**20} MiB", "reduce its files")
     return out.getvalue()

@@ -1,8 +1,8 @@
-"""The port at which nodes dial home: TLS with a certificate of our own, and a token for each node.
+"""Listener for nodes that connect to the kernel: TLS with a self-signed certificate, and a token for each node.
 
-It is there only where a node joins, and on this machine's own address unless the project file says another. The join
-word has the certificate's SHA-256: a node speaks to nobody else, and shows its token to nobody else. Who has no token
-learns nothing: not which nodes there are, nor that its token was the part that was wrong.
+It listens only if a node joins, and on this machine's own address unless the project file sets another one. The join
+token contains the certificate's SHA-256, so a node connects to no other server and reveals its token to none. A client
+without a valid token learns nothing about nodes or the reason for its rejection.
 """
 
 import hashlib
@@ -31,14 +31,14 @@ logger = logging.getLogger(__name__)
 FILE: Final = "certificate.pem"
 NAME: Final = "agent-worker"
 _FOREVER: Final = datetime(9999, 12, 31, tzinfo=UTC)
-"""A node compares its SHA-256; its dates say nothing."""
+"""A node only compares the SHA-256; the dates do not matter."""
 _BEGIN: Final = datetime(2020, 1, 1, tzinfo=UTC)
 
 
 def certificate_in(folder: Path) -> tuple[str, str]:
-    """The path of the certificate with its key, and the certificate's SHA-256 in hex. Makes it where there is none.
+    """Return the path of the certificate with its key, and its SHA-256 in hex; create it if it is missing.
 
-    Blocks. A file that others can read is not believed: another one takes its place, and join words end with it.
+    Blocks. A file that others can read is replaced, which invalidates existing join tokens.
     """
     path = folder / FILE
     found = _private_text(path)
@@ -62,7 +62,7 @@ def _private_text(path: Path) -> str | None:
 
 
 def _new() -> bytes:
-    # A tenth of a second that only kernels with such nodes spend.
+    # Takes a tenth of a second, only in kernels with such nodes.
     from cryptography import x509  # noqa: PLC0415
     from cryptography.hazmat.primitives import hashes, serialization  # noqa: PLC0415
     from cryptography.hazmat.primitives.asymmetric import ec  # noqa: PLC0415
@@ -88,45 +88,45 @@ def _new() -> bytes:
 
 
 FOLDER: Final = "nodes"
-"""In the state directory."""
+"""Folder in the state directory."""
 PORT: Final = "port"
-"""A file with the port that was given last: the next kernel takes it if it is free, and join words go on."""
+"""File with the last port, which the next kernel reuses if it is free, so that join tokens remain valid."""
 HANDSHAKE_SECONDS: Final = 10.0
 MOST_STRANGERS: Final = 32
-"""Connections that have shown no token yet; for one more the oldest is closed.
+"""Maximum connections without a token; the oldest is closed for a new one.
 
-To show one takes a few round trips: only hundreds of strangers each second could keep a node out.
+Authentication takes a few round trips: only hundreds of strangers per second could lock out a node.
 """
 REFUSALS_MS: Final = 60_000
 _EVERYWHERE: Final = ("0.0.0.0", "::")  # noqa: S104  (compared with, not listened at)
 
 
 class NodeListener(msgspec.Struct, eq=False, kw_only=True):
-    """Lets nodes in that show their token."""
+    """Accepts nodes with a valid token."""
 
     address: ListenAddress
     folder: Path
-    """In the state directory."""
+    """Folder in the state directory."""
     digests: Callable[[], Mapping[str, bytes]]
-    """SHA-256 of each node's token."""
+    """Returns the SHA-256 of each node's token."""
     carry: Callable[[str, trio.abc.Stream], Awaitable[None]]
-    """Has a node spoken to until the connection ends."""
+    """Serves a node's connection until it ends."""
     now_ms: Callable[[], int]
     listens: trio.Event = msgspec.field(default_factory=trio.Event)
     port: int = 0
     _sha256: str = ""
     _strangers: dict[trio.SocketStream, trio.CancelScope] = {}
-    """Oldest first."""
+    """Unauthenticated connections, oldest first."""
     _refused: int = 0
     _refused_since_ms: int = 0
 
     def word(self, node: str, token: str, host: str | None) -> str:
-        """The join word of a node. ``host`` is where the node finds this machine."""
+        """Return the join token of a node; ``host`` is the address of this machine as seen from the node."""
         own = socket.gethostname() if self.address.host in _EVERYWHERE else self.address.host
         return JoinWord(host=host or own, port=self.port, sha256=self._sha256, token=token, node=node).encode()
 
     async def run(self) -> None:
-        """Let nodes in until cancelled. Where the port cannot be had it says so in the log, and tries again."""
+        """Accept nodes until cancelled; log and retry if the port is not available."""
         self.folder.mkdir(mode=0o700, exist_ok=True)
         path, self._sha256 = await trio.to_thread.run_sync(certificate_in, self.folder)
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -137,7 +137,7 @@ class NodeListener(msgspec.Struct, eq=False, kw_only=True):
                 listeners = await self._open()
                 break
             except OSError as error:
-                logger.warning("nodes.port %s:%d cannot be had: %s", *self.address, error.strerror)
+                logger.warning("nodes.port %s:%d is not available: %s", *self.address, error.strerror)
                 await trio.sleep(HANDSHAKE_SECONDS)
         self.port = int(listeners[0].socket.getsockname()[1])
         kept = self.folder / PORT
@@ -151,7 +151,7 @@ class NodeListener(msgspec.Struct, eq=False, kw_only=True):
             await trio.serve_listeners(let_in, listeners, handler_nursery=nursery)
 
     async def _open(self) -> list[trio.SocketListener]:
-        """Listen at the address; where it leaves the port to us, at the one of the last time if that is free."""
+        """Listen at the address; if the port is not set, prefer the last one."""
         host, port = self.address
         if port == 0:
             with suppress(OSError, ValueError):
@@ -163,7 +163,7 @@ class NodeListener(msgspec.Struct, eq=False, kw_only=True):
         node: str | None = None
         if len(self._strangers) >= MOST_STRANGERS:
             self._strangers.pop(next(iter(self._strangers))).cancel()
-        # However it ends, the session ends with it.
+        # The TLS stream ends together with the plain one.
         stream = trio.SSLStream(plain, context, server_side=True, https_compatible=True)
         try:
             with trio.move_on_after(HANDSHAKE_SECONDS) as self._strangers[plain]:

@@ -1,8 +1,8 @@
-"""The files of attempts on a node: the agent's branch goes there before an attempt, and what was done comes back after.
+"""Files of attempts on nodes: the agent's branch is sent before an attempt, and its work is fetched afterwards.
 
-Between this machine and a node there is no shared file system: commits travel as packs, through git that is run there.
-What is not committed stays where it is. A node that dies takes along what was not brought back yet; the next attempt
-goes on from what was, and what is left on the node is taken, or kept aside, when somebody works there again.
+The kernel and its nodes share no file system: commits travel as packs, through git on the node. Uncommitted files stay
+in the clone. If a node dies, work that was not fetched is missing; the next attempt starts from the last fetched
+state. Work left on the node is fetched, or set aside, when an agent works there again.
 """
 
 import hashlib
@@ -50,12 +50,12 @@ from protocol.node import NodeFacts
 logger = logging.getLogger(__name__)
 
 LENT: Final = "lent"
-"""The folder of what was sent for single attempts, in the state folder of a node."""
+"""Folder of files sent for single attempts, in the state folder of a node."""
 _LOG_LETTERS: Final = 2000
 
 
 class NodeTrees(msgspec.Struct, frozen=True, kw_only=True):
-    """The parts of a kernel that the files of all nodes are made of."""
+    """Components of a kernel shared by the files of all nodes."""
 
     root: Path
     repository: Repository
@@ -66,7 +66,7 @@ class NodeTrees(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Prepared(msgspec.Struct, frozen=True):
-    """An attempt on the node: its branch with the clone, its places there, and the folders here that they stand for."""
+    """Prepared attempt on the node: its branch with the clone, its places, and the corresponding local folders."""
 
     sync: NodeSync
     place: NodePlace
@@ -75,9 +75,9 @@ class _Prepared(msgspec.Struct, frozen=True):
 
 
 class NodePreparation(Preparation):
-    """Makes an attempt's clone on one node ready, and takes home what was done there.
+    """Prepares an attempt's clone on one node, and fetches its work.
 
-    ``facts`` are those of the session that the node has now; None: it is not connected.
+    ``facts`` returns those of the node's current session; None: it is not connected.
     """
 
     parts: NodeTrees
@@ -87,40 +87,37 @@ class NodePreparation(Preparation):
     _prepared: dict[str, _Prepared] = {}
 
     def follows(self, leased: Leased) -> bool:
-        """Return whether its tree has to be brought to a colleague's commit before its prompt is made."""
+        """Return whether the agent's tree has to move to a colleague's commit before its prompt is built."""
         return self.parts.work.follows(leased)
 
     async def follow(self, leased: Leased) -> None:
-        """Bring the tree here there, or note why not; the clone comes after it. Raises SpawnTransient."""
+        """Move the tree on this machine there, or log why not; the clone follows later. Raises SpawnTransient."""
         await self.parts.work.follow(leased)
 
     async def prepare(self, leased: Leased, start: Start) -> None:
-        """Have on the node what the attempt works with. ``start`` is as for this machine.
-
-        Raises CauseError, SpawnTransient.
-        """
+        """Prepare the attempt on the node; ``start`` has local paths. Raises CauseError, SpawnTransient."""
         facts = self.facts()
         if facts is None:
-            raise SpawnTransient(f"the node {self.name} is not connected")
+            raise SpawnTransient(f"node {self.name} is not connected")
         try:
             await self._prepare(leased, start, NodeGit(self.launcher, facts))
         except Refused as refused:
             if refused.code == "busy":
                 raise SpawnTransient(refused.text) from refused
             hint = f" ({refused.hint})" if refused.hint else ""
-            raise CauseError("spawn_permanent", f"on the node {self.name}: {refused.text}{hint}") from refused
+            raise CauseError("spawn_permanent", f"node {self.name}: {refused.text}{hint}") from refused
 
     def relocate(self, start: Start, definition: AgentDefinition) -> Start:
-        """Return ``start`` as the node is told it. The attempt is prepared."""
+        """Return ``start`` with the paths of the node; the attempt has to be prepared."""
         ready = self._prepared[start.attempt]
         return relocate(start, definition, ready.place, ready.tops)
 
     async def finish(self, leased: Leased) -> None:
-        """Take home what was done. Raises NotHome; SpawnTransient where the node is gone, and that with it."""
+        """Fetch the work. Raises NotHome; SpawnTransient if the node is lost with the work."""
         await self._take_home(leased, live=True)
 
     async def abandon(self, leased: Leased) -> None:
-        """Take home what was done, as far as the node is there."""
+        """Fetch the work if the node is connected."""
         with suppress(SpawnTransient, NotHome):
             await self._take_home(leased)
 
@@ -130,18 +127,20 @@ class NodePreparation(Preparation):
             self.parts.work.away.pop(leased.instruction, None)
 
     def export(self, leased: Leased) -> PreparedAttempt:
-        """Raise CannotHandOver: the session with the node ends with this program."""
-        raise CannotHandOver(f"{leased.attempt} runs on the node {self.name}")
+        """Raise CannotHandOver, because the session with the node ends with this process."""
+        raise CannotHandOver(f"{leased.attempt} runs on node {self.name}")
 
     async def _prepare(self, leased: Leased, start: Start, git: NodeGit) -> None:
         facts = git.facts
-        # What is this machine's alone would not be the same there.
+        # resources of this machine are not available there
         if start.login and BACKENDS[start.backend].login is not None:
-            text = f"login: true lends your login of {BACKENDS[start.backend].title}, which stays on this machine"
-            raise Refused("setup_failed", text, "give the agent a key (env:), or have it work here: no needs.labels")
+            text = "login: true is not available on nodes: the login stays on this machine"
+            raise Refused(
+                "setup_failed", text, "give the agent a key (env:), or remove needs.labels to run it on this machine"
+            )
         if bytes(start.hooks) != bytes(NULL):
-            text = "cli.hooks are commands of this machine, and are not run on another"
-            raise Refused("setup_failed", text, "leave them out, or have the agent work here: no needs.labels")
+            text = "cli.hooks are not available on nodes: they are commands of this machine"
+            raise Refused("setup_failed", text, "remove them, or remove needs.labels to run the agent on this machine")
         home, folder = await self._home(leased, confined=start.sandbox is not None)
         place, top = f"{facts.state_dir}/{TREES}/{folder}", f"{facts.state_dir}/{TREES}/{folder}/tree"
         files = NodeFiles(git, f"{facts.state_dir}/{LENT}/{leased.attempt}")
@@ -183,7 +182,7 @@ class NodePreparation(Preparation):
             self.parts.work.away[leased.instruction] = Away(sync, self.launcher, cwd, env, box)
 
     async def _home(self, leased: Leased, *, confined: bool) -> tuple[HomeBranch, str]:
-        """The branch of the attempt's agent, its tree here made, and the folder of its clone below that of all clones.
+        """Return the branch of the attempt's agent, with its local tree, and the relative folder of its clone.
 
         Raises Refused, CauseError, SpawnTransient.
         """
@@ -202,16 +201,15 @@ class NodePreparation(Preparation):
             tree = Worktree(*names, 0, leased.agent, leased.space, "made")
             return BareBranch(parts.repository.git, tree), folder
         if tree.shared:
-            text = "agents that share one working tree (workspace.git: shared) work on one machine"
-            raise Refused("setup_failed", text, "write git: worktree")
+            text = "agents with a shared working tree (workspace.git: shared) must run on one machine"
+            raise Refused("setup_failed", text, "use git: worktree")
         if await parts.trees.ready(leased, confined=confined, here=False) and parts.work.follows(leased):
             await parts.work.follow(leased)
         tree = parts.reader.now(worktrees.of, leased.run, leased.agent) or tree
-        await parts.work.finish(leased, everything=True)  # what it has left here, where it may have worked before
+        await parts.work.finish(leased, everything=True)  # collect work from an earlier attempt on this machine
         return TreeBranch(parts.repository, tree, parts.trees.box), f"{run_id(tree.run)}/{tree.name}"
 
     async def _set_up(self, tree: Worktree, clone: NodeClone, cwd: str, box: Sandbox | None) -> None:
-        """Run the workflow's setup in the clone, unless it was. Raises Refused, SpawnTransient."""
         if not tree.run:
             return
         setup, steps = self.parts.trees.setup_of(tree, "setup")
@@ -225,7 +223,7 @@ class NodePreparation(Preparation):
         await clone.note_setup(digest)
 
     async def _take_home(self, leased: Leased, *, live: bool = False) -> None:
-        """Take home what was done. ``live``: something of the attempt may run yet, and have a lock."""
+        """Fetch the work; ``live``: processes of the attempt may still run and hold a lock."""
         ready = self._prepared.pop(leased.attempt, None)
         if ready is None:
             return
@@ -237,9 +235,9 @@ class NodePreparation(Preparation):
             except Refused as refused:
                 if not live or ".lock" not in refused.text:
                     raise
-                await ready.sync.collect()  # a git of it was killed: what still runs has had its chance
+                await ready.sync.collect()  # a git process was killed; the attempt has had its time to end
         except (Refused, OSError) as error:
-            text = f"what was done on {self.name} has not come back, and stays in {ready.place.tree} there: {error}"
+            text = f"work on {self.name} could not be fetched and stays in {ready.place.tree} there: {error}"
             logger.warning("node.files %s", text)
             await log_line(self.parts.writer, leased, "warning", text[:_LOG_LETTERS])
             refusal = NotHome(text)
@@ -251,20 +249,20 @@ class NodePreparation(Preparation):
 
 
 def private_box(bubblewrap: str, top: str, facts: NodeFacts) -> Sandbox:
-    """The sandbox of our git, and of setup commands, in the clone ``top`` of a confined agent."""
+    """Return the sandbox of the kernel's git and of setup commands in the clone ``top`` of a confined agent."""
     hidden = (facts.state_dir,)
     return Sandbox(program=bubblewrap, writable=(top,), hidden=hidden, private_bytes=private_bytes(facts))
 
 
 class FilesOnNodes(msgspec.Struct, eq=False):
-    """Brings the files of attempts to the nodes of a project, and back."""
+    """Transfers the files of attempts to the nodes of a project, and back."""
 
     parts: NodeTrees
     nodes: Nodes
     _preparations: dict[str, NodePreparation] = {}
 
     def preparation(self, node: str, /) -> NodePreparation:
-        """Return what makes attempts ready on ``node`` in the session that it has now. Raises SpawnTransient."""
+        """Return the preparation of attempts on ``node`` in its current session. Raises SpawnTransient."""
         launcher = self.nodes.launcher(node)
         found = self._preparations.get(node)
         if found is None or found.launcher is not launcher:
@@ -273,5 +271,5 @@ class FilesOnNodes(msgspec.Struct, eq=False):
         return found
 
     def relocate(self, node: str, _leased: Leased, /) -> Callable[[Start, AgentDefinition], Start]:
-        """Return what has a start frame name the places of ``node``: for an attempt that was made ready there."""
+        """Return the function that rewrites a start frame of a prepared attempt to the paths of ``node``."""
         return self.preparation(node).relocate

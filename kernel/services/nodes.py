@@ -1,7 +1,7 @@
-"""Nodes: the machines, beside the kernel's own, on which attempts may run; those of the project file and added ones.
+"""Nodes: other machines on which attempts may run, from the project file or added by a command.
 
-A node of the file needs trust, as hooks do; one that is not trusted is off, and says so. What changes in the file, in
-trust or by hand is taken up without a restart of the kernel.
+A node in the project file requires trust, like hooks; an untrusted node is off with that reason. Changes of the file,
+of trust or by commands take effect without a restart of the kernel.
 """
 
 import hashlib
@@ -39,21 +39,21 @@ from protocol.project import NodeSettings
 logger = logging.getLogger(__name__)
 
 LOOKED_AT: Final = 1000
-"""Pieces of work; more than that fills every bound."""
+"""Maximum waiting instructions to read; more would exceed any limit anyway."""
 
 
 class NodeScaling(msgspec.Struct, eq=False):
-    """The members of each group of nodes: ``name-1``, ``name-2`` and so on."""
+    """Members of each group of nodes: ``name-1``, ``name-2`` and so on."""
 
     reader: Reader
     now_ms: Callable[[], int]
     _needed_ms: dict[str, int] = {}
-    """When the last of a group had work that could not be spared."""
+    """Last time that each group had work for all its nodes."""
 
     def members(
         self, name: str, settings: NodeSettings, there: Collection[str], running: Mapping[str, int]
     ) -> tuple[str, ...]:
-        """The members that group ``name`` should have. Of those that are ``there`` none goes that has work."""
+        """Return the members that group ``name`` should have; members that are ``there`` and have work always stay."""
         own = [f"{name}-{index}" for index in range(1, settings.most + 1)]
         held = [member for member in own if member in there]
         now_ms = self.now_ms()
@@ -78,25 +78,25 @@ class NodeScaling(msgspec.Struct, eq=False):
 
 
 LOOK_SECONDS: Final = 10.0
-"""Until the project file and the trust in it are looked at again."""
+"""Interval of checks of the project file and its trust."""
 LISTENS_SECONDS: Final = 10.0
 SessionMaker = Callable[[str, str, float], NodeSession]
-"""Makes a session with a node of this name, for the project of this id; in so many seconds it answers, if at all."""
+"""Creates a session with a node of a name, for a project id, with a timeout for its first answer."""
 
 
 class WantedNode(NamedTuple):
-    """A node that there should be. ``why``: what keeps it from being tried."""
+    """Node that should exist; ``why`` is the reason why no connection is tried."""
 
     settings: NodeSettings
     draining: bool
     added: bool
     why: str | None = None
     group: str = ""
-    """As it was added, or stands in the file: the members of a group have a number behind that."""
+    """Name in the command or file; members of a group append a number to it."""
 
 
 class Nodes(msgspec.Struct, eq=False, kw_only=True):
-    """Keeps a link to each node there should be."""
+    """Maintains a connection to each node that should exist."""
 
     log: StoreLog
     files: TrustedFiles
@@ -105,18 +105,18 @@ class Nodes(msgspec.Struct, eq=False, kw_only=True):
     chance: Callable[[], float]
     scaling: NodeScaling
     running: Callable[[], Mapping[str, int]] = dict
-    """How many attempts run on each node."""
+    """Returns the number of attempts on each node."""
     listener: NodeListener | None = None
-    """None where no node connects by itself."""
+    """None if no node opens connections."""
     _project: str = ""
     _wanted: dict[str, WantedNode] | None = None
     _links: dict[str, NodeConnection] = {}
     _told: list[tuple[str, str, str | None]] = []
     _known_of: dict[str, tuple[str, str | None]] = {}
-    """What was told last of each: one that refuses again and again is told of once."""
+    """Last reported state of each node, so that repeated refusals are reported once."""
     _again: trio.Event = msgspec.field(default_factory=trio.Event)
     _taken_up: trio.Event = msgspec.field(default_factory=trio.Event)
-    """What was wanted before is there; another event each time."""
+    """Set when the wanted nodes have been applied; replaced each time."""
     _since_ms: int = 0
     _watching: list[Callable[[], None]] = []
 
@@ -124,40 +124,40 @@ class Nodes(msgspec.Struct, eq=False, kw_only=True):
         self._since_ms = self.log.now_ms()
 
     def states(self) -> tuple[NodeState, ...]:
-        """All nodes as they are now, by name."""
+        """Return all nodes in their current state, ordered by name."""
         return tuple(self._state(name, wanted) for name, wanted in sorted(self._known().items()))
 
     def launcher(self, name: str) -> Launcher:
-        """The launcher that starts processes there. Raises SpawnTransient where there is no such node now."""
+        """Return the launcher of processes on the node. Raises SpawnTransient if there is no such node now."""
         kept = self._links.get(name)
         if kept is None or kept.session is None:
-            raise SpawnTransient(f"there is no node {name} now")
+            raise SpawnTransient(f"node {name} not found")
         return kept.session
 
     def facts(self, name: str) -> NodeFacts | None:
-        """Its own account of itself; None until it was connected once."""
+        """Return the facts that the node reported; None before its first connection."""
         kept = self._links.get(name)
         return None if kept is None or kept.session is None else kept.session.facts
 
     def watch(self, changed: Callable[[], None]) -> None:
-        """Have ``changed`` called after each change of ``states``."""
+        """Register ``changed`` to be called after each change of ``states``."""
         self._watching.append(changed)
 
     def look_again(self) -> None:
-        """Have the project file and the trust in it looked at now."""
+        """Check the project file and its trust now."""
         self._again.set()
 
     async def until_changed(self) -> None:
-        """Wait until something about a node is another thing."""
+        """Wait until a node has changed."""
         await self._taken_up.wait()
 
     def added_by_hand(self, name: str) -> bool:
-        """Return whether somebody added it: it is not in the project file."""
+        """Return whether the node was added by a command, not by the project file."""
         known = self._known().get(name)
         return known is not None and known.added
 
     async def add(self, name: str, settings: NodeSettings, host: str | None) -> str | None:
-        """Add a node. Returns the join word of one that dials home, which is told this once. Raises Refused."""
+        """Add a node, and return the join token of one that connects itself, once. Raises Refused."""
         in_file = self._known().get(name)
         token = digest = None
         if settings.via == "join":
@@ -166,13 +166,13 @@ class Nodes(msgspec.Struct, eq=False, kw_only=True):
         if in_file is not None and not in_file.added:
             if settings.via != "join" or in_file.settings.via != "join" or digest is None:
                 raise Refused(
-                    "conflict", f"the project file has a node {name}", "change it there, or take another name"
+                    "conflict", f"Node {name!r} is defined in the project file", "change it there, or use another name"
                 )
             await self.log.writer.commit(nodes.set_token, name, digest)
         else:
             await self.log.writer.commit(nodes.add, name, settings, digest)
         if name in self._links:
-            self._links[name].dialled.leave()  # whoever came by the word before
+            self._links[name].dialled.leave()  # disconnect the holder of the previous token
         self.look_again()
         if token is None:
             return None
@@ -181,10 +181,10 @@ class Nodes(msgspec.Struct, eq=False, kw_only=True):
                 await self._taken_up.wait()
             await self.listener.listens.wait()
             return self.listener.word(name, token, host)
-        raise Refused("conflict", "no port for nodes could be opened", "kernel.log says why")
+        raise Refused("conflict", "No port for nodes could be opened", "see kernel.log for the reason")
 
     async def drain(self, name: str, *, draining: bool) -> None:
-        """Give a node nothing new, or again something. Raises Refused (not_found)."""
+        """Stop or resume giving a node new work. Raises Refused (not_found)."""
         self._check_known(name)
         await self.log.writer.commit(partial(nodes.drain, draining=draining), name)
         if name in self._links:
@@ -192,16 +192,20 @@ class Nodes(msgspec.Struct, eq=False, kw_only=True):
         self.look_again()
 
     async def remove(self, name: str, *, force: bool) -> None:
-        """Forget a node that was added by hand. What runs there ends with its lease. Raises Refused."""
+        """Remove a node that was added by a command; its attempts end with the lease. Raises Refused."""
         meant = {one: wanted for one, wanted in self._known().items() if name in (one, wanted.group)}
         if not meant:
             self._check_known(name)
         if not all(one.added and one.group in ("", name) for one in meant.values()):
-            raise Refused("conflict", f"node {name} is in the project file or a group", "remove it there, or the group")
+            raise Refused(
+                "conflict",
+                f"Node {name!r} is defined in the project file or a group",
+                "remove it there, or remove the group",
+            )
         at_work = sum(self.running().get(one, 0) for one in meant)
         if at_work and not force:
-            hint = f"awk node drain {name} and wait, or repeat with --force: its work is done again elsewhere"
-            raise Refused("conflict", f"{at_work} attempts run on {name}", hint)
+            hint = f"run awk node drain {name} and wait, or use --force to restart its work elsewhere"
+            raise Refused("conflict", f"Node {name!r} is in use: {at_work} attempts run on it", hint)
         await self.log.writer.commit(nodes.remove, name)
         self.look_again()
 
@@ -210,10 +214,10 @@ class Nodes(msgspec.Struct, eq=False, kw_only=True):
 
     def _check_known(self, name: str) -> None:
         if name not in self._known():
-            raise Refused("not_found", f"there is no node {name[:40]!r}", "awk node list shows them")
+            raise Refused("not_found", f"Node {name[:40]!r} not found", "list the nodes with awk node list")
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Keep links until cancelled. It has started once it knows which nodes there are."""
+        """Maintain connections until cancelled; reports its start once the nodes are known."""
         self._project = await self.log.writer.commit(nodes.project_id, secrets.token_hex(8))
         self._links.clear()
         self.listener = None
@@ -223,14 +227,14 @@ class Nodes(msgspec.Struct, eq=False, kw_only=True):
                 try:
                     self._take_up(self.wanted(), nursery)
                 except Exception:
-                    # Were this service to fall, its sessions would go with it, and what runs on their nodes would count
-                    # as lost while it still has its lease.
+                    # A crash of this service would end its sessions, and attempts on nodes would count as lost while
+                    # they still hold their lease.
                     logger.exception("nodes.look_failed")
                 told, self._told = self._told, []
                 for name, state, why in told:
                     if state != "connecting" and self._known_of.get(name) != (state, why):
                         self._known_of[name] = state, why
-                        with suppress(Refused):  # a disk that is full: kernel.log has it
+                        with suppress(Refused):  # full disk: kernel.log has the change
                             data = {"node": name, "state": state, "why": why}
                             await self.log.writer.commit(emit_log, "node.changed", data=data)
                 self._taken_up.set()
@@ -243,14 +247,14 @@ class Nodes(msgspec.Struct, eq=False, kw_only=True):
                     await self._again.wait()
 
     def wanted(self) -> dict[str, WantedNode]:
-        """The nodes there should be, by name: those of the file, then those that were added."""
+        """Return the nodes that should exist, by name: those of the file, then added ones."""
         project = self.files.catalog.kept_project()
         kept = {one.name: one for one in self.log.reader.now(nodes.all_)}
         single: dict[str, WantedNode] = {}
         for name, settings in project.nodes.items():
             why = self._fault(name, settings)
             if why is None and settings.via == "join" and not (name in kept and kept[name].joins):
-                why = f"it has no word yet: awk node add {name} --join prints the command to type there"
+                why = f"no join token: run awk node add {name} --join, and then the printed command on that node"
             single[name] = WantedNode(settings, name in kept and kept[name].draining, added=False, why=why)
         for one in kept.values():
             if one.settings is not None and one.name not in single:
@@ -272,7 +276,6 @@ class Nodes(msgspec.Struct, eq=False, kw_only=True):
             return error.text
 
     def _opened(self, name: str, wanted: WantedNode) -> AbstractAsyncContextManager[Transport]:
-        """A transport by the engine's program. Raises CommandMissing where it is not what was trusted any more."""
         fault = None if wanted.added else self._fault(wanted.group or name, wanted.settings)
         if fault is not None:
             raise CommandMissing(fault)
@@ -298,7 +301,7 @@ class Nodes(msgspec.Struct, eq=False, kw_only=True):
             nursery.start_soon(self._listen, self.listener)
 
     async def _listen(self, listener: NodeListener) -> None:
-        """Let nodes in. Where that fails it is tried again later: nodes that are there have nothing of it."""
+        """Accept nodes; after a failure retry later, without affecting connected nodes."""
         try:
             await listener.run()
         except Exception:
@@ -332,7 +335,7 @@ class Nodes(msgspec.Struct, eq=False, kw_only=True):
     def _new_listener(self) -> NodeListener:
         asked = self.files.catalog.kept_project().nodes_listen
         if asked is not None and self.files.trust.fault(listen_unit(asked)):
-            logger.warning("nodes.unusable nodes_listen: it is not trusted yet; look at it and keep it with awk trust")
+            logger.warning("nodes.unusable nodes_listen: not trusted; review and trust it with awk trust")
             asked = None
         address = address_of(asked or LISTEN_DEFAULT) or address_of(LISTEN_DEFAULT)
         assert address is not None

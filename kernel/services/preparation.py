@@ -1,4 +1,4 @@
-"""The preparation of what an attempt works on, and what of it the next program of the kernel has to know."""
+"""Preparation of an attempt's files and login, and its state for the next kernel process."""
 
 import msgspec
 
@@ -7,7 +7,7 @@ from protocol.ipc import Start
 
 
 class HandedLogin(msgspec.Struct, frozen=True, kw_only=True):
-    """A login that an attempt has: ``lock`` is a descriptor, ``record`` what its lender wrote down."""
+    """Login held by an attempt: ``lock`` is a descriptor, ``record`` the lender's record."""
 
     lock: int
     key: str
@@ -16,49 +16,49 @@ class HandedLogin(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PreparedAttempt(msgspec.Struct, frozen=True, kw_only=True):
-    """Things made ready for an attempt that are only known in memory, for the next program of the kernel."""
+    """In-memory state of a prepared attempt, for the next kernel process."""
 
     placeholders: tuple[str, ...] = ()
     login: HandedLogin | None = None
 
     @property
     def descriptors(self) -> tuple[int, ...]:
-        """All that have to stay open for it."""
+        """Return all descriptors that have to stay open for the attempt."""
         return () if self.login is None else (self.login.lock,)
 
 
 class NotHome(Exception):
-    """Work that was done elsewhere cannot be brought to this machine. The text says why, and where the work is."""
+    """Work on a node cannot be fetched to this machine; the text has the reason and the location of the work."""
 
 
 class Preparation(msgspec.Struct, eq=False):
-    """Makes ready what an attempt works on, and sees to what it leaves. This one: attempts in the project itself."""
+    """Prepares the files of an attempt and collects its work; this base class is for attempts in the project itself."""
 
     def follows(self, leased: Leased) -> bool:
-        """Return whether its files have to be brought to another's before its prompt is made."""
+        """Return whether the agent's files have to move to a colleague's commit before its prompt is built."""
         return False
 
     async def follow(self, leased: Leased) -> None:
-        """Bring them there, or note why not: nothing is left of the worker before it. Raises SpawnTransient."""
+        """Move the files, or log why not; the previous worker has exited. Raises SpawnTransient."""
 
     async def prepare(self, leased: Leased, start: Start) -> None:
-        """Make it ready, before anything is started there. Raises CauseError, SpawnTransient."""
+        """Prepare the attempt before any of its processes starts. Raises CauseError, SpawnTransient."""
 
     async def finish(self, leased: Leased) -> None:
-        """Keep what the attempt has done, before anybody hears that it is done. Raises SpawnTransient, NotHome."""
+        """Store the work of the attempt before its completion is announced. Raises SpawnTransient, NotHome."""
 
     async def abandon(self, leased: Leased) -> None:
-        """Keep what an attempt has done that ended otherwise, where it would be lost else."""
+        """Store the work of an attempt that ended otherwise, if it would be lost."""
 
     def release(self, leased: Leased) -> None:
-        """Take it down, once nothing of the attempt is left, whether it was prepared or not."""
+        """Clean up after the attempt's processes have exited, whether it was prepared or not."""
 
     def export(self, leased: Leased) -> PreparedAttempt:
-        """Return what the next program of the kernel has to know of it. Raises CannotHandOver."""
+        """Return the state for the next kernel process. Raises CannotHandOver."""
         return PreparedAttempt()
 
     def let_go(self, leased: Leased) -> None:
-        """Take nothing down: the next program of the kernel does."""
+        """Release the attempt without cleanup, which the next kernel process does."""
 
     def adopt(self, leased: Leased, prepared: PreparedAttempt) -> None:
-        """Know what an earlier program of this kernel has made ready."""
+        """Register what the previous kernel process prepared."""

@@ -1,8 +1,8 @@
-"""``awk prune``: what takes room in a project's state and nobody needs any more is told, and removed.
+"""``awk prune``: reports and deletes data in a project's state that is no longer needed.
 
-Names on disk are hostile: folders are opened one after the other and no link is followed, and a folder that goes is
-moved to ``pruned/`` first. So it is in its place as a whole, or not at all; what a killed prune leaves there, the next
-one removes. Working trees go as ``awk worktree prune`` removes them, and by nothing else.
+Names on disk are untrusted: folders are opened one by one without following links, and a folder is first moved to
+``pruned/``, so that it is in its place completely or not at all. The next prune deletes what a killed one left there.
+Working trees are removed only like by ``awk worktree prune``.
 """
 
 import fcntl
@@ -37,11 +37,11 @@ from protocol.discovery import LOG, RUN
 from protocol.names import run_id
 
 PRUNED: Final = "pruned"
-"""In the directory of state: folders that are being removed."""
+"""Folder of the state directory for folders that are being deleted."""
 RECORD_BYTES: Final = 64 * 1024 * 1024
-"""Of a comparison: one that is larger was not written by us."""
+"""Limit for the record of a comparison; a larger file is not ours."""
 Decided = list[tuple[Leftover, str]]
-"""All that was looked at, and why it stays; "": it is gone, or would be."""
+"""All candidates with the reason why they are kept; "": deleted, or would be in a dry run."""
 FileGroup = Literal["unfinished", "logs", "aside", "comparisons", "attempts"]
 
 
@@ -53,9 +53,9 @@ _record: Final = msgspec.json.Decoder(_Record)
 
 
 class _Place(NamedTuple):
-    """Where things of a group are, and the names that are meant. ``lock``: of whoever is at it, in its folder.
+    """Location and name pattern of a group; ``lock`` is the file that users of a folder lock.
 
-    ``parts``: only what is called so in its folder goes.
+    ``parts``: only matching names inside a folder are deleted.
     """
 
     folder: str
@@ -69,26 +69,26 @@ class _Place(NamedTuple):
 _ANY: Final = re.compile(r".+", re.DOTALL)
 _PLACES: Final[Mapping[FileGroup, _Place]] = MappingProxyType(
     {
-        "unfinished": _Place(PRUNED, _ANY, "the rest of", "an earlier prune was ended in the middle of it"),
-        "logs": _Place("", re.compile(re.escape(f"{LOG}.1")), "log", "a newer one was begun"),
-        "aside": _Place(ASIDE, _ANY, "state set aside", "a restore put another in its place"),
+        "unfinished": _Place(PRUNED, _ANY, "the rest of", "an earlier prune was interrupted"),
+        "logs": _Place("", re.compile(re.escape(f"{LOG}.1")), "log", "a newer log exists"),
+        "aside": _Place(ASIDE, _ANY, "state set aside", "replaced by a restore"),
         "comparisons": _Place(
             COMPARISONS,
             re.compile(r"c[0-9]{1,18}"),
             "copies of comparison",
-            "it has ended",
+            "the comparison has ended",
             "lock",
             re.compile(r"base|solo|run-[0-9]{1,18}(?:\.new)?"),
         ),
         "attempts": _Place(
-            RUN, re.compile(r"i[0-9]{1,18}-[0-9]{1,18}"), "attempt", "no process of it is left", LOCK_FILE
+            RUN, re.compile(r"i[0-9]{1,18}-[0-9]{1,18}"), "attempt", "all its processes have exited", LOCK_FILE
         ),
     }
 )
 
 
 class Prune(msgspec.Struct, eq=False):
-    """Looks and removes, one request after the other. ``busy`` tells that work is under way."""
+    """Finds and deletes data, one request at a time; ``busy`` returns whether work is running."""
 
     state: Path
     reader: Reader
@@ -99,9 +99,9 @@ class Prune(msgspec.Struct, eq=False):
     _turn: trio.Lock = msgspec.field(default_factory=trio.Lock)
 
     async def prune(self, asked: PruneRequest) -> PruneReport:
-        """Remove what may go of the groups that are asked for, or only tell of it. Raises Refused, StorageFailed.
+        """Delete the selected groups, or only report them in a dry run. Raises Refused, StorageFailed.
 
-        Cancellation: what is gone is gone, and the rest is found again.
+        After a cancellation, deleted data is gone, and the next prune finds the rest.
         """
         decided: Decided = []
         async with self._turn:
@@ -139,8 +139,8 @@ class Prune(msgspec.Struct, eq=False):
             stays = {(tree.run, tree.agent): await self.trees.kept_because(tree) for tree in ended}
         else:
             _, kept = await self.trees.remove(ended, force=False)
-            stays = {(tree.run, tree.agent): tree.why or "it could not be looked at" for tree in kept}
-        why = "its run has ended, and nothing in it would be lost"
+            stays = {(tree.run, tree.agent): tree.why or "it could not be inspected" for tree in kept}
+        why = "its run has ended, and it has no unsaved work"
         return [
             (
                 Leftover(group="trees", what=f"{tree.branch} of {run_id(tree.run)}", why=why, bytes=size),
@@ -154,7 +154,7 @@ class Prune(msgspec.Struct, eq=False):
         pages = Leftover(
             group="database",
             what="free pages",
-            why="so much of the database is empty",
+            why="unused part of the database",
             bytes=free,
             whole_bytes=whole,
             busy=self.busy(),
@@ -164,44 +164,44 @@ class Prune(msgspec.Struct, eq=False):
             await self.writer.commit(give_back)
             left, _ = self.reader.now(free_and_whole)
             if left >= free:
-                stays = "it could not be rewritten now, and kernel.log says why: ask again"
+                stays = "the database could not be rewritten: see kernel.log, then retry"
             pages = msgspec.structs.replace(pages, bytes=free if stays else free - left)
         return [(pages, stays)] if free else []
 
 
 def prune_files(state: str, group: FileGroup, now_ms: int, dry_run: bool) -> Decided:
-    """Remove what may go of the files and folders of ``group``, or only tell of it. Blocks. Raises nothing."""
+    """Delete the files and folders of ``group``, or only report them. Blocks. Raises nothing."""
     place = _PLACES[group]
     decided: Decided = []
     try:
-        # The directory of state itself may be reached by a link: it is ours.
+        # The state directory itself may be a link of the user.
         flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
         folder = open_folder(state, place.folder) if place.folder else os.open(state, flags)
     except FileNotFoundError:
         return []
     except OSError as error:
-        why = f"it cannot be looked into, and no link is followed: {error.strerror}"
+        why = f"it cannot be opened (links are not followed): {error.strerror}"
         return [(Leftover(group=group, what=place.folder, why=""), why)]
     try:
         for name in sorted(filter(place.shape.fullmatch, os.listdir(folder))):
-            with suppress(FileNotFoundError):  # somebody else was first
+            with suppress(FileNotFoundError):  # deleted concurrently
                 one = found_at(state, folder, name, group, now_ms)
                 decided.append((one, kept_because(one) or ("" if dry_run else put_out(state, folder, name, group))))
     finally:
         os.close(folder)
         if not dry_run:
-            with suppress(OSError):  # there is something in it
+            with suppress(OSError):  # not empty
                 os.rmdir(os.path.join(state, PRUNED))
     return decided
 
 
 def found_at(state: str, folder: int, name: str, group: FileGroup, now_ms: int) -> Leftover:
-    """``name`` in ``folder``, with what speaks against its removal. Raises FileNotFoundError: nothing is to go."""
+    """Return ``name`` in ``folder`` with the reason to keep it. Raises FileNotFoundError if nothing can be deleted."""
     place = _PLACES[group]
     found = os.stat(name, dir_fd=folder, follow_symlinks=False)
     needed, going = "", [Path(state, place.folder, name)]
     if not (stat.S_ISREG if group == "logs" else stat.S_ISDIR)(found.st_mode):
-        needed = "it is a link, or something else that no kernel puts there"
+        needed = "it is a link or a file that the kernel did not create"
     elif place.lock:
         inside = open_folder(state, f"{place.folder}/{name}")
         try:
@@ -223,7 +223,7 @@ def found_at(state: str, folder: int, name: str, group: FileGroup, now_ms: int) 
 
 
 def needed_because(inside: int, lock: str, group: FileGroup) -> str:
-    """The reason that somebody needs the folder ``inside``: whoever is at it has its lock. "": nobody does."""
+    """Return why the folder ``inside`` is needed, from the lock that its users hold; "" if it is not needed."""
     try:
         with suppress(FileNotFoundError), open(open_file(inside, lock, os.O_RDWR), "rb") as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -232,14 +232,14 @@ def needed_because(inside: int, lock: str, group: FileGroup) -> str:
         with open(open_file(inside, RECORD, os.O_RDONLY), "rb") as file:
             ended = _record.decode(file.read(RECORD_BYTES)).state in ("decided", "repeated")
     except BlockingIOError:
-        return "somebody is at it"
+        return "it is in use"
     except (OSError, msgspec.MsgspecError) as error:
-        return f"nobody can say that it has ended: {getattr(error, 'strerror', None) or error}"
-    return "" if ended else "it has not ended: awk run WORKFLOW --compare solo --resume goes on with it"
+        return f"it may still be in use: {getattr(error, 'strerror', None) or error}"
+    return "" if ended else "it has not ended: continue it with awk run WORKFLOW --compare solo --resume"
 
 
 def put_out(state: str, folder: int, name: str, group: FileGroup) -> str:
-    """Remove ``name`` in ``folder``, or the parts of it that go. Returns why some of it stays; "": it is gone."""
+    """Delete ``name`` in ``folder``, or parts of it; return why some remains, or ""."""
     place = _PLACES[group]
     try:
         if group == "logs":
@@ -263,5 +263,5 @@ def put_out(state: str, folder: int, name: str, group: FileGroup) -> str:
     except FileNotFoundError:
         return ""
     except (OSError, RecursionError) as error:
-        return f"not all of it can be removed: {getattr(error, 'strerror', None) or error}"
+        return f"it could not be deleted completely: {getattr(error, 'strerror', None) or error}"
     return ""

@@ -1,8 +1,8 @@
-"""Recall: keeps the index of agents' histories beside the log, and answers what they search for and read again.
+"""Recall: maintains the index of agents' histories, and answers searches and reads.
 
-It follows the log after its commits, in threads, at most a tenth of the time; a question has it look at once, so that
-what was said just now is found. Nothing waits for it, and nothing is lost with its file: whatever is wrong with that
-is told, and it is made anew. Where its disk is full it stays behind, says so, and catches up later.
+The index follows the log after its commits, in threads, at most a tenth of the time; a query updates it first, so that
+new messages are found. Other services never wait for it, and its file can be lost without loss: a broken file is
+reported and rebuilt. If its disk is full, the index falls behind, reports that, and catches up later.
 """
 
 import logging
@@ -34,34 +34,32 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 FILE: Final = "recall-index.db"
-"""In the state directory."""
+"""File in the state directory."""
 WAKING: Final = frozenset({"message", "instruction.ended", "attempt.ended", "space.cleared", "agent.changed"})
 GATHER_SECONDS: Final = 1.0
-"""From the first of what is new to the look: whoever asks meanwhile has it looked for at once."""
+"""Delay between the first change and the update; a query updates the index at once."""
 SHARE: Final = 9.0
-"""How many times as long as a look took it rests before the next."""
+"""Rest before the next update, as a multiple of the duration of the last one."""
 LONGEST_REST_SECONDS: Final = 5.0
 RETRY_SECONDS: Final = 30.0
 PATIENCE_SECONDS: Final = 2.0
-"""A question waits so long for what is not indexed yet."""
+"""Time that a query waits for the update of the index."""
 TIDY_SECONDS: Final = 24 * 3600.0
-"""Between two looks for what is not in the log any more."""
+"""Interval of checks for turns that were deleted from the log."""
 HIT_CHARACTERS: Final = 2000
 BESIDE_CHARACTERS: Final = 600
 READ_CHARACTERS: Final = 4000
 TIERS: Final[tuple[Tier, ...]] = ("core", "working")
-"""Tiers of memory that are searched unless others are asked for."""
+"""Tiers of memory that are searched by default."""
 
 
 class _Known(NamedTuple):
-    """The memory of an agent that is in the index, and the place of each key in it."""
-
     memory: Memory
     places: Mapping[str, int]
 
 
 class Recall(msgspec.Struct, eq=False, kw_only=True):
-    """Follows the log into the index (one task), and answers questions from it."""
+    """Updates the index from the log, in one task, and answers queries from it."""
 
     path: str
     log: StoreLog
@@ -73,12 +71,12 @@ class Recall(msgspec.Struct, eq=False, kw_only=True):
     _threads: trio.CapacityLimiter = msgspec.field(default_factory=lambda: trio.CapacityLimiter(2))
     _behind: bool = True
     _trouble: str = ""
-    """What keeps it from writing, as was told."""
+    """Last reported reason why the index cannot be written."""
     _kept: dict[str, _Known] = {}
-    """What is in the index of what agents keep, as it was given last."""
+    """Last indexed memory of each agent."""
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Follow until cancelled."""
+        """Update the index until cancelled."""
         task_status.started()
         tidy_at = trio.current_time() + GATHER_SECONDS
         while True:
@@ -107,13 +105,15 @@ class Recall(msgspec.Struct, eq=False, kw_only=True):
         until_ms: int = turn_index.END,
         vectors: bool | None = None,
     ) -> HistoryFound:
-        """The turns of ``agent`` (its key) that answer ``query`` best, each with those beside it. Raises Refused.
+        """Return the best matching turns of ``agent`` (its key) with their neighbours. Raises Refused.
 
-        ``vectors``: with them or not at all, or without; None: with them where that was shown to find more.
+        ``vectors``: True requires embeddings, False uses words only, None uses embeddings if a gain was measured.
         """
         asked = asked_words(query)
         if not asked:
-            raise Refused("bad_request", f"{query[:40]!r} has no word that can be found", "give words that were said")
+            raise Refused(
+                "bad_request", f"Query {query[:40]!r} has no searchable word", "use words from the conversation"
+            )
         await self._follow(PATIENCE_SECONDS)
         wanted_vectors = vectors
         if vectors is None:
@@ -141,7 +141,7 @@ class Recall(msgspec.Struct, eq=False, kw_only=True):
                     score=round(one.score, 3),
                 )
                 for one in shown
-                if one.place in texts  # and was not removed just now
+                if one.place in texts  # skip turns deleted concurrently
             ),
             total=len(best),
             next=offset + limit if offset + limit < len(best) else None,
@@ -153,9 +153,9 @@ class Recall(msgspec.Struct, eq=False, kw_only=True):
     async def _closest(
         self, agent: str, query: str, best: Sequence[turn_index.RankedTurn]
     ) -> tuple[turn_index.RankedTurn, ...]:
-        """``best`` ranked with vectors, too; those that are not known are asked for and kept. Raises NoVectors."""
+        """Rerank ``best`` with embeddings, requesting and storing missing ones. Raises NoVectors."""
         if self.embeddings is None:
-            raise NoEndpoint("this kernel has none")
+            raise NoEndpoint("this kernel has no embedding client")
         endpoint = self.embeddings.endpoint()
         if not best:
             return ()
@@ -168,7 +168,7 @@ class Recall(msgspec.Struct, eq=False, kw_only=True):
         asked, *others = await self.embeddings.vectors(endpoint, [query, *said])
         new = {place: vector.tobytes() for place, vector in zip(texts, others, strict=True)}
         if new:
-            with suppress(Refused):  # nothing can be kept: they are asked for again next time
+            with suppress(Refused):  # not stored: requested again next time
                 await self._write(turn_index.put_vectors, endpoint.id, list(new.items()))
         known |= {place.id: vector for place, vector in new.items()}
         closeness = await trio.to_thread.run_sync(closeness_to, asked, known, limiter=self._threads)
@@ -176,7 +176,7 @@ class Recall(msgspec.Struct, eq=False, kw_only=True):
         return tuple(found[turn]._replace(score=score) for turn, score in both)
 
     async def read(self, wanted: TurnFilter, limit: int, before: int | None = None) -> HistoryPage:
-        """The newest turns of an agent, or those before one, oldest first. Raises Refused."""
+        """Return the newest turns of an agent, or those before a turn, oldest first. Raises Refused."""
         await self._follow(PATIENCE_SECONDS)
         page = await self._ask(turn_index.newest, wanted, limit, before)
         texts = await self.log.reader.read(history.texts, wanted.agent, page.turns)
@@ -197,9 +197,9 @@ class Recall(msgspec.Struct, eq=False, kw_only=True):
         tiers: Iterable[Tier] = TIERS,
         counts: Callable[[Entry], bool] = lambda _entry: True,
     ) -> RankedPlaces:
-        """Of all that ``agent`` keeps, what of ``tiers`` answers ``query`` best and ``counts``. Raises Refused.
+        """Return the best memory entries of ``agent`` for ``query`` in ``tiers`` that ``counts`` accepts.
 
-        The same memory is the same object: it is compared with what is in the index otherwise.
+        The same memory object is not indexed again. Raises Refused.
         """
         known = self._kept.get(agent)
         if known is None or known.memory is not memory:
@@ -212,15 +212,15 @@ class Recall(msgspec.Struct, eq=False, kw_only=True):
         return RankedPlaces(tuple(Ranked(found[one.place], one.score) for one in ranked[:limit]), len(ranked))
 
     async def redo(self) -> None:
-        """Remove from the index what was removed from the log: once this returns no byte of it is there."""
+        """Delete from the index what was deleted from the log; afterwards no byte of it remains."""
         await self._follow(float("inf"))
 
     async def purge(
         self, agent: str | None, *, messages: Iterable[int] = (), instructions: Iterable[int] = (), kept: bool = False
     ) -> int:
-        """Remove these messages and the steps of these instructions from what ``agent`` (None: anybody) can find.
+        """Delete messages and steps of instructions from the index of ``agent`` (None: all), without leaving a byte.
 
-        ``kept``: what it keeps is indexed anew at the next question, too. No byte is left. Returns how many turns.
+        ``kept``: also reindex its memory at the next query. Returns the number of deleted turns.
         """
 
         def remove(conn: Connection) -> int:
@@ -241,10 +241,10 @@ class Recall(msgspec.Struct, eq=False, kw_only=True):
         return await self._write(remove)
 
     async def reindex(self, agent: str | None) -> Reindexed:
-        """Make the index anew: all of it, or what it has of ``agent``. Raises Refused (storage_full)."""
+        """Rebuild the index, completely or for ``agent``. Raises Refused (storage_full)."""
         if agent is None:
             async with self._writing:
-                await self._throw_away("it was asked for")
+                await self._throw_away("requested")
         else:
 
             def forget(conn: Connection) -> None:
@@ -259,14 +259,14 @@ class Recall(msgspec.Struct, eq=False, kw_only=True):
         return Reindexed(agent=agent, turns=turns, agents=agents)
 
     async def _follow(self, patience_seconds: float) -> None:
-        """Take up what is new in the log, for so long at most. Raises nothing."""
+        """Index the news of the log for at most ``patience_seconds``. Raises nothing."""
         deadline = trio.current_time() + patience_seconds
         while True:
             try:
                 more = await self._step()
             except Refused as refused:
                 if not self._trouble:
-                    logger.warning("recall.behind %s; it is tried again", refused.text)
+                    logger.warning("recall.behind %s; it will be retried", refused.text)
                 self._trouble = refused.text
                 self._behind = True
                 return
@@ -278,7 +278,6 @@ class Recall(msgspec.Struct, eq=False, kw_only=True):
                 return
 
     async def _step(self) -> bool:
-        """One batch. Returns whether there is more. Raises Refused."""
         at = await self._ask(recall_index.progress)
         found = await self.log.reader.read(history.changes, at)
         if found.upto != at or found.turns:
@@ -294,7 +293,7 @@ class Recall(msgspec.Struct, eq=False, kw_only=True):
         return found.more
 
     async def _drop_gone(self, *, space: str | None = None, agent: str | None = None) -> None:
-        """Remove what is not in the log any more, of a space, of an agent, or of all; and every byte of it."""
+        """Delete the turns of a space, an agent or all that are no longer in the log, without leaving a byte."""
         after = 0
         removed = 0
         while places := await self._ask(turn_index.suspects, space=space, agent=agent, after=after):
@@ -317,9 +316,9 @@ class Recall(msgspec.Struct, eq=False, kw_only=True):
             return await self._run(lambda index: index.change(lambda conn: change(conn, *args, **kwargs)), None)
 
     async def _run(self, job: Callable[[Index], T], limiter: trio.CapacityLimiter | None) -> T:
-        """Run ``job`` in a thread; where the index is broken, once more on a new one. Raises Refused (storage_full).
+        """Run ``job`` in a thread; if the index is broken, rebuild it and retry once. Raises Refused (storage_full).
 
-        Cancellation: the thread finishes first, then Cancelled is raised.
+        After a cancellation, the thread finishes before Cancelled is raised.
         """
         try:
             index = await self._opened()
@@ -329,8 +328,8 @@ class Recall(msgspec.Struct, eq=False, kw_only=True):
                 await self._throw_away(str(broken))
                 return await trio.to_thread.run_sync(job, await self._opened(), limiter=limiter)
         except (IndexBroken, IndexUnwritable) as error:
-            text = f"the index of what was said cannot be used: {error}"
-            raise Refused("storage_full", text, f"see to the disk of {os.path.dirname(self.path)}") from error
+            text = f"History index unavailable: {error}"
+            raise Refused("storage_full", text, f"check the disk of {os.path.dirname(self.path)}") from error
 
     async def _opened(self) -> Index:
         async with self._opening:
@@ -362,8 +361,7 @@ def _beside(place: TurnPlace | None, texts: Mapping[TurnPlace, HistoryTurn]) -> 
 
 
 def _cut(turn: HistoryTurn, limit: int, asked: Iterable[str] = ()) -> HistoryTurn:
-    """``turn`` in at most about ``limit`` characters: each of its texts has its share, so that no call loses its
-    result."""
+    """Shorten ``turn`` to about ``limit`` characters, shared among its texts so that each call keeps its result."""
     words = frozenset(asked)
     share = max(limit // (1 + 2 * len(turn.calls)), 120)
     calls = tuple(

@@ -1,8 +1,8 @@
-"""Reload of edited files: tells the store of agents that changed, and everybody of files that are wrong.
+"""Reloads edited definition files: updates changed agents in the store, and reports invalid files.
 
-What a wrong file said before stays in effect until it is mended. The system tells of edits (inotify), so waiting is
-free (LF01; watchfiles was tried: it wakes twenty times a second to look whether anything has come). Where the system
-cannot, edits are seen when an agent is leased next, and once a minute by the schedules.
+The previous version of an invalid file stays in effect until it is fixed. Waiting for edits is free with inotify
+(LF01; watchfiles polls twenty times per second). Without inotify, edits are noticed when an agent is leased, and once
+a minute by the schedules.
 """
 
 import ctypes
@@ -34,18 +34,18 @@ _CLOSE_WRITE, _MOVED_FROM, _MOVED_TO, _CREATE, _DELETE = 0x8, 0x40, 0x80, 0x100,
 _ONLYDIR: Final = 0x01000000
 _ANYTHING: Final = _CLOSE_WRITE | _MOVED_FROM | _MOVED_TO | _CREATE | _DELETE
 MOVED: Final = _MOVED_TO
-"""Files that are put in place whole. The rest may be written all the time."""
+"""Files moved into place; other files may change all the time."""
 _FLAGS: Final = os.O_NONBLOCK | os.O_CLOEXEC
 _CHUNK: Final = 65536
 _ABSENT: Final = frozenset({ENOENT, ENOTDIR, EACCES})
 
 
 class CannotWatch(Exception):
-    """The system has no such thing, or none left to give. The text says why."""
+    """inotify is missing or exhausted; the text has the reason."""
 
 
 class DirectoryWatch:
-    """Waits until something in a few directories changed. Made by ``watch_directories``."""
+    """Watch of a few directories, created by ``watch_directories``."""
 
     def __init__(self, libc: ctypes.CDLL, descriptor: int) -> None:
         self._libc = libc
@@ -55,35 +55,34 @@ class DirectoryWatch:
         self._poll.register(descriptor, select.POLLIN)
 
     def cover(self, folders: Iterable[Path], what: int = _ANYTHING) -> bool:
-        """Watch ``folders`` too, but not what is below them; one that is not there is left out. Raises CannotWatch.
+        """Also watch ``folders`` without their subfolders, ignoring missing ones. Raises CannotWatch.
 
-        Cheap where it is watched already: called again after each change, it finds what was made anew. Returns whether
-        there was any such.
+        Calls after each change are cheap and include recreated folders. Returns whether a folder was added.
         """
         before = len(self._covered)
         for folder in folders:
             number = self._libc.inotify_add_watch(self._descriptor, os.fsencode(folder), what | _ONLYDIR)
             if number >= 0:
-                self._covered.add(number)  # never given twice
+                self._covered.add(number)  # numbers are never reused
             elif (error := ctypes.get_errno()) not in _ABSENT:
                 raise CannotWatch(os.strerror(error))
         return len(self._covered) > before
 
     async def changed(self) -> None:
-        """Return once a file came, went or was written; what came meanwhile counts as one."""
+        """Wait until a file was created, deleted or written; several changes count as one."""
         await trio.lowlevel.wait_readable(self._descriptor)
         with suppress(BlockingIOError):
             while os.read(self._descriptor, _CHUNK):
                 pass
 
     def pending(self) -> bool:
-        """Return whether something has changed that ``changed`` has not told of yet."""
+        """Return whether a change is pending that ``changed`` has not reported."""
         return bool(self._poll.poll(0))
 
 
 @contextmanager
 def watch_directories() -> Generator[DirectoryWatch]:
-    """A watch over nothing yet. Raises CannotWatch."""
+    """Yield a watch of no directories. Raises CannotWatch."""
     libc = ctypes.CDLL(None, use_errno=True)
     try:
         descriptor = libc.inotify_init1(_FLAGS)
@@ -98,15 +97,15 @@ def watch_directories() -> Generator[DirectoryWatch]:
 
 
 SETTLE_SECONDS: Final = 0.1
-"""Editors write a file in several steps; tools write several files."""
+"""Delay for editors that write a file in several steps, and tools that write several files."""
 GONE_SECONDS: Final = 1.0
-"""So long a file has to be away until its agent is forgotten: some editors delete before they write."""
+"""Time until the agent of a missing file is forgotten, because some editors delete a file before writing it."""
 START_SECONDS: Final = 0.8
-"""So long a start waits for agents' files. There is time for two thousand; nobody waits for ten thousand."""
+"""Time limit for reading agents' files at startup: enough for two thousand, while ten thousand are read later."""
 
 
 class Reload(msgspec.Struct, eq=False, kw_only=True):
-    """Takes over edited definitions, and knows what the files say now. One task."""
+    """Applies edited definitions, and caches the current ones; one task."""
 
     catalog: Catalog
     log: StoreLog
@@ -115,19 +114,19 @@ class Reload(msgspec.Struct, eq=False, kw_only=True):
     _seen: object = None
     _watch: DirectoryWatch | None = None
     _found: Definitions | None = None
-    """What was there when last looked."""
+    """Definitions as of the last read."""
     _sure: bool = False
-    """Nobody was told of a change since."""
+    """No change was reported since the last read."""
     _unread: bool = False
-    """There were more files at the start than could be read then, and they are being read."""
+    """Files that could not be read within the startup limit are still being read."""
     _left: frozenset[str] = frozenset()
-    """Agents that a kernel which died had made at run time: a file of such a name that is still unread says what
-    becomes of it, as one does that was read at the start."""
+    """Agents that a crashed kernel had created at run time; an unread file of the same name replaces them."""
 
     async def start(self) -> AgentScan:
-        """Register the agents before any work is begun: all of them, or as many as START_SECONDS allow.
+        """Register agents before any work starts, as many as START_SECONDS allow.
 
-        Then ``run`` goes on behind it; who gets a message is read at once. Raises BadDefinition for the project file.
+        ``run`` reads the rest; a file is read at once if its agent receives a message. Raises BadDefinition for the
+        project file.
         """
         scan = await register(self.catalog, self.log.writer, self.log.reader, START_SECONDS)
         self._unread = not scan.whole
@@ -136,9 +135,9 @@ class Reload(msgspec.Struct, eq=False, kw_only=True):
         return scan
 
     async def current(self) -> Definitions | None:
-        """The definitions as they are now, without looking at files where nothing can have changed.
+        """Return the current definitions, reading files only if they may have changed.
 
-        None while those that were there at the start are being read for the first time.
+        Returns None until the initial files have been read.
         """
         if self._sure and self._watch is not None and not self._watch.pending():
             return self._found
@@ -149,7 +148,7 @@ class Reload(msgspec.Struct, eq=False, kw_only=True):
         return await self._look()
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Watch until cancelled, or until the system cannot tell of edits any longer."""
+        """Watch until cancelled, or until inotify fails."""
         task_status.started()
         try:
             with watch_directories() as watch:
@@ -158,26 +157,26 @@ class Reload(msgspec.Struct, eq=False, kw_only=True):
                     watch.cover(self._folders())
                     try:
                         await self.run_once()
-                    except Refused as refused:  # a full disk: the next lease reads the files itself
+                    except Refused as refused:  # full disk: the next lease reads the files itself
                         logger.warning("reload.refused %s", refused.text)
                     if watch.cover(self._folders()):
-                        continue  # a folder that a file names: something may have changed in it meanwhile
+                        continue  # a newly watched folder may have changed before
                     await watch.changed()
                     self._sure = False
                     await self.sleep(SETTLE_SECONDS)
         except CannotWatch as error:
-            logger.warning("reload.off %s: an edited file counts when its agent works next", error)
+            logger.warning("reload.off %s: edited files are read when their agent works next", error)
         finally:
             self._watch = None
         if self._unread:
             await self.run_once()
 
     async def run_once(self) -> None:
-        """Take over what the files say now, and tell what is wrong with them that was not told yet."""
+        """Apply the current definitions, and report new errors."""
         if root_fault(str(self.catalog.root)) is not None:
             return
         stamp = await trio.to_thread.run_sync(self._stamp)
-        if stamp == self._seen:  # some other file of the root
+        if stamp == self._seen:  # another file of the root
             self._sure = True
             return
         found = await self._look()
@@ -185,7 +184,7 @@ class Reload(msgspec.Struct, eq=False, kw_only=True):
         if found.scan is not None:
             await take_over(found.scan, self.log.writer, self.log.reader, over=self._left)
             self._left = frozenset()
-            # Agents whose files are gone: those that have work are kept until that has ended.
+            # Agents without a file; those with work stay until it has ended.
             if await gone(self.catalog, self.log.reader):
                 await self.sleep(GONE_SECONDS)
                 await forget(self.catalog, self.log.writer, self.log.reader)
@@ -198,11 +197,11 @@ class Reload(msgspec.Struct, eq=False, kw_only=True):
             await self.log.writer.commit(emit_broken, fresh)
 
     async def _look(self) -> Definitions:
-        """Cancellation: the thread is left to itself, for ten thousand files would keep a stop waiting."""
+        """Read the definitions; a cancellation abandons the thread, because reading many files would delay a stop."""
         return await trio.to_thread.run_sync(definitions, self.catalog, abandon_on_cancel=True)
 
     def _stamp(self) -> object:
-        """Another one than before where a definition came, went or was written. Blocks."""
+        """Return a value that differs after a definition was created, deleted or written. Blocks."""
         found: set[tuple[str, int, int]] = set()
         with suppress(OSError), os.scandir(self.catalog.root / WORKFLOWS) as entries:
             found |= {(one.name, one.stat().st_mtime_ns, one.stat().st_size) for one in entries}

@@ -1,8 +1,8 @@
-"""One attempt while it runs: prepared, spawned, talked with, seen gone with its whole tree, and completed.
+"""A running attempt: prepare, spawn, converse, wait for the exit of its process tree, and complete.
 
-Straight-line on purpose. It decides nothing: what an entry is answered follows from the commit that wrote it and from
-the budgets, what follows a failure from the retry policy, and the commits say whether the attempt may still write. Its
-ending is written when nothing of it is left, so the next attempt of the agent never meets the last one's processes.
+The code is deliberately linear and decides nothing: commits and budgets determine the answer to an entry, the retry
+policy what follows a failure, and the commits whether the attempt may still write. The outcome is written after all
+processes have exited, so that the agent's next attempt never meets them.
 """
 
 import contextlib
@@ -51,13 +51,13 @@ from protocol.ipc import Exited, Stop
 logger = logging.getLogger(__name__)
 
 STARTING: Final = "waiting for its worker to start"
-"""The activity that ``ps`` shows of an attempt that is leased and has no process yet."""
+"""Activity that ``ps`` shows for a leased attempt without a process."""
 
 Begun = tuple[StartFrame, WorkerProcess]
 
 
 class RunningAttempt(msgspec.Struct, eq=False):
-    """One attempt of one instruction, from its lease until its ending is written. ``run`` is its whole life."""
+    """One attempt of one instruction, from its lease until its outcome is written; ``run`` is its complete life."""
 
     __repr__ = object.__repr__  # the default shows the token
     leased: Leased
@@ -68,19 +68,19 @@ class RunningAttempt(msgspec.Struct, eq=False):
     at: WorkPlace
     stop_reason: StopReason | None = None
     processes: frozenset[ProcessId] = frozenset()
-    """Of its worker's keeper and its worker, once they are there: all that it runs is below these."""
+    """The worker and its keeper, once started; all other processes are below them."""
     cookie: str = ""
-    """In the environment of all that it runs; empty while nothing runs here."""
+    """In the environment of all its processes; empty while none runs on this machine."""
     gone: trio.Event = msgspec.field(default_factory=trio.Event)
-    """Nothing of it is left, and its ending is written."""
+    """Set when all processes have exited and the outcome is written."""
     deadline: PausableDeadline = msgspec.field(default_factory=PausableDeadline)
-    """Stands still while calls of it are kept waiting for a person."""
+    """Paused while calls of the attempt wait for a person."""
     reached_mcp: bool = False
-    """Its token was shown at Daemon MCP."""
+    """The attempt has connected to Daemon MCP."""
     pause: SessionPause = msgspec.field(default_factory=SessionPause)
     _talk: WorkerConversation | None = None
     _handed: HandedAttempt | None = None
-    """An earlier program of this kernel has begun it."""
+    """State from the previous kernel process that started the attempt."""
     _starts: bool = False
     _ends: bool = False
     _probing: tuple[str, ...] = ()
@@ -89,37 +89,37 @@ class RunningAttempt(msgspec.Struct, eq=False):
     _nursery: trio.Nursery | None = None
     _stderr: WorkerStderr = msgspec.field(default_factory=WorkerStderr)
     _frame: StartFrame | None = None
-    """What its agent's file says of failures, and whom it calls, once that was read."""
+    """Start frame, once built; its definition has the failure settings."""
 
     @property
     def pid(self) -> int | None:
-        """Of its worker, once that is ready."""
-        told = self._talk or self._handed
-        return None if told is None else told.pid
+        """Return the process id of the worker, once it is ready."""
+        source = self._talk or self._handed
+        return None if source is None else source.pid
 
     @property
     def local_pid(self) -> int | None:
-        """Of its worker, where that runs on this machine."""
+        """Return the process id of the worker if it runs on this machine."""
         return self.pid if self.at.name == HERE else None
 
     @property
     def doing(self) -> str:
-        """The activity that ``ps`` shows."""
-        told = self._talk or self._handed
-        return told.doing if told is not None else STARTING if self._starts else ""
+        """Return the activity that ``ps`` shows."""
+        source = self._talk or self._handed
+        return source.doing if source is not None else STARTING if self._starts else ""
 
     @property
     def completing(self) -> bool:
-        """Return whether its ending is being written: nobody takes it away any more."""
+        """Return whether the outcome is being written, so that the attempt can no longer be stopped."""
         return self._ends or (self._talk is not None and self._talk.reply is not None)
 
     @property
     def digest(self) -> bytes:
-        """Of its token, as the store keeps it."""
+        """Return the digest of the token, as stored."""
         return hashlib.sha256(self.token.encode()).digest()
 
     def stop(self, reason: StopReason, grace_seconds: float) -> None:
-        """Ask the worker to leave, and have its tree killed ``grace_seconds`` later. The first reason wins."""
+        """Ask the worker to leave, and kill its tree after ``grace_seconds``; the first reason counts."""
         if self.stop_reason is None:
             self.stop_reason = reason
             self._grace_seconds = grace_seconds
@@ -130,33 +130,33 @@ class RunningAttempt(msgspec.Struct, eq=False):
 
     @property
     def talks(self) -> bool:
-        """Return whether its worker, which runs here, is talked with, and nobody has asked it to leave.
+        """Return whether its local worker is in a conversation and was not asked to leave.
 
-        A session with a node ends with this program: what runs there is waited for, or put back.
+        A session with a node ends with this process: attempts there are waited for or requeued.
         """
         talked = self._talk is not None and self._talk.session is not None and self._nursery is not None
         return talked and self.stop_reason is None and self.at.name == HERE
 
     @property
     def hands_over(self) -> bool:
-        """Return whether it talks with a worker that another program of the kernel could go on with."""
+        """Return whether its worker can be handed over to the next kernel process."""
         return self.talks and self.handle is not None and can_be_handed_over(self.handle)
 
     @property
     def handle(self) -> Handle | None:
-        """Its worker's, once that is there."""
+        """Return the handle of its worker, once started."""
         return None if self._talk is None or self._nursery is None else self._talk.worker.handle
 
     def export(self, *, standing: bool = True) -> HandedAttempt:
-        """Return what the next program of the kernel needs to go on. Raises CannotHandOver. Changes nothing.
+        """Return the state for the next kernel process, without side effects. Raises CannotHandOver.
 
-        Not ``standing`` it is a sample: how it would look about now.
+        Without ``standing`` it is an approximate sample of a running conversation.
         """
         talk = self._talk
         if talk is None or talk.session is None or (standing and not self.pause.stands) or not self.talks:
-            raise CannotHandOver(f"{self.leased.attempt} is not between two frames")
+            raise CannotHandOver(f"{self.leased.attempt} is not paused between two frames")
         if not can_be_handed_over(talk.worker.handle):
-            raise CannotHandOver(f"{self.leased.attempt} runs where nothing can be handed over")
+            raise CannotHandOver(f"{self.leased.attempt} runs on a node, whose attempts cannot be handed over")
         told, worker = talk.session.export(), talk.worker
         return HandedAttempt(
             leased=self.leased,
@@ -181,13 +181,13 @@ class RunningAttempt(msgspec.Struct, eq=False):
         )
 
     def let_go(self) -> None:
-        """Release its worker: the next program of the kernel has it."""
+        """Release the worker, which the next kernel process owns."""
         if self._talk is not None:
             self._talk.worker.handle.let_go()
         self.at.preparation.let_go(self.leased)
 
     def take_over(self, handed: HandedAttempt) -> None:
-        """Have ``run`` go on where an earlier program of this kernel has stopped."""
+        """Continue in ``run`` where the previous kernel process stopped."""
         self._handed = handed
         self.processes, self.cookie = frozenset(handed.handle.processes), handed.handle.cookie
         self.reached_mcp = handed.reached_mcp
@@ -197,7 +197,7 @@ class RunningAttempt(msgspec.Struct, eq=False):
         self.at.preparation.adopt(handed.leased, handed.prepared)
 
     async def run(self) -> None:
-        """Run the attempt until its whole tree is gone and its ending is written. Raises StorageFailed.
+        """Run the attempt until its process tree has exited and its outcome is written. Raises StorageFailed.
 
         Cancellation kills the tree and leaves the instruction open; the next kernel requeues it.
         """
@@ -264,7 +264,7 @@ class RunningAttempt(msgspec.Struct, eq=False):
         return ending
 
     async def _begin(self) -> Begun | AttemptOutcome | None:
-        """Have a worker for it, where it may begin; None where it was put back. Raises as its steps do."""
+        """Start a worker if the attempt is admitted; return None if it was requeued. Raises like its steps."""
         services, leased = self.services, self.leased
         if self.at.preparation.follows(leased):
             await self.place.free()
@@ -274,14 +274,16 @@ class RunningAttempt(msgspec.Struct, eq=False):
             admitted = await services.admission.admit(leased, frame)
         if isinstance(admitted, Requeue):
             self._ends = True
-            with contextlib.suppress(Refused):  # stale: somebody ended it meanwhile
+            with contextlib.suppress(Refused):  # stale: the instruction was ended meanwhile
                 await services.completer.put_back(leased, admitted)
             return None
         if isinstance(admitted, AttemptOutcome):
             return admitted
         await self._claim_probes(frame.endpoint)
         scopes = scopes_of(frame.definition.scopes)
-        if scopes != SCOPES or frame.definition.backend not in RECORDED:  # else its first entry says what it has seen
+        if (
+            scopes != SCOPES or frame.definition.backend not in RECORDED
+        ):  # otherwise its first entry records what it has seen
             await commit_with_retry(services.writer, narrow, leased.instruction, leased.epoch, scopes, frame.seen)
         self.at.launcher.need(frame.sdks)
         return await self._spawn(frame, admitted) or AttemptOutcome("stopped", str(self.stop_reason))
@@ -293,7 +295,7 @@ class RunningAttempt(msgspec.Struct, eq=False):
         return handed.frame, worker
 
     async def _claim_probes(self, endpoint: ModelEndpoint) -> None:
-        """Note which circuit breakers the first reply may close; leave to others what it was to probe and will not."""
+        """Record the circuit breakers that the first reply may close, and release probes for others."""
         keys = keys_of(endpoint)
         probed = self.services.reader.now(probed_by, self.leased.agent)
         self._probing = tuple(key for key in keys if key in probed)
@@ -301,9 +303,9 @@ class RunningAttempt(msgspec.Struct, eq=False):
             await commit_with_retry(self.services.writer, move_probe, self.leased.agent, keys)
 
     async def _spawn(self, frame: StartFrame, allowance: Allowance) -> Begun | None:
-        """Have a worker's process, and the frame as its place is told it; None where the attempt was stopped before.
+        """Return a worker's process, and the frame for its place; None if the attempt was stopped before.
 
-        Raises SpawnTransient; CauseError where the working directory cannot be prepared.
+        Raises SpawnTransient; CauseError if the working directory cannot be prepared.
         """
         start = frame.start
         worker: WorkerProcess | None = None
@@ -319,21 +321,21 @@ class RunningAttempt(msgspec.Struct, eq=False):
                 self._starts = False
         if worker is None:
             return None
-        # It is told of its limits as they are now.
+        # The frame has the current limits.
         usd_left = self.services.budgets.usd_left(self.leased.instruction)
         reuse = worker.served + 1 < frame.definition.reuse
         start = msgspec.structs.replace(frame.start, allowance=allowance.tokens, budget_usd=usd_left, reuse=reuse)
         return msgspec.structs.replace(frame, start=start), worker
 
     async def _supervise(self, frame: StartFrame, worker: WorkerProcess) -> tuple[AttemptOutcome, Exited | None]:
-        """Talk with the worker to its end, and see it leave, unless it is kept: then nothing has exited.
+        """Converse with the worker to its end, and wait for its exit unless it is kept idle.
 
-        Cancellation kills its tree (the worker, as a context).
+        Cancellation kills its tree (the worker is a context manager).
         """
         limits, start, handle, handed = frame.definition.limits, frame.start, worker.handle, self._handed
         if handed is None and (limits.memory, limits.processes) != (None, None):
             await handle.bound(memory_bytes=limits.memory, processes=limits.processes)
-        if self.at.name == HERE:  # another machine's numbers say nothing of processes here
+        if self.at.name == HERE:  # process ids of another machine are not valid here
             self.processes, self.cookie = handle.processes, handle.cookie
         worker.link.working = partial(self.services.in_flight, self.leased.instruction)
         async with trio.open_nursery() as nursery:
@@ -369,7 +371,9 @@ class RunningAttempt(msgspec.Struct, eq=False):
             finally:
                 self._nursery = None
             nursery.cancel_scope.cancel()
-        if exited is None and self.stop_reason is None and not self._stderr.text:  # nothing but bugs of ours is there
+        if (
+            exited is None and self.stop_reason is None and not self._stderr.text
+        ):  # only a kernel bug would reuse a worker with errors
             self.place.kept = self.kept.keep(worker, self.leased, frame.definition.reuse)
         if exited is None and self.place.kept is None:
             exited = await stop(handle, grace_seconds=0.0)
@@ -385,15 +389,15 @@ class RunningAttempt(msgspec.Struct, eq=False):
         return exited
 
     async def _end_worker(self, worker: WorkerProcess) -> None:
-        """Ask the worker to leave, and kill its tree when its grace is over.
+        """Ask the worker to leave, and kill its tree after the grace period.
 
-        One that never said ``ready`` may not speak frames at all: it is asked by SIGTERM too, so that the grace is not
-        spent on a program that cannot know of it.
+        A worker that never sent ``ready`` may not understand frames, so it also gets SIGTERM instead of wasting the
+        grace period.
         """
         kill_at = trio.current_time() + self._grace_seconds
         if self.pid is None:
             await worker.handle.kill(after_seconds=self._grace_seconds + TERM_SECONDS)
-        # One that does not read is not waited for any longer than one that reads (promise P8).
+        # a worker that does not read gets no more time than others (promise P8)
         with contextlib.suppress(WorkerNotReading), trio.move_on_after(self._grace_seconds):
             await worker.link.send(Stop(reason=str(self.stop_reason), deadline_seconds=self._grace_seconds))
         await stop(worker.handle, grace_seconds=kill_at - trio.current_time())

@@ -1,17 +1,16 @@
-"""Ends runs, and removes what was kept of them.
+"""Ends runs, and deletes their data after the retention time.
 
-A workflow started by ``run`` is over when nothing in it can go on by itself, or its time is up.
+A workflow started by ``run`` ends when none of its work can continue without a person, or at its deadline.
 
-Quiescence is one question to the store (promise P26): what follows from a message is in the message's own commit, so a
-space in which nothing can go on stays so until somebody does something. A workflow that was started does not end by
-itself: when its wall time is over it holds still, until somebody continues it. An answer is checked against its schema
-in a process of its own, since that may take arbitrarily long.
+Quiescence is a single query (promise P26): the effects of a message are in its own commit, so a space without runnable
+work stays quiet until a new event. A workflow started by ``start`` does not end automatically: after its wall time it
+is held until a person continues it. The answer of a run is checked against its schema in a separate process, because
+that may take arbitrarily long.
 
-Retention removes, soon after the start, then daily, in small commits: journals, effects, prompts and events of work
-that ended longer ago than the project's ``retention``, all there is of runs that did, the homes of CLIs that did only
-such, and feedback of that age; answers to requests after a day; crashes once they count no more. It searches in a
-thread, beside the writer. Spaces of workflows that keep nothing (``provider: memory``) are cleared a minute after their
-end.
+Retention runs soon after the start, then daily, in small commits. It deletes the journals, effects, prompts and events
+of work that ended before the project's ``retention``, all data of runs, unused CLI homes, and feedback of that age;
+answers to requests after a day; and crashes that no longer count. It searches in a thread, beside the writer. Spaces
+of workflows with ``provider: memory`` are cleared a minute after their end.
 """
 
 import logging
@@ -57,8 +56,8 @@ logger = logging.getLogger(__name__)
 P = ParamSpec("P")
 
 PATIENCE_SECONDS: Final = 20.0
-"""For a machine that is busy with other things: the process ends itself after a few seconds of work."""
-TOO_LONG: Final = "whether it fits could not be found out in time"
+"""Time limit for a busy machine; the process itself stops after a few seconds of CPU time."""
+TOO_LONG: Final = "the check did not finish in time"
 
 
 class _CheckResult(msgspec.Struct, frozen=True):
@@ -69,10 +68,7 @@ _decoder: Final = msgspec.json.Decoder(_CheckResult)
 
 
 async def check_in_subprocess(schema: bytes, text: str) -> str | None:
-    """Check ``text`` against ``schema`` (JSON), no longer than that can take. Returns why it does not fit, or None.
-
-    Cancellation kills the process.
-    """
+    """Return why ``text`` violates ``schema`` (JSON), or None; cancellation kills the checking process."""
     asked = msgspec.json.encode({"schema": msgspec.Raw(schema), "text": text})
     command = [sys.executable, "-I", "-m", "kernel.workflows.schema_check"]
     with trio.move_on_after(PATIENCE_SECONDS):
@@ -88,11 +84,11 @@ async def check_in_subprocess(schema: bytes, text: str) -> str | None:
 
 LONGEST_NAP_SECONDS: Final = 60.0
 REFUSED_PAUSE_SECONDS: Final = 1.0
-"""Before it looks again, where the store could not take the end of a run."""
+"""Retry delay if the store refused the end of a run."""
 
 
 def concerns_no_run(event: Event) -> bool:
-    """Return whether ``event`` says nothing of any run: personal work that came and may begin, or is done."""
+    """Return whether ``event`` affects no run: personal work that was queued as ready, or is done."""
     if event.space is None or not is_personal(event.space):
         return False
     data = event.data
@@ -102,17 +98,17 @@ def concerns_no_run(event: Event) -> bool:
 
 
 class Runs(msgspec.Struct, eq=False, kw_only=True):
-    """Watches every running run, also those of earlier kernels. Its ``wake`` may leave out what concerns no run."""
+    """Ends running runs, including those of earlier kernels; its ``wake`` may omit events that affect no run."""
 
     log: StoreLog
     wake: Wake
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Watch until cancelled."""
+        """Watch runs until cancelled."""
         await reconcile(self.wake, self.run_once, task_status)
 
     async def run_once(self) -> float:
-        """End every run that is over. Returns the seconds until one may be over though nothing happens."""
+        """End all completed runs, and return the seconds until the next check without an event."""
         nap = await self._hold_overdue()
         for progress in self.log.reader.now(workflows.running_runs, self.log.now_ms()):
             over = run_completion(progress, self.log.now_ms())
@@ -123,21 +119,20 @@ class Runs(msgspec.Struct, eq=False, kw_only=True):
         return nap
 
     async def _end(self, run: int) -> bool:
-        """End ``run`` unless more comes of it, and check its answer against its schema first. False: try later."""
         expected = self.log.reader.now(run_outcomes.expected, run)
         if expected.deliver is not None:
             last = self.log.reader.now(landings.last_delivery, run)
             if last is not None and not last.over:
-                return True  # its end wakes us
+                return True  # its end wakes this service
         judged: RunJudgement | None = None
         if expected.schema is not None:
             reply = self.log.reader.now(run_outcomes.last_reply, run, expected.exit_from)
-            fault = await check_in_subprocess(expected.schema, reply.text) if reply.seq else "there is none"
+            fault = await check_in_subprocess(expected.schema, reply.text) if reply.seq else "there is no answer"
             judged = RunJudgement(reply.seq, fault)
         return await self._commits(end_run, run, judged)
 
     async def _hold_overdue(self) -> float:
-        """Hold the started workflows whose wall time is over. Returns the seconds until the next one's is."""
+        """Hold started workflows whose wall time is over, and return the seconds until the next one."""
         nap = LONGEST_NAP_SECONDS
         for run, deadline_ms in self.log.reader.now(workflows.deadlines):
             left_ms = deadline_ms - self.log.now_ms()
@@ -150,7 +145,7 @@ class Runs(msgspec.Struct, eq=False, kw_only=True):
     async def _commits(
         self, job: Callable[Concatenate[Transaction, P], bool], *args: P.args, **kwargs: P.kwargs
     ) -> bool:
-        """Commit; False where the store cannot take it now (a full disk), which is no reason to end the kernel."""
+        """Commit; return False if the store refuses (a full disk), because the kernel has to continue."""
         try:
             await self.log.writer.commit(job, *args, **kwargs)
         except Refused as refused:
@@ -163,24 +158,24 @@ T = TypeVar("T")
 
 EVERY_MS: Final = 24 * 3600 * 1000
 FIRST_SECONDS: Final = 30.0
-"""After the start: the work that waited for it comes first."""
+"""Delay after the start, so that waiting work runs first."""
 LOOK_SECONDS: Final = 1800.0
-"""Between two looks whether a day has passed: a machine that sleeps at night has days all the same."""
+"""Interval of checks whether a day has passed, because a machine may sleep at night."""
 CRASHES_KEPT_MS: Final = 3600 * 1000
 BLOB_PASSES: Final = 2
-"""A prompt, and then the system text that only it needed."""
+"""The first pass deletes a prompt, the second the system text that only the prompt used."""
 MEMORY_SPACE_KEPT_MS: Final = 60_000
 RETRY_SECONDS: Final = 60.0
 LAST_SECONDS: Final = 5.0
-"""For the removal when the kernel ends."""
+"""Time for the removal when the kernel ends."""
 WAKING: Final = frozenset({"workflow.stopped"})
-"""Events after which a memory space may have to be removed."""
+"""Events after which a memory space may have to be cleared."""
 
 
 class Retention(msgspec.Struct, eq=False, kw_only=True):
-    """Sweeps once a day. ``kept_seconds`` is asked before each sweep: the project file may have been edited.
+    """Deletes old data once a day; ``kept_seconds`` is read before each sweep, because the project file may change.
 
-    ``redo`` has words that were removed out of the files too.
+    ``redo`` removes deleted messages from files, too.
     """
 
     log: StoreLog
@@ -203,9 +198,9 @@ class Retention(msgspec.Struct, eq=False, kw_only=True):
             await self.sleep(LOOK_SECONDS)
 
     async def sweep(self) -> None:
-        """Remove all that is old now. Raises Refused (bad_definition: the project file).
+        """Delete all old data. Raises Refused (bad_definition: the project file).
 
-        Cancellation: what was removed is removed, the rest is found again.
+        After a cancellation, deleted data is gone, and the next sweep finds the rest.
         """
         now_ms = self.log.now_ms()
         skips = await self.log.reader.read(retention.skips)
@@ -216,7 +211,7 @@ class Retention(msgspec.Struct, eq=False, kw_only=True):
         while seqs := await self.log.reader.read(retention.events, before_ms, after):
             events += await self._commit_batches(sweep_events, seqs)
             after = seqs[-1]
-        # Runs first, then what is left of them, also by a sweep that was interrupted.
+        # Runs first, then their remaining rows, including those of an interrupted sweep.
         if over := await self.log.reader.read(retention.runs, before_ms):
             await self._commit_parts(clear_runs, over, before_ms)
             await self.redo()
@@ -261,7 +256,7 @@ class Retention(msgspec.Struct, eq=False, kw_only=True):
     async def _commit_parts(
         self, job: Callable[[Transaction, Sequence[T], int], int], items: Sequence[T], before_ms: int
     ) -> int:
-        """Commit ``job``, which returns how many items it has done, until all are. Returns how many there were."""
+        """Commit ``job`` repeatedly, which returns the number of completed items, and return the total."""
         left = items
         while left:
             left = left[await commit_with_retry(self.log.writer, job, left[:ROWS], before_ms) :]
@@ -269,17 +264,17 @@ class Retention(msgspec.Struct, eq=False, kw_only=True):
 
 
 class MemorySpaceCleanup(msgspec.Struct, eq=False, kw_only=True):
-    """Removes the messages of workflows with ``provider: memory``, a minute after they have ended. One task.
+    """Clears the messages of workflows with ``provider: memory``, a minute after their end, in one task.
 
-    The minute is for clients that read the report of a run. It ends with the kernel; what one left that was killed is
-    removed at the next start.
+    The minute is for clients that read the report of a run. Remaining spaces are cleared when the kernel ends, or at
+    the next start after a crash.
     """
 
     log: StoreLog
     wake: Wake
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Remove until cancelled. Raises StorageFailed."""
+        """Clear spaces until cancelled. Raises StorageFailed."""
         await self.run_once(0)
         try:
             await reconcile(self.wake, self.run_once, task_status)
@@ -288,7 +283,7 @@ class MemorySpaceCleanup(msgspec.Struct, eq=False, kw_only=True):
                 await self.run_once(0)
 
     async def run_once(self, kept_ms: int = MEMORY_SPACE_KEPT_MS) -> float:
-        """Remove what ended ``kept_ms`` ago or earlier. Returns the seconds until something may be due."""
+        """Clear spaces that ended at least ``kept_ms`` ago, and return the seconds until the next one."""
         nap = float("inf")
         for space, ended_ms in self.log.reader.now(retention.ended):
             left_ms = ended_ms + kept_ms - self.log.now_ms()

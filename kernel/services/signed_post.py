@@ -1,7 +1,7 @@
-"""One POST to a server of somebody else's: to an address that was looked at, without redirects, within limits.
+"""One POST to an external server: to a checked address, without redirects, within limits.
 
-The name is resolved once, all its addresses are judged, and the connection goes to one of these: a name that answers
-otherwise a moment later (DNS rebinding) changes nothing. No proxy of the environment is used, no cookie kept.
+The name is resolved once, all its addresses are checked, and the connection uses one of them, so that a changed DNS
+answer (DNS rebinding) has no effect. Proxies from the environment are not used, and cookies are not stored.
 """
 
 import ssl
@@ -14,17 +14,17 @@ import h11
 import trio
 
 PATIENCE_SECONDS: Final = 10.0
-"""For all of it: name, connection, TLS, answer."""
+"""Time limit for name resolution, connection, TLS and answer together."""
 _ANSWER_BYTES: Final = 64 * 1024
-"""Of the answer's head; its body is not read."""
+"""Limit for the head of the answer; its body is not read."""
 
 
 class Unreached(Exception):
-    """There was no answer. The text says why."""
+    """No answer was received; the text has the reason."""
 
 
 class PostRequest(NamedTuple):
-    """A request."""
+    """POST request."""
 
     url: str
     headers: Mapping[str, str]
@@ -32,18 +32,18 @@ class PostRequest(NamedTuple):
 
 
 Post = Callable[[PostRequest, Callable[[str], bool]], Awaitable[int]]
-"""``post``, or what a test has in its place."""
+"""Type of ``post``, which tests replace."""
 
 
 async def post(asked: PostRequest, allowed: Callable[[str], bool]) -> int:
-    """The status of the answer. ``allowed`` judges each address that the name stands for. Raises Unreached."""
+    """Send a request and return the status; ``allowed`` checks each address of the host. Raises Unreached."""
     try:
         with trio.fail_after(PATIENCE_SECONDS):
             return await _post(asked, allowed)
     except trio.TooSlowError:
         raise Unreached(f"no answer within {PATIENCE_SECONDS:g} s") from None
     except (OSError, UnicodeError, trio.BrokenResourceError, trio.ClosedResourceError) as error:
-        why = error.__cause__ or error  # of a broken stream: what TLS did not like
+        why = error.__cause__ or error  # a broken stream hides the TLS error in its cause
         raise Unreached(f"{type(why).__name__}: {why}"[:200]) from None
     except h11.RemoteProtocolError:
         raise Unreached("the answer is not HTTP") from None
@@ -54,7 +54,7 @@ async def _post(asked: PostRequest, allowed: Callable[[str], bool]) -> int:
     host, secure = parts.hostname or "", parts.scheme == "https"
     found = await trio.socket.getaddrinfo(host, parts.port or (443 if secure else 80), type=trio.socket.SOCK_STREAM)
     if not found or not all(allowed(str(address[0])) for *_, address in found):
-        raise Unreached("its address is of this machine or its networks (allow_private: true lets it)")
+        raise Unreached("its address is private (set allow_private: true to allow it)")
     family, kind, protocol, _, address = found[0]
     socket = trio.socket.socket(family, kind, protocol)
     try:
@@ -83,10 +83,10 @@ async def _exchange(stream: trio.abc.Stream, path: str, fields: Mapping[str, str
         if event is h11.NEED_DATA:
             connection.receive_data(bytes(await stream.receive_some(_ANSWER_BYTES)))
         elif not isinstance(event, h11.InformationalResponse):
-            raise Unreached("it closed the connection without an answer")
+            raise Unreached("the server closed the connection without an answer")
 
 
 @cache
 def tls_context() -> ssl.SSLContext:
-    """The certificates that this machine believes; reading them takes a while."""
+    """Return the TLS context with the CA certificates of this machine, cached because loading takes a while."""
     return ssl.create_default_context()

@@ -1,7 +1,7 @@
-"""Keeps a copy of the log at another place: hands on what was committed to a process that brings it there.
+"""Maintains a copy of the log at another place, by passing commits to a copier process.
 
-The writer waits for nothing of it, and neither does the kernel: what the place does not take in time is dropped, and
-the copy begins anew once it can. How far behind it is, and why, is told to whoever asks.
+Neither the writer nor the kernel waits for the copy: what the place cannot take in time is dropped, and the copy
+restarts from a new base. The lag and its reason are available on request.
 """
 
 import fcntl
@@ -29,15 +29,15 @@ from protocol.standby import Anew, Frames, Heard, StandbyState, UpTo, packed
 logger = logging.getLogger(__name__)
 
 LOOK_SECONDS: Final = 5.0
-"""Until the project file and the trust in it are looked at again."""
+"""Interval of checks of the project file and its trust."""
 FLUSH_SECONDS: Final = 3.0
-"""For what is left when the kernel stops."""
+"""Time limit for the rest of the copy when the kernel stops."""
 END_SECONDS: Final = 2.0
-"""For the copier, once nobody speaks to it any more."""
+"""Time for the copier to exit after its input is closed."""
 LEFT_SECONDS: Final = 0.1
-"""For one that is killed while agents wait."""
+"""Time for a killed copier to exit while agents wait."""
 AGAIN_SECONDS: Final = 2.0
-"""Before another copier is started where one has ended."""
+"""Delay before a copier is restarted."""
 PIPE_BYTES: Final = 1024 * 1024
 _NEVER: Final = 2**62
 """More than is ever sent."""
@@ -48,7 +48,7 @@ _heard: Final = msgspec.json.Decoder(Heard).decode
 
 
 class _Looked(NamedTuple):
-    """One look at the log: what had been sent then, when it was, and the newest event."""
+    """Snapshot of the log: the sent frames, the time, and the newest event."""
 
     sent: int
     at: float
@@ -56,7 +56,7 @@ class _Looked(NamedTuple):
 
 
 class Standby:
-    """Copies the log to where the project file says."""
+    """Copies the log to the place in the project file."""
 
     def __init__(self, *, log: StoreLog, files: TrustedFiles, database: str, state_dir: Path, term: int) -> None:
         """``database`` is the path of the log."""
@@ -78,19 +78,23 @@ class Standby:
         self._ended = trio.Event()
         self._process: trio.Process | None = None
         self._left = False
-        """The next program of this kernel copies: nothing is waited for."""
+        """The next kernel process copies; the copier is not waited for."""
 
-    # -- what people are told -----------------------------------------------------------------------------
+    # -- status -------------------------------------------------------------------------------------------
 
     def state(self) -> StandbyState | None:
-        """The state of the copy; None where the project file asks for none."""
+        """Return the state of the copy; None if the project file configures none."""
         settings = self._catalog.kept_project().standby
         if settings is None:
             return None
         if self._waits_for_trust or settings != self._settings:
-            state, why, fix = "untrusted", "it is not trusted yet, so nothing is copied", "look at it: awk trust"
+            state, why, fix = (
+                "untrusted",
+                "it is not trusted, so nothing is copied",
+                "review and trust it with awk trust",
+            )
             if not self._waits_for_trust:
-                state, why, fix = "copying", "it begins", "wait a moment"
+                state, why, fix = "copying", "the copy is starting", "wait a moment"
             return StandbyState(to=settings.to, state=state, lag_seconds=0.0, event=0, why=why, fix=fix)
         heard = self._heard
         lag = trio.current_time() - self._covered.at if self._open else 0.0
@@ -108,7 +112,7 @@ class Standby:
     # -- running -------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Copy until cancelled, or nothing: as the project file and the trust in it say."""
+        """Copy until cancelled, if the project file configures a trusted standby."""
         while not self._left:
             settings = self._usable()
             if settings != self._settings:
@@ -120,7 +124,7 @@ class Standby:
             try:
                 await self._copy(settings)
             except* (Refused, OSError, msgspec.MsgspecError, trio.BrokenResourceError, trio.ClosedResourceError) as why:
-                # Nothing of it is a reason to end a kernel: how long it lasts is told to whoever asks.
+                # A failed copy must not end the kernel; the status shows its duration.
                 logger.warning("standby.failed %s", "; ".join(map(repr, why.exceptions)))
             await trio.sleep(AGAIN_SECONDS)
 
@@ -130,7 +134,7 @@ class Standby:
         return None if self._waits_for_trust else settings
 
     async def flush(self) -> None:
-        """Bring what is left, for FLUSH_SECONDS at most: the kernel stops."""
+        """Copy the rest within FLUSH_SECONDS, because the kernel stops."""
         if self._settings is None or not self._is_whole():
             return
         self._ending = True
@@ -139,9 +143,9 @@ class Standby:
             await self._ended.wait()
 
     def leave(self) -> tuple[int, ...]:
-        """Copy no more: the next program of this kernel begins anew. Returns the children that it has to reap.
+        """Stop copying, because the next kernel process starts over; return the child processes that it has to reap.
 
-        Agents wait for it, so the copier, which may hang in its place, is not asked to end.
+        Agents wait meanwhile, so the copier, which may hang, is killed.
         """
         self._left = True
         if self._process is None:
@@ -158,7 +162,7 @@ class Standby:
         self._open.clear()
         self._open.append(_Looked(_NEVER, trio.current_time(), 0))
         process: trio.Process | None = None
-        self._writer.tap = tap  # from now on it is the one that copies the log back
+        self._writer.tap = tap  # from now on the tap checkpoints the log
         try:
             await self._writer.commit(tap.install)
             process = self._process = await trio.lowlevel.open_process(
@@ -172,7 +176,7 @@ class Standby:
             assert process.stdin is not None
             assert process.stdout is not None
             if sys.platform == "linux" and isinstance(process.stdin, trio.lowlevel.FdStream):
-                with suppress(OSError):  # fewer turns of the event loop for each piece
+                with suppress(OSError):  # fewer turns of the event loop per chunk
                     fcntl.fcntl(process.stdin.fileno(), fcntl.F_SETPIPE_SZ, PIPE_BYTES)
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._hear, process.stdout, nursery.cancel_scope)
@@ -198,7 +202,6 @@ class Standby:
                 scope.cancel()
 
     async def _hear(self, stdout: trio.abc.ReceiveStream, scope: trio.CancelScope) -> None:
-        """Take what the copier says; once it says nothing more, it has ended."""
         line = bytearray()
         async for chunk in stdout:
             line += chunk
@@ -228,7 +231,6 @@ class Standby:
         return self._heard.whole and self._heard.begun == self._begun
 
     async def _speak(self, stdin: trio.abc.SendStream, tap: LogTap, every_seconds: float) -> None:
-        """Send what was committed, again and again. Blocks where the copier does not listen."""
         while True:
             with trio.move_on_after(every_seconds):
                 await self._asked.wait()
@@ -240,7 +242,7 @@ class Standby:
                     tap.begin()
                 if tap.broken or heard.why is not None or heard.begun != self._begun:
                     self._open.append(_Looked(_NEVER, began, event))
-                    continue  # it would only be given more that it cannot bring
+                    continue  # more data would only be dropped
                 self._begun += 1
                 await stdin.send_all(packed(Anew(sent=self._sent + 1)))
             more = True
@@ -268,7 +270,7 @@ class Standby:
 
 
 async def _end(process: trio.Process, *, asked: bool) -> None:
-    """Have the copier end, ``asked`` first. A place that does not answer keeps it and not us: that one ends later."""
+    """End the copier, with a request first if ``asked``; one that hangs on its place exits later."""
     if asked:
         with trio.move_on_after(END_SECONDS):
             if process.stdin is not None:
@@ -281,13 +283,13 @@ async def _end(process: trio.Process, *, asked: bool) -> None:
 
 
 STALE_SECONDS: Final = 60.0
-"""Behind by more than this it is told to people."""
+"""Lag above which people are notified."""
 
 
 def standby_notice(found: StandbyState) -> str | None:
-    """Say what a person should know and do; None: nothing."""
+    """Return a notice with the problem and the fix; None if there is no problem."""
     if found.lag_seconds < STALE_SECONDS and found.state in ("following", "copying"):
         return None
-    why = found.why or "the place takes nothing"
-    behind = f"is {found.lag_seconds:.0f} s behind" if found.state != "untrusted" else "is not made"
-    return f"the standby at {found.to} {behind}: {why} ({found.fix or 'see to it'})"
+    why = found.why or "the place accepts no data"
+    behind = f"is {found.lag_seconds:.0f} s behind" if found.state != "untrusted" else "is not running"
+    return f"standby at {found.to} {behind}: {why} ({found.fix or 'check the place'})"

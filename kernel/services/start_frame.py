@@ -1,11 +1,11 @@
-"""The start frame of an attempt: today's definition, the provider and its key, the prompt, the entries so far.
+"""Start frame of an attempt: current definition, provider and key, prompt, and entries so far.
 
-Definitions are read again at each lease, so an edited file takes effect with the next attempt (fault CF18). Everything
-that can be wrong with them is found here, before a process is spent on it.
+Definitions are read at each lease, so that an edited file takes effect with the next attempt (fault CF18). All their
+errors are found here, before a process is started.
 
-The prompt is saved with the first durable entry, and every later attempt is told the same. Entries that were made for
-another backend or dialect cannot be replayed, nor those of a program whose own session is lost or full: then it begins
-anew, with a ledger of what was done.
+The prompt is saved with the first durable entry, and later attempts get the same prompt. Entries of another backend or
+dialect cannot be replayed, nor those of a program whose own session is lost or full; the attempt then starts over with
+a ledger of the previous work.
 """
 
 import hashlib
@@ -57,7 +57,7 @@ _SCRIPT: Final = """\
 case ${{1-}} in
     call | help | -h | --help) ;;
     *)
-        echo "error: inside an attempt agent-worker has one command: call TOOL [JSON]" >&2
+        echo "error: inside an attempt agent-worker only has the command call TOOL [JSON]" >&2
         exit 2
         ;;
 esac
@@ -66,33 +66,33 @@ exec {python} -I -m interface agent-worker '' "$@"
 
 
 class CallCommand(msgspec.Struct, frozen=True):
-    """The folder it is in, and the address it asks."""
+    """Command ``agent-worker call`` for attempts: its folder and the URL of the kernel."""
 
     folder: str
     url: str
 
     def install(self) -> None:
-        """Write it, in the place of an older one. Raises OSError."""
+        """Write the command, replacing an older one. Raises OSError."""
         os.makedirs(self.folder, mode=0o700, exist_ok=True)
         path, beside = os.path.join(self.folder, COMMAND), os.path.join(self.folder, f".{COMMAND}.new")
         with replacing(path, 0o700, beside=beside, sync=False) as file:
             file.write(_SCRIPT.format(python=shlex.quote(sys.executable)).encode())
 
     def added_to(self, env: Mapping[str, str]) -> dict[str, str]:
-        """Return ``env`` with the command behind all others, and with what it has to know."""
+        """Return ``env`` with the command last on the PATH, and with the URL."""
         return {**env, "PATH": f"{env['PATH']}:{self.folder}", CALL_URL: self.url}
 
 
 def call_command(state: Path, url: str) -> CallCommand:
-    """The command of the kernel at ``url``, whose state is in ``state``."""
+    """Return the command for the kernel at ``url`` with the state directory ``state``."""
     return CallCommand(str(state / FOLDER), url)
 
 
 class FirstPrompt(msgspec.Struct, frozen=True, kw_only=True):
-    """A prompt and the entries that answer it. ``source_text`` is what mock rules match on.
+    """Prompt with the entries that answer it; ``source_text`` is matched by mock rules.
 
-    ``first_k`` is the number that the first of them has; ``earlier_steps`` of them were another instruction's.
-    ``snapshot`` is set where the prompt is to be saved with the first entry of this attempt.
+    ``first_k`` is the number of the first entry; ``earlier_steps`` entries belong to another instruction. ``snapshot``
+    is set if the prompt has to be saved with the first entry of this attempt.
     """
 
     prompt: FrozenPrompt
@@ -106,7 +106,7 @@ class FirstPrompt(msgspec.Struct, frozen=True, kw_only=True):
 def first_prompt(
     leased: Leased, backend: str, resolved: Resolved, reader: Reader, assemble: Callable[[], AssembledPrompt]
 ) -> FirstPrompt:
-    """Return the saved prompt, or one made today. ``assemble`` makes it, and is called only where it is needed."""
+    """Return the saved prompt, or a new one from ``assemble``, which is called only if needed."""
     dialect = resolved.provider.dialect if resolved.provider else ""
     kept = reader.now(entries.prompt_of, leased.instruction) if leased.entries else None
     source = leased.source_text if leased.continues is None else reader.now(entries.origin_text, leased.instruction)
@@ -145,7 +145,7 @@ def first_prompt(
             first_k=leased.entries,
             snapshot=PromptSnapshot(prompt, aside=leased.entries),
         )
-    # Entries without a prompt: an older program wrote them. Today's prompt is the best there is.
+    # Entries without a prompt come from an older version; the current prompt is the best match.
     written = reader.now(entries.of, leased.instruction) if leased.entries else ()
     return FirstPrompt(
         prompt=prompt,
@@ -157,13 +157,12 @@ def first_prompt(
 
 
 def _ledger(done: Sequence[Entry], told: str) -> PromptPart:
-    """The account of what was done before, as a part of the prompt: what tools showed is in it."""
     source = f"{len(done)} entries of another setup"
     return PromptPart(name="ledger", source=source, trust="tool", tokens=tokens(told))
 
 
 class CannotStart(Exception):
-    """An attempt cannot be made: its definition is gone or wrong, or a key is missing."""
+    """Attempt that cannot be created: its definition is missing or invalid, or a key is missing."""
 
     def __init__(self, cause: Cause, text: str) -> None:
         super().__init__(text)
@@ -171,7 +170,7 @@ class CannotStart(Exception):
 
 
 class StartFrame(msgspec.Struct, frozen=True):
-    """Everything that an attempt needs to start, and what its prompt was made of."""
+    """Everything that an attempt needs to start, and the sources of its prompt."""
 
     definition: AgentDefinition
     start: Start
@@ -179,13 +178,13 @@ class StartFrame(msgspec.Struct, frozen=True):
     sdks: frozenset[str]
     """Model SDKs that the worker will import."""
     endpoint: ModelEndpoint
-    """The provider of its model calls, as circuit breakers know it."""
+    """Endpoint of its model calls, as known to circuit breakers."""
     snapshot: PromptSnapshot | None = None
-    """The prompt, where it is to be saved with its first entry."""
+    """Prompt to save with the first entry."""
     beside: str = ""
-    """The project's directory, where the agent works in another."""
+    """Project directory, if the agent works elsewhere."""
     seen: SourceClass = "tool"
-    """The class of what it begins with; of a frame that another program made nobody knows it."""
+    """Trust class of its initial input; unknown in a frame of an older version."""
 
 
 class StartFrameBuilder(msgspec.Struct, eq=False, kw_only=True):
@@ -194,13 +193,13 @@ class StartFrameBuilder(msgspec.Struct, eq=False, kw_only=True):
     files: TrustedFiles
     reader: Reader
     own_bin: frozenset[str]
-    """Directories that workers must not find our commands in."""
+    """Directories of the kernel's commands, removed from the PATH of workers."""
     url: str
     paths: AttemptPaths
     memories: Memories | None = None
-    """None: no agent knows anything."""
+    """None: agents have no memory."""
     working_directory: Callable[[Leased], WorkingDirectory] | None = None
-    """None: the project."""
+    """None: the project directory."""
     confine: Callable[[AgentDefinition, WorkingDirectory, Start], Sandbox | None] = (
         lambda _definition, _directory, _start: None
     )
@@ -208,7 +207,7 @@ class StartFrameBuilder(msgspec.Struct, eq=False, kw_only=True):
     call_command: CallCommand | None = None
 
     async def build(self, leased: Leased, token: str) -> StartFrame:
-        """Build the frame of one attempt. Raises CannotStart. What an agent brings along is read in a thread."""
+        """Build the frame of one attempt; files of the agent are read in a thread. Raises CannotStart."""
         try:
             definition = definition_for(leased.agent, leased.space, self.files.catalog, self.reader)
             project = self.files.catalog.kept_project()
@@ -224,7 +223,9 @@ class StartFrameBuilder(msgspec.Struct, eq=False, kw_only=True):
                 home = self.paths.session(leased, definition)
                 extras = await trio.to_thread.run_sync(extras_of, definition, self.files.environ, home)
             if clash := extras.servers.keys() & own.servers.keys():
-                text = f"cli.mcp_servers: the project has a server {min(clash)} too; rename one of the two"
+                text = (
+                    f"cli.mcp_servers: name {min(clash)} is already used by a server of the project; rename one of them"
+                )
                 raise CauseError("definition_missing", text)
             return self._build(leased, token, definition, project, own, extras, known)
         except Refused as refused:
@@ -249,7 +250,7 @@ class StartFrameBuilder(msgspec.Struct, eq=False, kw_only=True):
         assemble = partial(instruction_prompt, leased, definition, self.files.catalog, self.reader, own.rules, known)
         opened = first_prompt(leased, definition.backend, resolved, self.reader, assemble)
         prompt = opened.prompt
-        # Our own loop has a tool for skills. Other programs read files, and are told where.
+        # The built-in loop has a tool for skills; other programs read the files, so the prompt names their paths.
         readable = (*own.skills, *extras.skills)
         skills = skills_prompt(readable) if definition.backend in CLIS else ""
         spec = BACKENDS[definition.backend]
@@ -326,18 +327,18 @@ class StartFrameBuilder(msgspec.Struct, eq=False, kw_only=True):
     def _check_trust(
         self, leased: Leased, definition: AgentDefinition, project: ProjectDefinition, own: AgentResources
     ) -> None:
-        """Raise CannotStart for files that nobody trusts: edited since, never trusted, or taken back (promise P19)."""
+        """Raise CannotStart if a file is not trusted: edited since, never trusted, or revoked (promise P19)."""
         if self.files.trust.everything:
             return
         found = (one for one in agent_units(definition, project, own) if not leased.vouched.issuperset(one.demands))
         wants = missing_grants(found, self.files.trust.kept)
         if wants:
             said = "changed since they were trusted" if leased.vouched or wants[0].before else "are not trusted"
-            raise CannotStart("untrusted", f"the files {said}: {demands_text(wants)[:500]}")
+            raise CannotStart("untrusted", f"files {said}: {demands_text(wants)[:500]}")
 
 
 def _endpoint(leased: Leased, resolved: Resolved) -> ModelEndpoint:
-    """Return whom model calls go to. A mock shares it with nobody: a failure that a script plays is its agent's."""
+    """Return the endpoint of model calls; each mock agent has its own, to isolate scripted failures."""
     provider = resolved.provider
     if provider is None or provider.dialect == MOCK:
         return ModelEndpoint(f"mock-{leased.agent}", "none", resolved.model)

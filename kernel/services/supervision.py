@@ -1,13 +1,13 @@
-"""Supervision of a kernel: requests to stop, the end of an idle kernel, restarts of services, the project's folder.
+"""Supervision of a kernel: stop requests, idle exit, restarts of services, and the project folder.
 
-A service that fails is started again, after a pause and within a budget: one watcher ends neither the kernel nor
-anybody's work. A service that goes on failing ends the kernel in order: its workers are asked to leave, and the log
-says which service it was and why.
+A failed service is restarted after a delay and within a budget, so that its failure ends neither the kernel nor
+running work. A service that keeps failing stops the kernel in order: workers are asked to leave, and the log names the
+service and the error.
 
-``InFlight`` records in one file the instructions that the kernel itself is processing, should it die of one: while a
-frame of its worker is read and answered, while its prompt is built and while its end is written. An instruction whose
-worker waits for a model or a tool is not recorded: a kernel that dies then dies of something else. The record is memory
-pages that the system keeps when a process is killed; after a power failure it may be empty, which charges nobody.
+``InFlight`` records in a file the instructions that the kernel itself is processing, in case one of them crashes it:
+while a frame of the worker is handled, while the prompt is built, and while the outcome is written. An instruction
+whose worker waits for a model or a tool is not recorded, because it cannot have caused a crash. The record is in
+memory pages that survive a killed process; after a power failure it may be empty, so no instruction is charged.
 """
 
 import logging
@@ -42,19 +42,19 @@ GRACE_SECONDS: Final = 10.0
 
 
 class ShutdownSignal(msgspec.Struct, eq=False):
-    """The request to stop: nothing new is taken from then on. ``closing`` is set once the attempts are gone."""
+    """Request to stop, after which no new work starts; ``closing`` is set after the attempts have ended."""
 
     closing: trio.Event = msgspec.field(default_factory=trio.Event)
     _begun: trio.Event = msgspec.field(default_factory=trio.Event)
     _grace_seconds: float = GRACE_SECONDS
     _hurry: trio.Event = msgspec.field(default_factory=trio.Event)
     hands_over: bool = False
-    """Another program of this kernel goes on: nobody is answered in the place of who does not get his answer."""
+    """Another kernel process continues, so waiting callers are not answered on behalf of others."""
     by: str = "request"
-    """Who asked first: a request, or the name of a signal."""
+    """First requester: a request, or the name of a signal."""
 
     def ask(self, grace_seconds: float = GRACE_SECONDS, by: str = "request") -> None:
-        """Begin to stop; asked again, hurry."""
+        """Request a stop; the second call requests a fast one."""
         if self._begun.is_set():
             self._hurry.set()
             return
@@ -63,11 +63,11 @@ class ShutdownSignal(msgspec.Struct, eq=False):
         self._begun.set()
 
     def begun(self) -> bool:
-        """Return whether it was asked for."""
+        """Return whether a stop was requested."""
         return self._begun.is_set()
 
     async def asked(self) -> float:
-        """Wait for the request. Returns seconds of grace."""
+        """Wait for the request, and return the grace period in seconds."""
         await self._begun.wait()
         return self._grace_seconds
 
@@ -77,9 +77,9 @@ class ShutdownSignal(msgspec.Struct, eq=False):
 
 
 async def stop_on_signals(shutdown: ShutdownSignal, early: Iterable[int] = ()) -> None:
-    """SIGTERM and SIGINT ask to stop; SIGHUP (a closed terminal) is none of our business (fault PF19).
+    """Request a stop on SIGTERM and SIGINT; ignore SIGHUP of a closed terminal (fault PF19).
 
-    ``early``: those that came before anybody could act on them.
+    ``early``: signals received before they could be handled.
     """
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     with trio.open_signal_receiver(*SIGNALS) as received:
@@ -97,7 +97,7 @@ SHORTEST_LOOK_SECONDS: Final = 0.2
 
 
 class IdleExit(msgspec.Struct, eq=False):
-    """Stops a kernel that had no work for ``idle_exit`` seconds, and checks at least ten times in that time.
+    """Stops a kernel without work for ``idle_exit`` seconds, checking at least ten times in that time.
 
     ``requests`` returns the number of open and of answered requests. ``now`` is a monotonic clock, in seconds.
     """
@@ -110,7 +110,7 @@ class IdleExit(msgspec.Struct, eq=False):
     sleep: Callable[[float], Awaitable[object]] = trio.sleep
     _since: float = 0.0
     _seen: tuple[int, int] = (0, 0)
-    """The newest event and the number of requests at the last look."""
+    """Newest event and number of answered requests at the last check."""
 
     def __post_init__(self) -> None:
         self._since = self.now()
@@ -121,7 +121,7 @@ class IdleExit(msgspec.Struct, eq=False):
             await self.sleep(await self.look())
 
     async def look(self) -> float:
-        """Request a shutdown if the kernel was idle for long enough. Returns the seconds until the next check.
+        """Request a shutdown if the kernel was idle for long enough, and return the seconds until the next check.
 
         An event or a request since the last check restarts the idle time.
         """
@@ -140,18 +140,18 @@ class IdleExit(msgspec.Struct, eq=False):
         if seen != self._seen or kept_by(found, requests=being_answered, hooks=bool(project.hooks)) is not None:
             self._seen, self._since = seen, self.now()
         elif self.now() - self._since >= allowed:
-            logger.info("kernel.idle_exit nothing was to be done for %g s; who needs a kernel starts the next", allowed)
+            logger.info("kernel.idle_exit no work for %g s; the next command that needs a kernel starts one", allowed)
             self.shutdown.ask(by=BY)
         return min(max(allowed / 10, SHORTEST_LOOK_SECONDS), LONGEST_LOOK_SECONDS)
 
 
 _JITTER: Final = 0.5
-"""There is one of each service: nobody else comes back at the same time."""
+"""Fixed, because each service exists only once."""
 _ERROR_LIMIT: Final = 500
 
 
 class Boundary(msgspec.Struct, eq=False, kw_only=True):
-    """Runs services. ``gave_up`` says why the kernel has to end, once a service has used up its budget."""
+    """Runs services; ``gave_up`` is the reason to end the kernel after a service has used up its restart budget."""
 
     writer: Writer
     shutdown: ShutdownSignal
@@ -166,18 +166,18 @@ class Boundary(msgspec.Struct, eq=False, kw_only=True):
         *,
         task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
     ) -> None:
-        """Run ``service`` until it returns. Where this is waited for, ``service`` says itself when it has started.
+        """Run ``service`` until it returns; with a ``task_status``, the service reports its start itself.
 
-        Raises StorageFailed: then no service can go on.
+        Raises StorageFailed, which no service can survive.
         """
-        told = _Once(task_status)
+        reported = _Once(task_status)
         record = CrashRecord(stepped=True)
         while True:
             try:
                 if task_status is trio.TASK_STATUS_IGNORED:
                     await service()
                 else:
-                    await service(task_status=told)
+                    await service(task_status=reported)
                 return
             except Exception as error:
                 if _storage_failed(error):
@@ -187,14 +187,14 @@ class Boundary(msgspec.Struct, eq=False, kw_only=True):
                 recent = tuple(at for at in (*record.recent_ms, now_ms) if at > now_ms - HOUR_MS)
                 record = CrashRecord(streak=after.streak, last_ms=now_ms, stepped=True, recent_ms=recent)
                 again = after.seconds if isinstance(after, Backoff) else None
-                what_follows = "the last time" if again is None else f"it is started again in {again:g} s"
+                what_follows = "giving up" if again is None else f"restarting in {again:g} s"
                 logger.error("service.failed %s: %s", name, what_follows, exc_info=error)
                 with suppress(Refused):
                     data = {"service": name, "error": _one_line(error), "again_seconds": again}
                     await self.writer.commit(emit_log, "kernel.service_failed", data=data)
                 if isinstance(after, StopAgent):
-                    told.started()
-                    self.gave_up = f"{name}: {after.reason}, the last: {_one_line(error)}"
+                    reported.started()
+                    self.gave_up = f"{name}: {after.reason}, last error: {_one_line(error)}"
                     logger.critical("kernel.service_gave_up %s; the kernel ends", self.gave_up)
                     self.shutdown.ask(by=f"failure of {name}")
                     return
@@ -202,8 +202,6 @@ class Boundary(msgspec.Struct, eq=False, kw_only=True):
 
 
 class _Once(msgspec.Struct, eq=False):
-    """Tells that a service has started, the first time that it has."""
-
     task_status: trio.TaskStatus[None] | None
 
     def started(self, _value: None = None) -> None:
@@ -228,29 +226,29 @@ LOOK_SECONDS: Final = 5.0
 
 
 async def watch_root(root: str) -> None:
-    """Log until cancelled when the project's folder is lost, and when it is back."""
-    told: str | None = None
+    """Log when the project folder is lost and when it returns, until cancelled."""
+    logged: str | None = None
     while True:
         fault = root_fault(root)
-        if fault != told:
+        if fault != logged:
             logger.warning("project.%s %s", "back" if fault is None else "lost", fault or root)
-            told = fault
+            logged = fault
         await trio.sleep(LOOK_SECONDS)
 
 
 PLACES: Final = 512
-"""The most instructions that are written down at once; what is beyond is not charged."""
+"""Maximum recorded instructions; further ones are not charged."""
 _PLACE: Final = Struct("<q")
 _NOBODY: Final = 0
 
 
 class InFlight:
-    """The record of one kernel. Made before recovery, which reads what the last one left; then ``begin`` clears it."""
+    """In-flight record of one kernel; recovery reads the previous record before ``begin`` clears it."""
 
     def __init__(self, path: Path) -> None:
         self._fd: int | None = None
         self.left: frozenset[InstructionId] | None = None
-        """The instructions that the last kernel was at work for when it ended; None where nobody knows."""
+        """Instructions that the previous kernel was processing when it ended; None if unknown."""
         self._free = list(range(PLACES - 1, -1, -1))
         self._at_work: dict[str, _Work] = {}
         try:
@@ -262,23 +260,23 @@ class InFlight:
             logger.warning("in_flight.off %s: %s", path, error.strerror)
 
     def begin(self) -> None:
-        """Clear what the last kernel left, once it has been seen to."""
+        """Clear the previous record after it was evaluated."""
         if self._fd is not None:
             os.ftruncate(self._fd, 0)
 
     def working(self, instruction: str) -> "_Work":
-        """While the block lasts, the kernel is at work for ``instruction``. Blocks of one instruction may be nested."""
+        """Return a context manager during which ``instruction`` is recorded; it may be nested."""
         return self._at_work.get(instruction) or _Work(self, instruction)
 
     def enter(self, work: "_Work") -> None:
-        """Write down ``work``, if there is a place."""
+        """Record ``work`` if there is a free slot."""
         self._at_work[work.instruction] = work
         if self._free:
             work.place = self._free.pop()
             self._write(work.place, number_of(work.instruction, "i") or _NOBODY)
 
     def leave(self, work: "_Work") -> None:
-        """Take ``work`` out again."""
+        """Remove ``work`` from the record."""
         del self._at_work[work.instruction]
         if work.place is not None:
             self._write(work.place, _NOBODY)
@@ -290,15 +288,13 @@ class InFlight:
             return
         try:
             os.pwrite(self._fd, _PLACE.pack(number), place * _PLACE.size)
-        except OSError as error:  # a full disk: from now on nothing is known
+        except OSError as error:  # full disk: nothing is recorded from now on
             logger.warning("in_flight.off %s", error.strerror)
             os.close(self._fd)
             self._fd = None
 
 
 class _Work(msgspec.Struct, eq=False):
-    """One instruction while the kernel is at work for it. Made by ``InFlight.working``."""
-
     record: InFlight
     instruction: str
     _depth: int = 0

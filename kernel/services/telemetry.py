@@ -1,9 +1,8 @@
-"""Telemetry: spans for a collector of OpenTelemetry, after they were committed, and counts of events.
+"""Telemetry: spans for an OpenTelemetry collector, exported after their commit, and counts of events.
 
-``Traces`` has a cursor into the log of events, and nothing else: a collector that is away costs no memory, and a kernel
-that was killed goes on where it was. What was told and not written down is told again, as the same spans: their ids are
-functions of what they are of. ``EventCounters`` counts on request, from where it last stopped, and stores its counts
-now and then.
+``Traces`` only has a cursor into the event log, so an unreachable collector uses no memory, and a new kernel continues
+where the last one stopped. Spans exported without a stored cursor are exported again with the same ids, which are
+derived from the objects. ``EventCounters`` counts on request since the last count, and stores its counts periodically.
 """
 
 import logging
@@ -37,51 +36,51 @@ WAKING: Final = frozenset(
     {"instruction.step", "attempt.ended", "instruction.ended", "workflow.stopped", "webhook.retried"}
 )
 GATHER_SECONDS: Final = 1.0
-"""After an event, for those that come with it."""
+"""Delay after an event, to collect related ones."""
 LOOK_SECONDS: Final = 10.0
-"""Until the project file and the trust in it are looked at again."""
+"""Interval of checks of the project file and its trust."""
 PAUSES_SECONDS: Final = (1.0, 5.0, 30.0, 60.0)
-"""Before each further try; the last one again and again."""
+"""Delays between retries; the last one repeats."""
 FLUSH_SECONDS: Final = 3.0
-"""For what is left when the kernel stops. The next kernel tells the rest."""
+"""Time for remaining spans when the kernel stops; the next kernel exports the rest."""
 UNSAVED_EVENTS: Final = 1000
-"""Passed over without a span before the cursor is written."""
+"""Events without a span after which the cursor is stored."""
 BAD: Final = frozenset({400, 413, 422})
-"""Statuses that are about what was sent: a smaller request may do, and a single span that is refused is left out."""
+"""Statuses that reject the content: the batch is halved, and a single rejected span is skipped."""
 
 
 class Collector(NamedTuple):
-    """A collector that is trusted and can be asked."""
+    """Trusted and usable collector."""
 
     name: str
-    """Of its cursor."""
+    """Name of its cursor."""
     settings: OtelSettings
     fields: Mapping[str, str]
 
 
 class Traces(msgspec.Struct, eq=False, kw_only=True):
-    """Delivers spans to the collector of the project file."""
+    """Exports spans to the collector of the project file."""
 
     log: StoreLog
     files: TrustedFiles
     wake: Wake
     project: str
-    """The path that the log is of."""
+    """Path of the project."""
     deliver: Post = post
     _one: trio.Lock = msgspec.field(default_factory=trio.Lock)
     _warn_once: Callable[[str, str], None] = msgspec.field(default_factory=lambda: cache(_warn))
     _seen: int = 0
-    """The event up to which nothing is left to tell; the store is told with the next delivery."""
+    """Event up to which everything was exported; stored with the next export."""
     _limit: int = traces.BATCH
     _failures: int = 0
-    """In a row."""
+    """Consecutive failures."""
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Deliver until cancelled. It has started once the collector has its place in the log."""
+        """Export until cancelled; reports its start once the collector has a cursor."""
         while True:
             self.wake.clear()
             collector: Collector | None = None
-            with suppress(Refused):  # a disk that is full: it looks again
+            with suppress(Refused):  # full disk: retried later
                 collector = await self.usable()
             task_status.started()
             task_status = trio.TASK_STATUS_IGNORED
@@ -94,7 +93,7 @@ class Traces(msgspec.Struct, eq=False, kw_only=True):
                 await self._until_new(collector)
 
     async def _until_new(self, collector: Collector | None) -> None:
-        """Wait for something to tell; of a collector that is away nothing new is worth a try, unless a person asks."""
+        """Wait for new events; after a failure, only for a retry requested by a person."""
         while collector is not None:
             await self.wake.wait()
             await trio.sleep(GATHER_SECONDS)
@@ -105,14 +104,14 @@ class Traces(msgspec.Struct, eq=False, kw_only=True):
         await trio.sleep_forever()
 
     async def flush(self) -> None:
-        """Tell what is left, for FLUSH_SECONDS at most: the kernel stops. Nothing, where the collector is away."""
+        """Export remaining spans within FLUSH_SECONDS, unless the collector is failing, because the kernel stops."""
         with trio.move_on_after(FLUSH_SECONDS), suppress(Refused):
             collector = await self.usable()
             while collector is not None and not self._failures and await self.turn(collector):
                 pass
 
     async def usable(self) -> Collector | None:
-        """The collector, where it is trusted and can be asked; the store has a cursor for it."""
+        """Return the collector if it is trusted and usable, and ensure that the store has its cursor."""
         settings = self.files.catalog.kept_project().otel
         found: Collector | None = None
         if settings is not None:
@@ -129,13 +128,13 @@ class Traces(msgspec.Struct, eq=False, kw_only=True):
         return found
 
     async def turn(self, collector: Collector) -> bool:
-        """Tell the next spans, in one request. Returns whether there may be more to tell at once."""
+        """Export the next spans in one request, and return whether there may be more."""
         async with self._one:
             standing = self.log.reader.now(traces.standing, collector.name)
             if standing is None:
                 return False
             if self._failures and standing.failing_ms is None:
-                self._failures = 0  # a person has it tried again
+                self._failures = 0  # a person requested a retry
             cursor = max(standing.cursor, self._seen)
             log = self.log.reader.now(traces.log_id, self.project)
             batch = await self.log.reader.read(traces.batch, log, cursor, self._limit, collector.settings.content)
@@ -187,14 +186,14 @@ def _warn(url: str, why: str) -> None:
 
 
 LONGEST_SECONDS: Final = 1.0
-"""That one look counts. What is left then is counted by the next ones."""
+"""Time limit of one count; later counts continue."""
 KEEP_MS: Final = 30_000
-"""Between two commits of what was counted. A kernel that dies in between counts it anew, from the same events."""
+"""Interval of commits of the counts. After a crash the same events are counted again."""
 _TYPES: Final = encode_json(sorted(COUNTED)).decode()
 
 
 class EventCounters(msgspec.Struct, eq=False):
-    """The counts of events since the log began, or since it was first asked for."""
+    """Counts of events since the log or the counting began."""
 
     log: StoreLog
     _one: trio.Lock = msgspec.field(default_factory=trio.Lock)
@@ -202,10 +201,10 @@ class EventCounters(msgspec.Struct, eq=False):
     _changed: set[CounterKey] = set()
     _kept_ms: int = 0
     behind: int = 0
-    """Events that are not counted yet."""
+    """Number of events not yet counted."""
 
     async def look(self) -> KeptCounters:
-        """Count what is new, for LONGEST_SECONDS at most. Raises Refused (busy)."""
+        """Count new events within LONGEST_SECONDS. Raises Refused (busy)."""
         async with self._one:
             if self._counted is None:
                 self._counted = await self.log.reader.read(metrics.counted, self.log.now_ms())
@@ -226,7 +225,7 @@ class EventCounters(msgspec.Struct, eq=False):
         if now_ms - self._kept_ms < KEEP_MS and not self.behind:
             return
         changed: Mapping[CounterKey, float] = {key: counted.values[key] for key in self._changed}
-        with suppress(Refused):  # a disk that is full: with a later look
+        with suppress(Refused):  # full disk: stored with a later count
             await self.log.writer.commit_soon(metrics.keep, counted.cursor, counted.since_ms, changed)
             self._kept_ms = now_ms
             self._changed.clear()

@@ -1,6 +1,6 @@
 """Time-driven changes: deadlines of waits, and schedules of agents.
 
-Each service looks at the rows, sleeps until the next of them is due, and is woken by whatever changes one.
+Each service reads rows, sleeps until the next one is due, and is woken by each change of a row.
 """
 
 import logging
@@ -31,11 +31,11 @@ from protocol.names import AgentKey, name_of
 logger = logging.getLogger(__name__)
 
 WAKING: Final = frozenset({"agent.changed", "workflow.started", "workflow.stopped"})
-"""Events after which other schedules may count, or an agent may hear its own again."""
+"""Events that may change which schedules are active."""
 LONGEST_NAP_SECONDS: Final = 60.0
 REFUSED_PAUSE_SECONDS: Final = 1.0
 CLOCK_SET_MS: Final = 1000
-"""So much the two clocks may drift apart between two looks before the wall clock counts as set."""
+"""Drift between the two clocks after which the wall clock counts as changed."""
 
 _decoder: Final = msgspec.json.Decoder(Schedule)
 
@@ -43,9 +43,9 @@ _decoder: Final = msgspec.json.Decoder(Schedule)
 async def reconcile(
     wake: Wake, look: Callable[[], Awaitable[float]], task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
 ) -> NoReturn:
-    """Call ``look`` now, when the seconds it returned have passed, and whenever ``wake`` is set; until cancelled.
+    """Call ``look`` now, after the seconds that it returned, and whenever ``wake`` is set, until cancelled.
 
-    Level-triggered (fault TF09): what is set while it looks is seen by the next look.
+    It is level-triggered (fault TF09): an event during a call triggers the next one.
     """
     task_status.started()
     while True:
@@ -55,13 +55,12 @@ async def reconcile(
 
 
 class Schedules:
-    """Arms a timer for each schedule that counts, and fires those that are due. One task.
+    """Arms a timer for each active schedule, and fires due timers; one task.
 
-    It looks at the rows whenever an agent or a workflow changed, when a timer is due, and once a minute: so long may
-    pass until it sees that the wall clock was set, or that a schedule was written into an agent's file. Else it sleeps
-    (fault LF01).
+    It reads rows when an agent or a workflow has changed, when a timer is due, and once a minute, to notice a changed
+    wall clock or an edited agent file. Otherwise it sleeps (fault LF01).
 
-    ``wake`` is for events of WAKING.
+    ``wake`` is set for events of WAKING.
     """
 
     def __init__(
@@ -73,7 +72,7 @@ class Schedules:
         wall_ms: Callable[[], int],
         trust_dir: Path | None = None,
     ) -> None:
-        """Unless every file is trusted, only schedules among what is kept, in ``trust_dir``, count."""
+        """Unless all files are trusted, only schedules with a grant in ``trust_dir`` are active."""
         self._reader, self._writer, self._now_ms = log
         self._catalog, environ, self._trust = files
         self._local = environ.get("TZ")
@@ -88,7 +87,7 @@ class Schedules:
         wake.set()
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Watch until cancelled."""
+        """Run schedules until cancelled."""
         task_status.started()
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._watch_trust)
@@ -97,7 +96,7 @@ class Schedules:
                     await self._wake.wait()
 
     async def _watch_trust(self) -> None:
-        """Wake when trust was granted or taken back. Where the system cannot tell of it, it is seen once a minute."""
+        """Wake when trust was granted or revoked; without inotify this is noticed once a minute."""
         if self._trust_dir is None or self._trust.everything:
             return
         try:
@@ -108,14 +107,14 @@ class Schedules:
                     if self._trust.kept() != self._agreed:
                         self._wake.set()
         except CannotWatch as error:
-            logger.warning("schedule.unwatched %s: consent is noticed once a minute", error)
+            logger.warning("schedule.unwatched %s: changes of trust are noticed once a minute", error)
 
     async def run_once(self) -> float:
-        """Arm what changed and fire what is due. Returns the seconds until there may be something to do."""
+        """Arm changed timers, fire due ones, and return the seconds until the next round."""
         changed = self._wake.clear()
         try:
             if self._now_ms() - self._stamped_ms >= LONGEST_NAP_SECONDS * 1000:
-                # Let the store know of agent files that were written.
+                # Store agent files that were edited.
                 self._stamped_ms = self._now_ms()
                 stamp = await trio.to_thread.run_sync(self._catalog.stamp)
                 if stamp != self._stamp:
@@ -160,17 +159,16 @@ class Schedules:
             await self._writer.commit(arm, put, drop)
 
     async def _warn_untrusted(self, untrusted: frozenset[Scheduled]) -> None:
-        """Warn once of each that it does not run, and say what would let it."""
         fresh, self._warned = untrusted - self._warned, untrusted
         for one in sorted(fresh, key=lambda one: (one.agent, one.home)):
             name = name_of(one.agent)
-            hint = f"look at it and keep it: awk trust {one.file}"
+            hint = f"review and trust it with awk trust {one.file}"
             logger.warning("schedule.untrusted %s in %s does not run; %s", name, one.home, hint)
             data = {"home": one.home, "wakeup": one.schedule.wakeup, "hint": hint}
             await self._writer.commit(emit_log, "schedule.untrusted", space=one.home, agent=name, data=data)
 
     def _timer(self, one: Scheduled, armed: Timer | None) -> Timer | None:
-        """Return the timer of a schedule; one that is ``armed`` already, and as often as before, keeps its time."""
+        """Return the timer of a schedule; an unchanged ``armed`` timer keeps its time."""
         fired_ms = None if armed is None else armed.fired_ms
         try:
             period_ms, fresh_ms = self._fresh(one.schedule, fired_ms)
@@ -194,11 +192,10 @@ class Schedules:
         return None, pace.next_after(sought_from_ms(self._wall_ms(), fired_ms))
 
     async def _fire(self, timer: Timer) -> None:
-        """Fire ``timer``, unless the agent's file was edited: then its new schedule is armed first."""
         known: Known
         try:
             known = await refresh(timer.agent, self._catalog, self._writer, self._reader)
-        except BadDefinition as error:  # a file that is wrong now changes nothing
+        except BadDefinition as error:  # an invalid file changes nothing
             logger.debug("wakeup.as_before %s: %s", timer.agent, error.text)
             known = "same"
         if known == "changed" or self._trust.kept() != self._agreed:
@@ -224,18 +221,18 @@ def _pace(schedule: Schedule) -> tuple[str, str | None]:
 def _pace_of(timer: Timer) -> tuple[str, str | None] | None:
     try:
         return _pace(_decoder.decode(timer.schedule))
-    except msgspec.MsgspecError:  # stored by a kernel that knew other keys
+    except msgspec.MsgspecError:  # stored by a version with other keys
         return None
 
 
 SHORTEST_NAP_SECONDS: Final = 0.02
-"""So that a row that cannot be moved on does not keep a core busy."""
+"""Prevents a busy loop if a row cannot be updated."""
 
 
 class Deadlines(msgspec.Struct, eq=False, kw_only=True):
-    """Ends waits, lets circuit breakers be probed, and raises what has waited too long, when it is time. One task.
+    """Ends waits, starts probes of circuit breakers, and promotes starving work when they are due; one task.
 
-    ``starvation_ms``: the time that work of any lane waits before it is immediate.
+    ``starvation_ms``: time after which work of any lane becomes immediate.
     """
 
     log: StoreLog
@@ -243,11 +240,11 @@ class Deadlines(msgspec.Struct, eq=False, kw_only=True):
     starvation_ms: int
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Watch until cancelled."""
+        """Apply deadlines until cancelled."""
         await reconcile(self.wake, self.run_once, task_status)
 
     async def run_once(self) -> float:
-        """Do what is due. Returns the seconds until something is again."""
+        """Apply due deadlines, and return the seconds until the next one."""
         if self._due_seconds() <= 0:
             try:
                 await self.log.writer.commit(apply_due, self.starvation_ms)

@@ -1,7 +1,6 @@
-"""Work of agents' trees with each other: committed when an instruction ends, brought to a colleague's commit before one
-begins, and looked at, merged or reset where an agent asks for it.
+"""Operations on agents' working trees: commit at the end of an instruction, follow, inspect, merge and reset.
 
-The log follows git: what a branch came to is written once git has it, and found out again where that was interrupted.
+The log follows git: the new commit of a branch is stored after git has it, and is read from git after an interruption.
 """
 
 import itertools
@@ -42,18 +41,18 @@ from protocol.names import base_space, run_id, split_space
 
 logger = logging.getLogger(__name__)
 
-_BUSY: Final = "try again"
+_BUSY: Final = "retry"
 
 
 class TreePlace(NamedTuple):
-    """An agent's tree, and those of its colleagues."""
+    """Working tree of an agent, and those of its colleagues."""
 
     tree: Worktree
     colleagues: tuple[Worktree, ...]
 
 
 class Away(NamedTuple):
-    """The clone that an agent works in on another machine, and the way its commands are run there."""
+    """Clone of an agent on a node, and how its commands run there."""
 
     sync: NodeSync
     launcher: Launcher
@@ -63,23 +62,23 @@ class Away(NamedTuple):
 
 
 class TreeWork(msgspec.Struct, eq=False, kw_only=True):
-    """The work on trees of one project."""
+    """Operations on the trees of one project."""
 
     trees: Worktrees
     branches: Branches
     reader: Reader
     writer: Writer
     away: dict[str, Away] = {}
-    """By instruction: the agents that work on other machines now."""
+    """Agents that currently run on nodes, by instruction."""
 
     def follows(self, leased: Leased) -> bool:
-        """Return whether the tree of ``leased`` is to be brought to a colleague's commit before it begins."""
+        """Return whether the tree of ``leased`` has to move to a colleague's commit before the instruction starts."""
         tree = self.reader.now(worktrees.of, leased.run, leased.agent)
         begins = leased.entries == 0 and leased.continues is None
         return begins and tree is not None and bool(tree.follows) and tree.state == "made"
 
     async def follow(self, leased: Leased) -> None:
-        """Bring the tree to the last commit of whom it follows, or note why it stays. Raises SpawnTransient."""
+        """Move the tree to the last commit of the colleague it follows, or note why not. Raises SpawnTransient."""
         tree = self.reader.now(worktrees.of, leased.run, leased.agent)
         assert tree is not None, leased
         trees = self.reader.now(worktrees.of_run, tree.run)
@@ -96,9 +95,9 @@ class TreeWork(msgspec.Struct, eq=False, kw_only=True):
         await self._moved(tree, tip, leased.instruction, note)
 
     async def finish(self, leased: Leased, *, everything: bool = False) -> None:
-        """Commit what the agent leaves in its tree, where its workflow wants that. Never fails the work itself.
+        """Commit the changes in the agent's tree if its workflow requires that; failures do not fail the work.
 
-        ``everything``: whatever it wants, for the agent works elsewhere next.
+        ``everything``: commit regardless of the workflow, because the agent moves to another machine.
         """
         tree = self.reader.now(worktrees.of, leased.run, leased.agent)
         if tree is None or tree.state != "made":
@@ -111,48 +110,50 @@ class TreeWork(msgspec.Struct, eq=False, kw_only=True):
             fault_point("tree.committed")
             await self._moved(tree, tip, leased.instruction, tree.note, patiently=True)
         except (Refused, SpawnTransient, OSError) as error:
-            text = f"what is in its working tree is not committed: {error}"
+            text = f"changes in the working tree could not be committed: {error}"
             logger.warning("worktree.uncommitted %s: %s", tree.path, error)
             await log_line(self.writer, leased, "warning", text[:2000])
 
     def place(self, identity: Identity) -> TreePlace:
-        """The tree that the author of a call works in. Raises Refused where there is none."""
+        """Return the tree of the caller. Raises Refused if it has none."""
         trees = self.reader.now(worktrees.in_space, identity.space)
         own = next((tree for tree in trees if tree.agent in (identity.agent, "") and tree.state == "made"), None)
         if own is None:
-            text = "you have no working tree: you work in the project itself"
-            raise Refused("not_found", text, "trees are there where a workflow says workspace: {git: worktree}")
+            text = "Working tree not found: you work in the project itself"
+            raise Refused("not_found", text, "working trees require workspace: {git: worktree} in the workflow file")
         return TreePlace(own, tuple(tree for tree in trees if tree is not own))
 
     async def standing(self, identity: Identity) -> tuple[Worktree, BranchStatus]:
-        """Return the tree of the caller as it is now. Raises Refused."""
+        """Return the current tree of the caller. Raises Refused."""
         place = self.place(identity)
         try:
             if (away := self.away.get(identity.instruction)) is not None:
                 await away.sync.collect(live=True)
             return place.tree, await self.branches.standing(place.tree, self.trees.box(place.tree), place.colleagues)
         except SpawnTransient as error:
-            raise Refused("busy", f"git could not be started now: {error}", _BUSY) from error
+            raise Refused("busy", f"Git could not be started: {error}", _BUSY) from error
 
     async def commit(self, identity: Identity, message: str) -> tuple[Worktree, Tip]:
-        """Commit all that is not committed in the tree of the caller. Raises Refused."""
+        """Commit all changes in the tree of the caller. Raises Refused."""
         tree = self.place(identity).tree
         try:
             if (away := self.away.get(identity.instruction)) is not None:
                 await away.sync.collect(message, live=True)
             tip = await self.branches.commit(tree, self.trees.box(tree), message, identity.name)
         except SpawnTransient as error:
-            raise Refused("busy", f"git could not be started now: {error}", _BUSY) from error
+            raise Refused("busy", f"Git could not be started: {error}", _BUSY) from error
         await self._moved(tree, tip, identity.instruction, tree.note)
         return tree, tip if away is None else msgspec.structs.replace(tip, made=tip.commit != tree.head)
 
     async def take(self, identity: Identity, source: str, mode: TakeMode) -> tuple[Worktree, Tip]:
-        """Merge a colleague's branch into the caller's, or reset it to that. Raises Refused."""
+        """Merge a colleague's branch into the caller's, or reset the caller's branch to it. Raises Refused."""
         place = self.place(identity)
         found = next((tree for tree in place.colleagues if tree.name == source.removeprefix("@")), None)
         if found is None:
-            names = ", ".join(tree.name for tree in place.colleagues) or "nobody else"
-            raise Refused("not_found", f"{source[:60]!r} has no working tree here", f"there is one of {names}")
+            names = ", ".join(tree.name for tree in place.colleagues) or "none"
+            raise Refused(
+                "not_found", f"Agent {source[:60]!r} has no working tree here", f"agents with a working tree: {names}"
+            )
         message = f"{identity.name}: {mode} of {found.branch} ({identity.instruction}, {run_id(place.tree.run)})"
         try:
             if (away := self.away.get(identity.instruction)) is not None:
@@ -162,13 +163,13 @@ class TreeWork(msgspec.Struct, eq=False, kw_only=True):
             if away is not None:
                 await away.sync.bring(live=True)
         except SpawnTransient as error:
-            raise Refused("busy", f"git could not be started now: {error}", _BUSY) from error
+            raise Refused("busy", f"Git could not be started: {error}", _BUSY) from error
         fault_point("tree.taken")
         await self._moved(place.tree, tip, identity.instruction, "")
         return place.tree, tip
 
     async def seen(self, identity: Identity) -> str:
-        """The commit that the caller sees, in words, for whoever reads its vote; "" where it has no tree."""
+        """Describe the commit that the caller sees, for readers of its vote; "" if it has no tree."""
         try:
             tree, standing = await self.standing(identity)
         except Refused:
@@ -177,7 +178,7 @@ class TreeWork(msgspec.Struct, eq=False, kw_only=True):
         return f"commit {standing.tip.commit[:12]} of {tree.branch}{changed}"
 
     async def _moved(self, tree: Worktree, tip: Tip, instruction: str, note: str, *, patiently: bool = False) -> None:
-        """Write where ``tree`` is now; ``patiently``: however long the store cannot take it. Raises Refused."""
+        """Store the commit of ``tree``; ``patiently``: retry while the store is unavailable. Raises Refused."""
         if (tip.commit, tip.ahead, note) != (tree.head, tree.ahead, tree.note):
             write = partial(
                 worktree_moved, tree=tree, tip=tip.commit, ahead=tip.ahead, note=note, instruction=instruction
@@ -187,14 +188,11 @@ class TreeWork(msgspec.Struct, eq=False, kw_only=True):
 
 _NOBODY: Final[Mapping[str, Away]] = MappingProxyType({})
 _numbers: Final = itertools.count(1)
-"""Directories of checks are distinct for the life of a kernel, which sweeps older ones."""
+"""Numbers of check directories, which are unique per kernel; each kernel removes older ones."""
 
 
 class WorkChecks(msgspec.Struct, eq=False, kw_only=True):
-    """Runs the commands that check what agents did, where each of them works.
-
-    ``away``: the agents that work on other machines now, by instruction.
-    """
+    """Runs checks of agents' work where each agent works. ``away``: agents on nodes, by instruction."""
 
     root: Path
     trees: Worktrees
@@ -208,9 +206,9 @@ class WorkChecks(msgspec.Struct, eq=False, kw_only=True):
     async def check(
         self, identity: Identity, command: str, limits: AgentLimits, *, task: str, confined: bool
     ) -> CheckOutcome:
-        """Run ``command`` over the work of the caller, within its limits. Raises Refused. Cancellation kills its tree.
+        """Run ``command`` on the work of the caller, within its limits. Raises Refused. Cancellation kills its tree.
 
-        ``confined``: as the programs of an agent with ``sandbox: on``, whose the work or the command is.
+        ``confined``: run in a sandbox, because the author of the work or the command has ``sandbox: on``.
         """
         found = self.reader.now(worktrees.in_space, identity.space)
         tree = next((one for one in found if one.agent in (identity.agent, "") and one.state == "made"), None)
@@ -219,21 +217,21 @@ class WorkChecks(msgspec.Struct, eq=False, kw_only=True):
         env = {"AGENT_NAME": identity.name, "AGENT_TASK": task, "AGENT_WORKFLOW": workflow, "AGENT_TAG": tag}
         if (away := self.away.get(identity.instruction)) is not None:
             if confined and away.box is None:
-                text = "a check that is to be confined is not run for an agent that is not, on another machine"
-                raise Refused("setup_failed", text, "write sandbox: on for it")
+                text = "Check requires a sandbox, but the agent runs on a node without one"
+                raise Refused("setup_failed", text, "set sandbox: on for the agent")
             given = {**away.env, **env, "AGENT_PROJECT": away.cwd}
             run = CheckRun(away.launcher, f"check-of-work-{next(_numbers)}", given, tightest([limits]))
             try:
                 return await run_check(run, command, away.cwd, away.box)
             except SpawnTransient as error:
-                raise Refused("busy", f"the check could not be started now: {error}", _BUSY) from error
+                raise Refused("busy", f"Check could not be started: {error}", _BUSY) from error
         box = None if tree is None else self.trees.box(tree)
         return await self._checked(command, cwd, env, [limits], box, top if confined else None)
 
     async def check_run(
         self, record: WorkflowRecord, command: str, limits: Iterable[AgentLimits], *, confined: bool
     ) -> CheckOutcome:
-        """Run ``command`` in the project over what the agents of a run did there, within the least of their limits.
+        """Run ``command`` in the project on the work of a run, within the tightest limits of its agents.
 
         Raises Refused. Cancellation kills its tree.
         """
@@ -250,7 +248,6 @@ class WorkChecks(msgspec.Struct, eq=False, kw_only=True):
         box: Sandbox | None,
         confined_to: str | None,
     ) -> CheckOutcome:
-        """Run it in ``box``; without one, where it is to be confined, in one that shows ``confined_to``."""
         name = f"check-of-work-{next(_numbers)}"
         run = CheckRun(self.launcher, name, {**self.env, **env, "AGENT_PROJECT": str(self.root)}, tightest(limits))
         try:
@@ -266,11 +263,11 @@ class WorkChecks(msgspec.Struct, eq=False, kw_only=True):
         except CauseError as error:
             raise Refused("setup_failed", error.text) from error
         except SpawnTransient as error:
-            raise Refused("busy", f"the check could not be started now: {error}", _BUSY) from error
+            raise Refused("busy", f"Check could not be started: {error}", _BUSY) from error
 
 
 class AttemptPreparation(Preparation, kw_only=True):
-    """Makes an attempt's working tree, its confinement and its login ready."""
+    """Prepares an attempt's working tree, sandbox and login."""
 
     trees: Worktrees
     work: TreeWork
@@ -278,15 +275,15 @@ class AttemptPreparation(Preparation, kw_only=True):
     logins: Logins
 
     def follows(self, leased: Leased) -> bool:
-        """Return whether its tree has to be brought to a colleague's commit before its prompt is made."""
+        """Return whether the agent's tree has to move to a colleague's commit before its prompt is built."""
         return self.work.follows(leased)
 
     async def follow(self, leased: Leased) -> None:
-        """Bring it there, or note why not. Raises SpawnTransient."""
+        """Move the tree, or note why not. Raises SpawnTransient."""
         await self.work.follow(leased)
 
     async def prepare(self, leased: Leased, start: Start) -> None:
-        """Check that a confined agent can be confined, make its working tree, and lend it the login it works with.
+        """Check that a confined agent can be confined, create its working tree, and lend it its login.
 
         Raises CauseError, SpawnTransient.
         """
@@ -298,26 +295,26 @@ class AttemptPreparation(Preparation, kw_only=True):
             await self.logins.lend(leased, start)
 
     async def finish(self, leased: Leased) -> None:
-        """Commit what it leaves in its tree."""
+        """Commit the changes in its tree."""
         await self.work.finish(leased)
 
     def release(self, leased: Leased) -> None:
-        """Remove the placeholders that only this attempt needed, and bring its login home."""
+        """Remove the placeholders that only this attempt needed, and take its login back."""
         self.logins.give_back(leased.attempt)
         self.confinement.release(leased.attempt)
 
     def export(self, leased: Leased) -> PreparedAttempt:
-        """Return the placeholders and the login that it has."""
+        """Return its placeholders and its login."""
         placeholders = self.confinement.placeholders.held_by(leased.attempt)
         return PreparedAttempt(placeholders=placeholders, login=self.logins.export(leased.attempt))
 
     def let_go(self, leased: Leased) -> None:
-        """Take nothing down: the next program of the kernel does."""
+        """Release the attempt without cleanup, which the next kernel process does."""
         self.logins.let_go(leased.attempt)
         self.confinement.placeholders.let_go(leased.attempt)
 
     def adopt(self, leased: Leased, prepared: PreparedAttempt) -> None:
-        """Know what an earlier program of this kernel has made ready."""
+        """Register what the previous kernel process prepared."""
         if prepared.placeholders:
             self.confinement.placeholders.hold(leased.attempt, prepared.placeholders)
         if prepared.login is not None:

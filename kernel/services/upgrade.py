@@ -1,9 +1,10 @@
-"""The upgrade of a running kernel: another version is tried, work is brought to a point where nothing is half done, and
-the table of it is handed over. The replacement itself is kernel.boot's.
+"""Upgrade of a running kernel: tries another version, pauses all work at a safe point, and hands over its table.
 
-Up to ``leaving`` everything can be taken back: what stood still goes on, and nothing has happened. A worker that is
-being started, or leaves, is waited for; so are commands (git, checks, setup). Work whose worker takes too long to start
-is put back uncharged; a command that takes too long refuses the upgrade for now.
+kernel.boot replaces the process.
+
+Until ``leaving`` is set, everything can be undone: paused work continues as if nothing had happened. Workers that
+start or exit are waited for, and so are commands (git, checks, setup). Work whose worker takes too long to start is
+requeued without a charge; a command that takes too long makes the upgrade fail for now.
 """
 
 import logging
@@ -40,29 +41,29 @@ from protocol.errors import Refused
 logger = logging.getLogger(__name__)
 
 SETTLE_SECONDS: Final = 20.0
-"""For workers that are being started or leave, and for commands."""
+"""Time for workers to start or exit, and for commands."""
 PUT_BACK_SECONDS: Final = 8.0
-"""For those to leave that could not be started in that time."""
+"""Additional time for workers that did not start in time to exit."""
 STOP_SECONDS: Final = 2.0
 PAUSE_SECONDS: Final = 2.0
-"""For commits under way, until all conversations stand still."""
+"""Time for running commits until all conversations are paused."""
 _LOOK_SECONDS: Final = 0.005
 
 Try = Callable[[KernelProgram, bytes], Awaitable[str]]
-"""Have a program say whether it can take this over. Returns its version; raises TrialFailed."""
+"""Asks a program whether it can take over a table; returns its version, or raises TrialFailed."""
 
 
 def boot_seconds() -> float:
-    """The seconds since the machine's boot, the same in every process."""
+    """Return the seconds since the machine's boot, which are the same in all processes."""
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
 class NotNow(Exception):
-    """Work could not be brought to where it can be handed over. The text says what keeps it."""
+    """Work could not be paused for a handover; the text has the reason."""
 
 
 class Upgrade(msgspec.Struct, eq=False, kw_only=True):
-    """The upgrades of one kernel, one at a time. ``leaving`` is set where its program is to be replaced."""
+    """Upgrades of one kernel, one at a time; ``leaving`` is set when the process has to be replaced."""
 
     attempts: Attempts
     dispatcher: Dispatcher
@@ -72,9 +73,9 @@ class Upgrade(msgspec.Struct, eq=False, kw_only=True):
     safe_mode: trio.Event
     trial: Try
     installed: KernelProgram
-    """The program that runs where nobody names another one."""
+    """Program of the running kernel, used by default."""
     program: KernelProgram = KernelProgram("", ())
-    """The one that is asked for: what is to be executed, once it leaves."""
+    """Requested program, which is executed when this process leaves."""
     report: UpgradeReport = UpgradeReport(id="", state="none", before="", to="")
     leaving: trio.Event = msgspec.field(default_factory=trio.Event)
     _asked: trio.Event = msgspec.field(default_factory=trio.Event)
@@ -87,11 +88,11 @@ class Upgrade(msgspec.Struct, eq=False, kw_only=True):
         self.report = UpgradeReport(id="", state="none", before=self.version, to="")
 
     def ask(self, to: str | None) -> UpgradeReport:
-        """Begin with the program at ``to``, or the one that is installed. Raises Refused (busy, bad_request)."""
+        """Start an upgrade to the program at ``to``, or to the installed one. Raises Refused (busy, bad_request)."""
         if not hasattr(os, "memfd_create"):
-            raise Refused("bad_request", "a kernel is upgraded under its workers on Linux only", "awk restart --kernel")
+            raise Refused("bad_request", "Upgrades without interruption require Linux", "use awk restart --kernel")
         if self._asked.is_set():
-            raise Refused("busy", "an upgrade is under way", "see how it ends: awk upgrade --status")
+            raise Refused("busy", "Another upgrade is running", "check it with awk upgrade --status")
         python = self.installed.python if to is None else interpreter_at(to)
         self.program = self.installed._replace(python=python)
         self.report = UpgradeReport(
@@ -101,11 +102,11 @@ class Upgrade(msgspec.Struct, eq=False, kw_only=True):
         return self.report
 
     def tell(self) -> UpgradeReport:
-        """Return how the last one went, or goes."""
+        """Return the state of the current or last upgrade."""
         return self.report
 
     async def run(self) -> None:
-        """Carry out what is asked for, until one succeeds or this is cancelled."""
+        """Carry out requested upgrades until one succeeds, or until cancelled."""
         while True:
             await self._asked.wait()
             try:
@@ -114,13 +115,13 @@ class Upgrade(msgspec.Struct, eq=False, kw_only=True):
                 await self._fail(str(error))
             except Exception as error:
                 logger.exception("upgrade.broke")
-                await self._fail(f"the kernel failed in it ({type(error).__name__}); see kernel.log")
+                await self._fail(f"internal error ({type(error).__name__}); see kernel.log")
             else:
                 self.leaving.set()
                 await trio.sleep_forever()
 
     async def _fail(self, reason: str) -> None:
-        """Write down that the old program goes on, then say so: who hears it may ask for another upgrade at once."""
+        """Record the failure before reporting it, because the client may request another upgrade at once."""
         logger.warning("upgrade.refused %s", reason)
         with suppress(Refused):
             await self.writer.commit(
@@ -130,7 +131,7 @@ class Upgrade(msgspec.Struct, eq=False, kw_only=True):
         self.report = msgspec.structs.replace(self.report, state="failed", reason=reason)
 
     def _samples(self) -> tuple[HandedAttempt, ...]:
-        """Samples of what would be handed over of the attempts that talk now: whether another version can read it."""
+        """Return samples of the running attempts' state, to test whether another version can read it."""
         found: list[HandedAttempt] = []
         for attempt in self.attempts.running.values():
             with suppress(CannotHandOver):
@@ -141,7 +142,7 @@ class Upgrade(msgspec.Struct, eq=False, kw_only=True):
         self.report = msgspec.structs.replace(self.report, state=state)
 
     async def _prepare(self) -> None:
-        """Try the new version, and bring all work to a stop. Raises TrialFailed, NotNow; then all goes on."""
+        """Try the new version, and pause all work. Raises TrialFailed, NotNow after resuming all work."""
         version = await self.trial(self.program, encode(self._table(self._samples(), ())))
         self.report = msgspec.structs.replace(self.report, to=version)
         fault_point("upgrade.tried")
@@ -163,27 +164,27 @@ class Upgrade(msgspec.Struct, eq=False, kw_only=True):
         self.dispatcher.go_on()
 
     async def _settle(self) -> None:
-        """Wait until every attempt talks with its worker, and no command runs. Raises NotNow."""
+        """Wait until each attempt is in a conversation with its worker and no command runs. Raises NotNow."""
         if await _until(lambda: not self._unsettled(), SETTLE_SECONDS):
             return
         for attempt in self.attempts.running.values():
             if not attempt.hands_over and not attempt.completing:
                 attempt.stop("upgrade", STOP_SECONDS)
         if not await _until(lambda: not self._unsettled(), PUT_BACK_SECONDS):
-            raise NotNow(f"{', '.join(self._unsettled()[:5])}: try again")
+            raise NotNow(f"{', '.join(self._unsettled()[:5])}: retry")
 
     def _unsettled(self) -> list[str]:
         running = self.attempts.running.values()
         between = [
-            f"{one.leased.attempt} has not left the node {one.leased.node}"
+            f"{one.leased.attempt} has not left node {one.leased.node}"
             if one.leased.node
-            else f"{one.leased.attempt} {'works where it cannot be handed over' if one.talks else 'starts or ends'}"
+            else f"{one.leased.attempt} {'cannot be handed over' if one.talks else 'starts or ends'}"
             for one in running
             if not one.hands_over
         ]
         if not between and self.dispatcher.unsettled():
             between = ["an attempt is being leased"]
-        return [*between, *(f"the command {name or 'that is being started'} runs" for name in self._commands())]
+        return [*between, *(f"command {name or '(starting)'} is running" for name in self._commands())]
 
     def _commands(self) -> tuple[str, ...]:
         workers = [one.handle for one in self.attempts.running.values()]
@@ -191,7 +192,7 @@ class Upgrade(msgspec.Struct, eq=False, kw_only=True):
         return self.spawns.under_way([handle for handle in (*workers, *kept) if handle is not None])
 
     async def _bring_to_a_stop(self) -> None:
-        """Have all conversations stand still at once, and start nothing. Raises NotNow."""
+        """Pause all conversations, and prevent new processes. Raises NotNow."""
         self.spawns.shut_off()
         self._began = boot_seconds()
         for attempt in self.attempts.running.values():
@@ -201,28 +202,28 @@ class Upgrade(msgspec.Struct, eq=False, kw_only=True):
             return not self._unsettled() and all(one.pause.stands for one in self.attempts.running.values())
 
         if not await _until(stands, PAUSE_SECONDS):
-            raise NotNow(f"{', '.join(self._unsettled()[:5]) or 'a commit takes long'}: try again")
+            raise NotNow(f"{', '.join(self._unsettled()[:5]) or 'a commit takes too long'}: retry")
         try:
             for attempt in self.attempts.running.values():
                 attempt.export()
         except CannotHandOver as error:
-            raise NotNow(f"{error}: try again") from error
+            raise NotNow(f"{error}: retry") from error
 
     async def retire(self, children: tuple[int, ...]) -> None:
-        """Have the launcher leave alone what it has started. There is no way back from here within this program.
+        """Make the launcher release its processes; this process cannot undo it.
 
-        ``children`` are processes to be reaped beside its own.
+        ``children`` are processes to be reaped in addition to its own.
         """
         self._children += (*children, *await self.spawns.hand_over())
         self.attempts.kept.close()
 
     def hand_over(self, signals: tuple[int, ...]) -> KernelHandover:
-        """Return the table, and touch no worker any more. Cancel everything then, without another turn of the loop."""
+        """Release all workers, and return the table; the caller cancels everything before the next turn of the loop."""
         attempts: list[HandedAttempt] = []
         for attempt in self.attempts.running.values():
             try:
                 attempts.append(attempt.export())
-            except CannotHandOver as error:  # it was ended meanwhile: the next program finds it as after a death
+            except CannotHandOver as error:  # ended meanwhile: the next process finds it like after a crash
                 logger.warning("upgrade.left_behind %s", error)
                 continue
             attempt.let_go()
@@ -238,18 +239,18 @@ class Upgrade(msgspec.Struct, eq=False, kw_only=True):
         )
 
     async def finish(self, returned: str | None) -> float:
-        """Tell how it ended, once all goes on: ``returned`` says why it is the old program. Returns the wait."""
+        """Report the result after all work continues, and return the pause; ``returned`` is the reason of a failure."""
         waited_seconds = round(boot_seconds() - self._began, 3)
-        told = self.report
+        report = self.report
         common = {"pid": os.getpid(), "attempts": self._taken_over, "waited_seconds": waited_seconds}
         if returned is None:
-            self.report = msgspec.structs.replace(told, state="done", to=self.version, **common)
+            self.report = msgspec.structs.replace(report, state="done", to=self.version, **common)
         else:
             logger.error("upgrade.returned %s", returned)
-            self.report = msgspec.structs.replace(told, state="failed", reason=returned, **common)
+            self.report = msgspec.structs.replace(report, state="failed", reason=returned, **common)
             with suppress(Refused):
                 await self.writer.commit(
-                    upgrade_failed, pid=os.getpid(), version=self.version, to=told.to, reason=returned
+                    upgrade_failed, pid=os.getpid(), version=self.version, to=report.to, reason=returned
                 )
         if returned is None:
             with suppress(Refused):
@@ -257,22 +258,22 @@ class Upgrade(msgspec.Struct, eq=False, kw_only=True):
                     upgraded,
                     pid=os.getpid(),
                     version=self.version,
-                    before=told.before,
+                    before=report.before,
                     attempts=self._taken_over,
                     waited_seconds=waited_seconds,
                 )
         return waited_seconds
 
     def take_over(self, handover: KernelHandover) -> None:
-        """Know what an earlier program has begun, and what it is to be told of in the end."""
-        told = handover.upgrade
-        self.report = UpgradeReport(id=told.id, state="replacing", before=told.before, to=told.to)
-        self._began, self._taken_over, self._children = told.began, len(handover.attempts), handover.children
+        """Register the work of the previous process, and the upgrade to report at the end."""
+        upgrade = handover.upgrade
+        self.report = UpgradeReport(id=upgrade.id, state="replacing", before=upgrade.before, to=upgrade.to)
+        self._began, self._taken_over, self._children = upgrade.began, len(handover.attempts), handover.children
         self.dispatcher.take_over(handover.attempts)
 
 
 async def _until(holds: Callable[[], bool], seconds: float) -> bool:
-    """Wait until it ``holds``; False if that takes longer. Nobody tells of all of it, and it lasts milliseconds."""
+    """Poll until ``holds`` returns True, or return False after ``seconds``; not all conditions send an event."""
     deadline = trio.current_time() + seconds
     while not holds():
         if trio.current_time() >= deadline:

@@ -1,8 +1,8 @@
-"""Hooks out: tells servers of the user's what happened, after it was committed.
+"""Outgoing webhooks: deliver events to the user's servers after their commit.
 
-Each webhook has a cursor into the log of events: nothing is written for it where something happens, and a kernel that
-was killed goes on where it was. What fails is kept beside the cursor and tried again, so one bad delivery holds up no
-other. A server may be told an event twice (with the same id), and late, but it is not left out.
+Each webhook has a cursor into the event log, so events need no extra writes, and a new kernel continues where the last
+one stopped. Failed deliveries are stored beside the cursor and retried without delaying others. A server may receive
+an event late or twice (with the same id), but never misses one.
 """
 
 import logging
@@ -30,18 +30,18 @@ from protocol.text import encode_json
 logger = logging.getLogger(__name__)
 
 OWN: Final = frozenset({"webhook.failed", "webhook.disabled"})
-"""Told to no webhook: each failure would make another delivery."""
+"""Events that are never delivered, because each failure would cause another delivery."""
 WAKING: Final = frozenset(DURABLE) - OWN
 GATHER_SECONDS: Final = 0.2
-"""After an event, for those that come with it."""
+"""Delay after an event, to collect related ones."""
 LOOK_SECONDS: Final = 10.0
-"""Until the project file and the trust in it are looked at again."""
+"""Interval of checks of the project file and its trust."""
 
 
 class Webhooks(msgspec.Struct, eq=False, kw_only=True):
-    """Delivers events to the webhooks of the project file that are trusted. A slow server holds up only itself.
+    """Delivers events to the trusted webhooks of the project file; a slow server delays only its own deliveries.
 
-    ``project`` tells ids of this log from those of others.
+    ``project`` distinguishes ids of this log from those of others.
     """
 
     log: StoreLog
@@ -52,18 +52,18 @@ class Webhooks(msgspec.Struct, eq=False, kw_only=True):
     deliver: Post = post
     _busy: set[str] = set()
     _again: set[str] = set()
-    """Of those that are busy: something came meanwhile."""
+    """Busy webhooks with new events."""
     _warn_once: Callable[[str, str], None] = msgspec.field(default_factory=lambda: cache(_warn))
     _seen: dict[str, int] = {}
-    """Of each webhook the event up to which nothing is left for it; the store is told with the next delivery."""
+    """Event of each webhook up to which nothing is left to deliver; stored with the next delivery."""
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Deliver until cancelled. It has started once each webhook has its place in the log."""
+        """Deliver until cancelled; reports its start once each webhook has a cursor."""
         async with trio.open_nursery() as nursery:
             while True:
                 self.wake.clear()
                 hooks: dict[str, tuple[OutgoingHook, bytes]] = {}
-                with suppress(Refused):  # a disk that is full: it looks again
+                with suppress(Refused):  # full disk: retried later
                     hooks = await self.usable()
                 task_status.started()
                 task_status = trio.TASK_STATUS_IGNORED
@@ -91,7 +91,7 @@ class Webhooks(msgspec.Struct, eq=False, kw_only=True):
                 self.wake.set()
 
     async def usable(self) -> dict[str, tuple[OutgoingHook, bytes]]:
-        """The webhooks that are trusted and can be signed, by their digests; the store has a cursor for each."""
+        """Return the trusted webhooks with their signing keys, by digest; the store has a cursor for each."""
         found: dict[str, tuple[OutgoingHook, bytes]] = {}
         for hook in self.files.catalog.kept_project().webhooks:
             wanted = outgoing_unit(hook)
@@ -111,7 +111,7 @@ class Webhooks(msgspec.Struct, eq=False, kw_only=True):
         return min(LOOK_SECONDS, max(0.0, (min(due) - now_ms) / 1000)) if due else LOOK_SECONDS
 
     async def turn(self, digest: str, hook: OutgoingHook, key: bytes) -> bool:
-        """Deliver what is due, then what is new, a batch of each. Returns whether there may be more."""
+        """Deliver a batch of retries, then a batch of new events; return whether there may be more."""
         standing = await self.log.reader.read(webhooks.standing, digest, self.log.now_ms())
         if standing is None or standing.disabled:
             return False
@@ -119,8 +119,8 @@ class Webhooks(msgspec.Struct, eq=False, kw_only=True):
             found = await self.log.reader.read(feed.since, due.event - 1, 1)
             if found and found[0].seq == due.event:
                 outcome = await self._try(hook, key, found[0], due)
-            else:  # it is kept no longer
-                outcome = DeliveryOutcome(due.event, due.tries, DeliveryVerdict("given_up"), "the event is gone")
+            else:  # the event was deleted
+                outcome = DeliveryOutcome(due.event, due.tries, DeliveryVerdict("given_up"), "the event was deleted")
             if not await self._settle(digest, hook, outcome, standing.cursor):
                 return False
         cursor, events, more = await self._new(digest, hook, standing)
@@ -130,15 +130,15 @@ class Webhooks(msgspec.Struct, eq=False, kw_only=True):
             if not await self._settle(digest, hook, outcome, seq):
                 return False
             if outcome.verdict.kind != "delivered":
-                cursor, more = seq, True  # the rest of the batch is for the next turn: retries come first
+                cursor, more = seq, True  # the rest of the batch has to wait, because retries come first
                 break
         self._seen[digest] = cursor
         return more or len(standing.due) == webhooks.BATCH
 
     async def _settle(self, digest: str, hook: OutgoingHook, outcome: DeliveryOutcome, cursor: int) -> bool:
-        """Store one outcome at once, so that a kernel that dies repeats one delivery at most. False: it has ended."""
+        """Store an outcome at once, so that a crash repeats one delivery at most; False: the webhook was disabled."""
         await self.log.writer.commit(webhooks.settle, digest, host_of(hook.url), [outcome], cursor)
-        self.wake.set()  # what failed has a time of its own now
+        self.wake.set()  # schedule the retry
         return outcome.verdict.kind != "disabled"
 
     async def _new(

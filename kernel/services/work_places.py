@@ -1,8 +1,7 @@
-"""The places that attempts run at, this machine and nodes, each with its launcher; and the search for one.
+"""Places of attempts (this machine and nodes) with their launchers, and the search for a machine.
 
-An attempt that was leased to a node looks up its place once, and keeps it: a node that is taken away meanwhile is one
-that is lost. Work that no machine can take waits after a minute, and a person is told; work that only has to wait until
-others leave is not looked for.
+An attempt leased to a node looks up its place once and keeps it; a node removed meanwhile counts as lost. Work that no
+machine can run waits for a person after a minute; work that only waits for a free place does not.
 """
 
 import logging
@@ -36,7 +35,7 @@ logger = logging.getLogger(__name__)
 _GPU: Final = re.compile(r"nvidia[0-9]+", re.ASCII)
 MOST_BYTES: Final = 2**50
 MOST_GPUS: Final = 1024
-"""Of what a node says of itself, no more is believed."""
+"""Limits for the resources that a node reports."""
 ANY_WORKERS: Final = 1_000_000
 
 
@@ -44,18 +43,18 @@ Relocate = Callable[[Start, AgentDefinition], Start]
 
 
 class WorkPlace(msgspec.Struct, frozen=True, kw_only=True):
-    """The place of one attempt. ``name`` is HERE, or a node's."""
+    """Place of one attempt; ``name`` is HERE or that of a node."""
 
     name: str = HERE
     launcher: Launcher
     preparation: Preparation = msgspec.field(default_factory=Preparation)
     relocate: Relocate = lambda start, _definition: start
     connected: Callable[[], bool] = lambda: True
-    """Whether something can be started there now."""
+    """Returns whether processes can be started there now."""
 
 
 def this_machine() -> Machine:
-    """Return the kernel's own machine: its memory, and its GPUs by the names of their devices."""
+    """Return the kernel's machine with its memory, and with its GPUs found by device names."""
     devices = os.listdir("/dev")
     return Machine(
         name=HERE,
@@ -66,7 +65,7 @@ def this_machine() -> Machine:
 
 
 class WorkPlaces(msgspec.Struct, eq=False):
-    """The places of one kernel. ``here`` is the place for all that runs on no node."""
+    """Places of one kernel; ``here`` is the kernel's own machine."""
 
     here: WorkPlace
     nodes: Nodes | None = None
@@ -74,24 +73,24 @@ class WorkPlaces(msgspec.Struct, eq=False):
     _machine: Machine = msgspec.field(default_factory=this_machine)
 
     def machines(self) -> tuple[Machine, ...]:
-        """Return this machine, whose limit of workers is not known here, and every node, as they are now."""
+        """Return this machine, with an unknown limit of workers, and all nodes in their current state."""
         if self.nodes is None:
             return (self._machine,)
         return (self._machine, *(machine_of(one, self.nodes.facts(one.name)) for one in self.nodes.states()))
 
     def watch(self, changed: Callable[[], None]) -> None:
-        """Have ``changed`` called whenever ``machines`` may answer something else."""
+        """Register ``changed`` to be called when ``machines`` may have changed."""
         if self.nodes is not None:
             self.nodes.watch(changed)
 
     def of(self, leased: Leased) -> WorkPlace:
-        """Return the place that an attempt was leased to. Where that is not there any more nothing can be started."""
+        """Return the place of a leased attempt; if its node no longer exists, processes cannot be started there."""
         if leased.node == HERE:
             return self.here
         name, nodes, files = leased.node, self.nodes, self.files
         try:
             if nodes is None:
-                raise NodeLost(f"there is no node {name}")
+                raise NodeLost(f"node {name} not found")
             return WorkPlace(
                 name=name,
                 launcher=nodes.launcher(name),
@@ -104,24 +103,22 @@ class WorkPlaces(msgspec.Struct, eq=False):
 
 
 class _Gone(msgspec.Struct, eq=False):
-    """The launcher of a node that was taken away."""
-
     name: str
 
     def need(self, modules: frozenset[str]) -> None:
-        """Nothing is imported there."""
+        """Ignore modules, because no process runs there."""
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Nothing runs there."""
+        """Report the start, because no process runs there."""
         task_status.started()
 
     async def spawn(self, spec: Spec) -> NoReturn:
         """Raise NodeLost."""
-        raise NodeLost(f"there is no node {self.name} any more, so {spec.attempt} cannot start")
+        raise NodeLost(f"node {self.name} no longer exists, so {spec.attempt} cannot start")
 
 
 def machine_of(standing: NodeState, facts: NodeFacts | None) -> Machine:
-    """Return a node as placement sees it. What it says of itself is bounded; one that has said nothing has nothing."""
+    """Return a node for placement, with limited reported resources; without a report it has none."""
     return Machine(
         name=standing.name,
         workers=standing.workers,
@@ -134,28 +131,28 @@ def machine_of(standing: NodeState, facts: NodeFacts | None) -> Machine:
 
 
 PATIENCE_MS: Final = 60_000
-"""A node that is started again, or an allocation that is asked for, is there by then."""
+"""Time for a node to restart, or for a requested allocation to start."""
 PAUSE_MS: Final = 5_000
-"""Between two looks while every machine is at work: then nobody looks for anything else."""
+"""Interval of searches while all machines are busy."""
 
 
 class NodeSearch(msgspec.Struct, eq=False, kw_only=True):
-    """The work of one kernel that has no machine to run on, and since when."""
+    """Work of one kernel that has no machine, and since when."""
 
     places: WorkPlaces
     reader: Reader
     writer: Writer
     now_ms: Callable[[], int]
     wake: Callable[[], None]
-    """Has the dispatcher look again."""
+    """Triggers another round of the dispatcher."""
     _since: dict[InstructionId, int] = {}
     _changed: bool = True
-    """What waits for a node may have one now."""
+    """Waiting work may have a machine now."""
     _looked_ms: int | None = None
     _put_off: bool = False
-    """There was no look for now."""
+    """The last search was skipped."""
     unplaced: dict[InstructionId, str] = {}
-    """What was found without one when the dispatcher looked last, with the reasons."""
+    """Work without a machine in the last round, with the reasons."""
 
     def __post_init__(self) -> None:
         self.places.watch(self._look_again)
@@ -165,22 +162,22 @@ class NodeSearch(msgspec.Struct, eq=False, kw_only=True):
         self.wake()
 
     def machines(self) -> tuple[Machine, ...]:
-        """Return this machine and every node."""
+        """Return this machine and all nodes."""
         return self.places.machines()
 
     def due_ms(self) -> int | None:
-        """Return when somebody has to be told of the next one, or has to look; None: nothing is looked for."""
+        """Return when the next work has to be parked or searched for; None: no work is unplaced."""
         if self._put_off and self._looked_ms is not None:
             return self._looked_ms + PAUSE_MS
         return min(self._since.values()) + PATIENCE_MS if self._since else None
 
     def is_due(self) -> bool:
-        """Return whether to look where nothing else has to be looked at; where not, ``due_ms`` says when."""
+        """Return whether to search while all machines are busy; if not, ``due_ms`` returns when."""
         self._put_off = self._looked_ms is not None and self.now_ms() - self._looked_ms < PAUSE_MS
         return not self._put_off
 
     def look(self, ready: Sequence[Candidate], machines: Sequence[Machine]) -> bool:
-        """Note which of ``ready`` has no machine. Returns whether ``settle`` has something to do."""
+        """Record which of ``ready`` has no machine, and return whether ``settle`` has work to do."""
         now_ms = self._looked_ms = self.now_ms()
         self._put_off = False
         self.unplaced = homeless(ready, machines)
@@ -188,7 +185,7 @@ class NodeSearch(msgspec.Struct, eq=False, kw_only=True):
         return self._changed or any(now_ms - since >= PATIENCE_MS for since in self._since.values())
 
     async def settle(self) -> None:
-        """Have wait what has been without a machine for too long, and go on what has one now. Raises StorageFailed."""
+        """Park work that had no machine for too long, and resume work that has one now. Raises StorageFailed."""
         try:
             if self._changed:
                 self._changed = False
@@ -201,6 +198,6 @@ class NodeSearch(msgspec.Struct, eq=False, kw_only=True):
             overdue = tuple(one for one, since in self._since.items() if now_ms - since >= PATIENCE_MS)
             if overdue:
                 await self.writer.commit(wait_for_node, overdue)
-                self._look_again()  # a node may have come while that was written
+                self._look_again()  # a node may have connected during the commit
         except Refused as refused:
             logger.warning("nodes.search_refused: %s", refused.text)

@@ -1,9 +1,10 @@
-"""The kernel's end of a worker's stdio: frames in, frames out, a bounded tail of stderr, live text, warnings of paths.
+"""The kernel's end of a worker's stdio: frames, a bounded stderr tail, live output, and path warnings.
 
-No queue between pipe and store: a slow commit throttles the worker. What is not a frame is noise for the log.
+There is no queue between pipe and store, so a slow commit throttles the worker. Lines that are not frames are logged
+as noise.
 
-Time limits pause while a person is waited for; the whole conversation pauses while the kernel's program is replaced,
-and ``HandedSession`` is what the next program needs to continue it.
+Time limits pause while a call waits for a person. The whole conversation pauses during an upgrade, and
+``HandedSession`` is the state for the next kernel process.
 """
 
 import math
@@ -23,7 +24,7 @@ from protocol.ndjson import FrameReader, Noise, encode
 
 
 class PausableDeadline(msgspec.Struct, eq=False):
-    """A deadline that stands still while calls of the worker are kept waiting for a person. Uses Trio's clock."""
+    """Deadline that is paused while calls of the worker wait for a person; uses Trio's clock."""
 
     _calls: int = 0
     _ended_at: float = -math.inf
@@ -32,12 +33,12 @@ class PausableDeadline(msgspec.Struct, eq=False):
 
     @property
     def lasts(self) -> bool:
-        """True while a call is kept waiting."""
+        """Return whether a call is waiting."""
         return self._calls > 0
 
     @contextmanager
     def hold(self) -> Generator[None]:
-        """Count one more call that is kept waiting, while the block lasts."""
+        """Count a waiting call during the block."""
         self._calls += 1
         if self._calls == 1:
             self._stop_clock()
@@ -51,17 +52,17 @@ class PausableDeadline(msgspec.Struct, eq=False):
 
     @property
     def left_seconds(self) -> float | None:
-        """The time that is left; None where there is no end to it."""
+        """Return the remaining time; None without a limit."""
         left = self._left_seconds if self.lasts else self._deadline.deadline - trio.current_time()
         return None if left == math.inf else max(0.0, left)
 
     def excused_at(self) -> float:
-        """Return the time, by Trio's clock, until which silence is no fault of the worker's."""
+        """Return the Trio time until which silence is not the worker's fault."""
         return trio.current_time() if self.lasts else self._ended_at
 
     @contextmanager
     def move_on_after(self, seconds: float) -> Generator[trio.CancelScope]:
-        """Open a scope that is cancelled after ``seconds`` in which no call was kept waiting. One at a time."""
+        """Open a scope that is cancelled after ``seconds`` without waiting calls; one at a time."""
         with trio.move_on_after(seconds) as self._deadline:
             if self.lasts:
                 self._stop_clock()
@@ -73,36 +74,33 @@ class PausableDeadline(msgspec.Struct, eq=False):
 
 
 class SessionPause(msgspec.Struct, eq=False):
-    """A conversation that may be asked to stand still: between two frames, where nothing is half done, until released.
-
-    What its worker says meanwhile waits in the pipe.
-    """
+    """Pause of a conversation, on request, between two frames. Output of the worker waits in the pipe."""
 
     stands: bool = False
     _released: trio.Event | None = None
-    """Set once it may go on; None where it was not asked to stand still."""
+    """Set when the conversation may continue; None if no pause is requested."""
     _nap: trio.CancelScope | None = None
 
     @property
     def asked(self) -> bool:
-        """Return whether it is to stand still."""
+        """Return whether a pause is requested."""
         return self._released is not None
 
     def ask(self) -> None:
-        """Have it stand still from its next such point on."""
+        """Request a pause at the next point between two frames."""
         self._released = self._released or trio.Event()
         if self._nap is not None:
             self._nap.cancel()
 
     def release(self) -> None:
-        """Let it go on."""
+        """End the pause."""
         if self._released is not None:
             self._released.set()
             self._released = None
 
     @contextmanager
     def may_interrupt(self, nap: trio.CancelScope) -> Generator[None]:
-        """While the block lasts, only the next frame is waited for, in ``nap``."""
+        """Allow ``ask`` to interrupt the wait for the next frame in ``nap`` during the block."""
         self._nap = nap
         try:
             yield
@@ -110,7 +108,7 @@ class SessionPause(msgspec.Struct, eq=False):
             self._nap = None
 
     async def wait(self) -> None:
-        """Stand still until released."""
+        """Pause until released."""
         self.stands = True
         try:
             if self._released is not None:
@@ -120,9 +118,9 @@ class SessionPause(msgspec.Struct, eq=False):
 
 
 class HandedSession(msgspec.Struct, frozen=True, kw_only=True):
-    """A conversation as the next program of the kernel goes on with it. Its clocks of silence begin anew there.
+    """Conversation state for the next kernel process; clocks of silence restart there.
 
-    ``left_seconds`` is what is left of the total limit; None: all of it.
+    ``left_seconds`` is the rest of the total limit; None: all of it.
     """
 
     ready: bool = False
@@ -138,26 +136,23 @@ class HandedSession(msgspec.Struct, frozen=True, kw_only=True):
 WRITE_DEADLINE_SECONDS: Final = 30.0
 """A worker that does not read its input for this long is hung (fault IF10)."""
 DROPPED_PAUSE_SECONDS: Final = 0.01
-"""After a chunk that held nothing: who writes blank lines, or a line without end, is read slower (fault IF15)."""
+"""Delay after a chunk without a frame, which slows down a worker that writes blank or endless lines (fault IF15)."""
 STDERR_TAIL_BYTES: Final = 64 * 1024
 
 
 class WorkerNotReading(Exception):
-    """The worker did not read what it was sent within the deadline, or closed its input."""
+    """The worker did not read its input within the deadline, or closed it."""
 
 
 class HandedLine(msgspec.Struct, frozen=True):
-    """The beginning of a line that a worker has not finished; ``dropping``: it is too long already."""
+    """Start of an unfinished line; ``dropping``: the line is already too long."""
 
     pending: bytes = b""
     dropping: bool = False
 
 
 class WorkerLink(msgspec.Struct, eq=False):
-    """Frames to and from one worker.
-
-    ``working``: a block of it is around whatever the kernel does with what the worker said.
-    """
+    """Frames to and from one worker. ``working`` is a context manager around the processing of frames."""
 
     handle: Handle
     working: Callable[[], AbstractContextManager[object]] = nullcontext
@@ -166,10 +161,10 @@ class WorkerLink(msgspec.Struct, eq=False):
     _sending: trio.Lock = msgspec.field(default_factory=trio.Lock)
 
     async def send(self, frame: KernelFrame) -> None:
-        """Write one frame. Raises WorkerNotReading. Cancellation may leave half a frame: only stop the worker then."""
+        """Write one frame. Raises WorkerNotReading. A cancellation may leave half a frame: stop the worker."""
         try:
             with trio.move_on_after(WRITE_DEADLINE_SECONDS):
-                # One after the other. Who is alone does not wait for a turn, which costs one of the loop's.
+                # Frames are sent one at a time. Without contention the lock is taken without a turn of the event loop.
                 data = encode(frame)
                 try:
                     self._sending.acquire_nowait()
@@ -181,20 +176,20 @@ class WorkerLink(msgspec.Struct, eq=False):
                     self._sending.release()
                 return
         except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
-            raise WorkerNotReading(f"the worker does not read its input ({type(error).__name__})") from error
-        raise WorkerNotReading(f"the worker does not read its input (for {WRITE_DEADLINE_SECONDS:g} s)")
+            raise WorkerNotReading(f"worker does not read its input ({type(error).__name__})") from error
+        raise WorkerNotReading(f"worker did not read its input for {WRITE_DEADLINE_SECONDS:g} s")
 
     def at_hand(self) -> WorkerFrame | Noise | None:
-        """Return the next thing the worker said, if it has come already."""
+        """Return the next received frame or noise, if any, without waiting."""
         return self._arrived.popleft() if self._arrived else None
 
     @property
     def waits(self) -> bool:
-        """Return whether something that the worker said has come already."""
+        """Return whether a frame or noise is already received."""
         return bool(self._arrived)
 
     def result_at_hand(self) -> Result | None:
-        """Return what the worker reports at its end, if that is the next thing it said and has come already."""
+        """Return the worker's result if it is received and next in order."""
         following = self._arrived[0] if self._arrived else None
         if isinstance(following, Result):
             self._arrived.popleft()
@@ -202,16 +197,16 @@ class WorkerLink(msgspec.Struct, eq=False):
         return None
 
     async def receive(self) -> WorkerFrame | Noise | None:
-        """Return the next thing the worker says; None once it closed its output. Cancellation loses nothing."""
+        """Return the next frame or noise; None at the end of output. Cancellation loses nothing."""
         while not self._arrived:
             chunk = await self.handle.stdout.receive_some()
             if not chunk:
-                # What is left, once: a whole frame, though nothing ends its line, or a part of one.
+                # the rest once: a complete frame without a line end, or part of one
                 rest, self._reader = self._reader.pending, self._reader.another()
                 if not rest:
                     return None
                 (last,) = self._reader.another().feed(rest + b"\n")
-                return Noise("ended in the middle of a line", last.text) if isinstance(last, Noise) else last
+                return Noise("ended within a line", last.text) if isinstance(last, Noise) else last
             with self.working():
                 self._arrived.extend(self._reader.feed(bytes(chunk)))
             if not self._arrived and not self._reader.pending:
@@ -219,17 +214,17 @@ class WorkerLink(msgspec.Struct, eq=False):
         return self._arrived.popleft()
 
     def export(self) -> "HandedLine":
-        """Return what came of a frame that is not whole yet. Ask only while nothing else is at hand."""
+        """Return the start of an incomplete frame; only valid while no other frame is received."""
         return HandedLine(self._reader.pending, self._reader.dropping)
 
     def resume(self, line: "HandedLine") -> None:
-        """Go on where an earlier program of this kernel stopped reading."""
+        """Continue where the previous kernel process stopped reading."""
         self._reader.resume(line.pending, dropping=line.dropping)
 
     async def ready_again(self) -> bool:
-        """Return whether the worker, which has said how it ended, says ``ready`` and no more; the next start hears it.
+        """Return whether the worker, after its result, sends only ``ready``, which the next session receives.
 
-        A ping may have crossed its last word. Cancellation loses nothing.
+        A pong may have crossed its result. Cancellation loses nothing.
         """
         while (frame := await self.receive()) is not None:
             if not isinstance(frame, Pong):
@@ -239,12 +234,12 @@ class WorkerLink(msgspec.Struct, eq=False):
         return False
 
     async def ask_for_dump(self) -> None:
-        """Have the worker write to its stderr where each of its threads stands. It need not be able to hear."""
+        """Make the worker dump the stacks of its threads to stderr, which works even if it hangs."""
         await self.handle.signal(signal.SIGUSR1)
 
 
 class WorkerStderr:
-    """The last bytes of a stream that is always drained: an unread pipe would block the worker for ever."""
+    """Tail of a stream that is always drained, because a full pipe would block the worker."""
 
     def __init__(self, limit_bytes: int = STDERR_TAIL_BYTES, kept: bytes = b"") -> None:
         self._limit = limit_bytes
@@ -261,12 +256,12 @@ class WorkerStderr:
 
     @property
     def kept(self) -> bytes:
-        """The tail as it came."""
+        """Return the tail."""
         return bytes(self._kept[-self._limit :])
 
     @property
     def text(self) -> str:
-        """The tail as text."""
+        """Return the tail as text."""
         return self.kept.decode("utf-8", "replace")
 
 
@@ -275,32 +270,32 @@ WINDOW_CHARACTERS: Final = 64 * 1024
 
 LiveData = Mapping[str, str | int]
 StartTask = Callable[[Callable[[], Awaitable[None]]], None]
-"""Starts a task, as a nursery does."""
+"""Starts a task, like a nursery."""
 
 
 class DeltaBatch(msgspec.Struct, eq=False):
-    """The live words of a worker, gathered for those who watch, so that nobody is flooded (fault IF15).
+    """Live output of a worker, batched for watchers (fault IF15).
 
-    The first word goes out at once; what follows within WINDOW_SECONDS goes out together, at the end of that time or
-    before the next entry. Of one window at most WINDOW_CHARACTERS are kept: what is more is counted, and told as
-    ``lagged``. The whole text comes with the entry, so nothing is lost but the sight of it being written.
+    The first output is published at once, and output within the next WINDOW_SECONDS together, at the end of that time
+    or before the next entry. A window has at most WINDOW_CHARACTERS; output beyond is counted and reported as
+    ``lagged``. The entry contains the complete text, so only the live view misses some.
 
-    ``publish`` gets ``progress{what}`` and ``delta{text, lagged?}``. A task is started where any must wait.
+    ``publish`` receives ``progress{what}`` and ``delta{text, lagged?}``. A task is started if output has to wait.
     """
 
     publish: Callable[[str, LiveData], None]
     start_task: StartTask
     _timed: bool = False
-    """There is a task that will flush what is gathered."""
+    """A task is scheduled to flush the batch."""
     _texts: list[str] = []
     _characters: int = 0
     _dropped: int = 0
     _doing: str | None = None
     _open_at: float = 0.0
-    """The time at which the next may go out."""
+    """Time from which output may be published."""
 
     def add(self, frame: Delta | Progress) -> None:
-        """Take what the worker said."""
+        """Add output of the worker."""
         if isinstance(frame, Progress):
             self._doing = frame.what
         elif self._characters + len(frame.text) > WINDOW_CHARACTERS:
@@ -315,7 +310,7 @@ class DeltaBatch(msgspec.Struct, eq=False):
             self.start_task(self._flush_later)
 
     def flush(self) -> None:
-        """Publish what was gathered: before anything durable of the same worker is told, and at its end."""
+        """Publish the batch; called before each durable event of the worker, and at its end."""
         lagged: LiveData = {"lagged": self._dropped} if self._dropped else {}
         if self._texts or lagged:
             self.publish("delta", {"text": "".join(self._texts), **lagged})
@@ -337,10 +332,10 @@ _END: Final = r"""(?:/[^\s"'\\`;|&<>(){}\[\],:]*)?(?![\w.-])"""
 
 
 class PathWarnings:
-    """Notices an agent with a working tree of its own that names files of the project itself: they are not its copy.
+    """Warnings about paths in the project for an agent that works in a separate tree.
 
-    The agent is told, never prevented: a path in an argument may be read, written or only talked about. ``sandbox: on``
-    prevents. ``project`` is "" where the agent works in the project.
+    The agent is warned but not prevented, because a path in an argument may be read, written or only mentioned;
+    ``sandbox: on`` prevents access. ``project`` is "" if the agent works in the project.
     """
 
     def __init__(self, project: str, cwd: str, told: Iterable[str] = ()) -> None:
@@ -350,11 +345,11 @@ class PathWarnings:
 
     @property
     def told(self) -> tuple[str, ...]:
-        """The paths of which it was told."""
+        """Return the paths of earlier warnings."""
         return tuple(sorted(self._told))
 
     def of(self, entry: Entry) -> tuple[str, ...]:
-        """Return a warning for each path that the calls of ``entry`` name, once for each path."""
+        """Return a warning for each new path in the calls of ``entry``."""
         found: list[str] = []
         if self._pattern is None:
             return ()
@@ -362,5 +357,5 @@ class PathWarnings:
             for path in self._pattern.findall(bytes(call.args).decode("utf-8", "replace")):
                 if path not in self._told and not path.startswith(self._cwd):
                     self._told.add(path)
-                    found.append(f"{call.name} names {path[:300]}, which is in the project and not in {self._cwd}")
+                    found.append(f"{call.name} refers to {path[:300]}, which is in the project, not in {self._cwd}")
         return tuple(found)

@@ -1,16 +1,16 @@
-"""The conversation of the kernel with one worker: frames and time limits, from ``ready`` to the terminal frame.
+"""Conversation of the kernel with one worker: frames and time limits, from ``ready`` to the terminal frame.
 
-Every entry is handled, which commits it, before it is answered (promise P5). The first terminal frame wins; what comes
-after it is ignored. Two monotonic clocks judge a worker that is silent:
+Each entry is committed before it is answered (promise P5). The first terminal frame counts; later frames are ignored.
+Two monotonic clocks watch a silent worker:
 
-- Progress is a reply's text, an entry, or word of what is being done. It has the startup limit before ``ready``, the
-  limit of tools while a tool runs, else the idle limit.
-- The heartbeat asks whether the worker's event loop still turns. A worker that answers every ping may still be stuck,
-  so a pong is no progress (fault IF12); whatever a worker says shows that it lives, so only a silent one is asked, and
-  rarely once it has answered. Of one that waits for a person nobody wants to know.
+- Progress is reply text, an entry, or a report of an activity. Its limit is the startup limit before ``ready``,
+  the tool limit while a tool runs, and the idle limit otherwise.
+- The heartbeat checks that the worker's event loop runs. A worker that answers pings may still be stuck, so a pong is
+  no progress (fault IF12). Any frame shows that the worker lives, so only a silent worker is pinged, rarely after it
+  has answered, and never while it waits for a person.
 
-Time that the kernel takes itself, for a commit or because it was suspended, counts for neither. Time in which a call of
-the worker waits for a person counts neither as silence nor for the total limit; budgets of time are not known here.
+The kernel's own time (a commit, a suspension) counts for neither. Time in which a call waits for a person counts
+neither as silence nor for the total limit. Time budgets are handled elsewhere.
 """
 
 import logging
@@ -48,35 +48,32 @@ from protocol.ndjson import LINE_LIMIT_BYTES, Noise, encode
 logger = logging.getLogger(__name__)
 
 LOG_LINES: Final = 1000
-"""The lines that a worker may log per attempt: each is a commit (fault IF15)."""
+"""Maximum log lines of a worker per attempt, because each is a commit (fault IF15)."""
 PACE_FRAMES: Final = 1000
-"""The things that a worker may say within PACE_SECONDS, frames or not (fault IF15)."""
+"""Maximum frames and noise lines within PACE_SECONDS (fault IF15)."""
 PACE_SECONDS: Final = 0.1
 NOISE_LINES: Final = 20
-"""The lines that are no frames which are logged per attempt; the rest are dropped."""
+"""Noise lines logged per attempt; the rest is dropped."""
 NOISE_LIMIT: Final = 1000
-"""The most such lines with no frame between them: whoever says more does not speak frames at all."""
+"""Consecutive noise lines after which the worker counts as not speaking frames."""
 LATE_SECONDS: Final = 5.0
-"""A kernel that wakes up so late was stopped or suspended, and its workers maybe with it: they get their time again."""
+"""Delay of a wake-up that indicates a suspended kernel; its workers get more time, because they may have slept, too."""
 NOTICE_SECONDS: Final = 0.02
-"""Time for the first entry to tell, in its own commit, that its worker runs."""
+"""Time for the first entry, whose commit then also logs the start of the worker."""
 DUMP_SECONDS: Final = 2.0
-"""Time for a worker to write where its threads stand, before it is ended."""
+"""Time for a worker to dump its stacks before it is killed."""
 
 EVERY_SECONDS: Final = 5.0
 """Silence before a ping."""
 SELDOM_SECONDS: Final = 60.0
-"""The same where the worker has said nothing since but that it lives: a ping costs kernel and worker a millisecond, and
-50 that waited were asked ten times a second."""
+"""Silence before a ping if the last frame was a pong. A ping costs kernel and worker a millisecond each, and 50
+waiting workers would be pinged ten times per second."""
 WITHIN_SECONDS: Final = 30.0
-"""A worker that has not answered a ping for so long is dead: its loop never blocks on purpose."""
+"""Time for a pong, after which the worker counts as dead, because its event loop never blocks on purpose."""
 
 
 class Heartbeat:
-    """Pings to one worker, pongs, and the time between them. Pure: times, in seconds, are handed in.
-
-    Nothing is due before ``begin``.
-    """
+    """Pings to one worker, and their pongs; pure, with times in seconds. No ping is due before ``begin``."""
 
     def __init__(self, every_seconds: float = EVERY_SECONDS, within_seconds: float = WITHIN_SECONDS) -> None:
         self._every = every_seconds
@@ -88,39 +85,39 @@ class Heartbeat:
 
     @property
     def due_at(self) -> float:
-        """The time at which the next ping is sent, or its answer has to be there."""
+        """Return when the next ping, or the pong of the last one, is due."""
         return self._heard_at + self._pause if self._asked_at is None else self._asked_at + self.within_seconds
 
     @property
     def pings(self) -> int:
-        """Return the number of pings that were sent."""
+        """Return the number of sent pings."""
         return self._n
 
     def begin(self, now: float, pings: int = 0) -> None:
-        """Note that the worker speaks frames from now on. It was asked ``pings`` times by an earlier program."""
+        """Start the heartbeat; ``pings`` were sent by the previous kernel process."""
         self._heard_at = now
         self._n = max(self._n, pings)
 
     def heard(self, now: float) -> None:
-        """Note that the worker said something."""
+        """Record output of the worker."""
         if self._heard_at < math.inf:
             self._heard_at = now
             self._asked_at = None
             self._pause = self._every
 
     def pong(self, n: int, now: float) -> None:
-        """Note the answer to ping ``n``. An answer to another ping, or to none, is passed over (fault IF13)."""
+        """Record the pong to ping ``n``; others are ignored (fault IF13)."""
         if self._asked_at is not None and n == self._n:
             self.put_off(now)
 
     def put_off(self, now: float) -> None:
-        """Let the next be due after a longer silence: it answered, or nobody has to know."""
+        """Delay the next ping after a pong, or while the worker waits for a person."""
         self._heard_at = now
         self._asked_at = None
         self._pause = SELDOM_SECONDS
 
     def ask(self, now: float) -> Ping | None:
-        """Return the ping that is due; None where the last one was not answered in time: the worker is dead."""
+        """Return the due ping; None if the last one was not answered in time, so the worker is dead."""
         if self._asked_at is not None:
             return None
         self._n += 1
@@ -128,20 +125,20 @@ class Heartbeat:
         return Ping(n=self._n)
 
     def forgive(self, seconds: float) -> None:
-        """Let ``seconds`` not count: they were the kernel's own."""
+        """Exclude ``seconds`` that the kernel itself took."""
         self._heard_at += seconds
         if self._asked_at is not None:
             self._asked_at += seconds
 
 
 ENTRIES_BYTES: Final = LINE_LIMIT_BYTES // 4
-"""How much of a start's line may be entries; the rest of it is the prompt's."""
+"""Part of the line of a start frame that entries may use; the rest is for the prompt."""
 
 
 def split_start(start: Start) -> Iterator[Start | Entry]:
-    """Divide ``start``, so that a long resume fits: as many entries as fit its line, then the others one by one.
+    """Split a long ``start``: as many entries as fit into its line, then the others one by one.
 
-    The prompt itself is not divided: one that exceeds a line makes ``encode`` raise LineTooLong.
+    The prompt is not split; a prompt longer than a line makes ``encode`` raise LineTooLong.
     """
     sizes = accumulate(len(encode(entry)) for entry in start.entries)
     fitting = sum(1 for size in sizes if size <= ENTRIES_BYTES)
@@ -151,34 +148,34 @@ def split_start(start: Start) -> Iterator[Start | Entry]:
 
 
 class SessionHandlers(Protocol):
-    """The receiver of what a worker says, in the order in which it says it."""
+    """Handlers of a worker's frames, called in order."""
 
     async def on_ready(self, ready: Ready, /) -> None:
-        """Take note of a worker that speaks our protocol and has been sent its start."""
+        """Handle a compatible worker that has received its start frame."""
 
     async def on_at_work(self) -> None:
-        """Take note that it has been at work for NOTICE_SECONDS."""
+        """Handle a worker that has run for NOTICE_SECONDS."""
 
     async def on_entry(self, entry: Entry, /) -> Go | Yield | Stop:
-        """Commit ``entry`` and return what its worker may do next. May raise Refused."""
+        """Commit ``entry``, and return what the worker may do next. May raise Refused."""
         ...
 
     async def on_result(self, result: Result, last: Entry | None = None, /) -> AttemptOutcome:
-        """Return the ending that the worker reports. ``last`` came with it and is not committed. May raise Refused."""
+        """Return the outcome that the worker reports; ``last`` is its uncommitted last entry. May raise Refused."""
         ...
 
     async def on_log(self, log: Log, /) -> None:
-        """Log one line, of the worker or about what it printed."""
+        """Log a line of the worker, or about its output."""
 
     def on_live(self, frame: Delta | Progress, /) -> None:
-        """Show what is not durable."""
+        """Publish live output."""
 
     def on_pause(self) -> None:
-        """Show all that was gathered to be shown."""
+        """Publish all batched live output."""
 
 
 class WorkerSession(msgspec.Struct, eq=False, kw_only=True):
-    """One conversation. ``run`` returns the ending, or None where the worker left without a terminal frame."""
+    """One conversation; ``run`` returns the outcome, or None if the worker exited without a terminal frame."""
 
     link: WorkerLink
     start: Start
@@ -186,7 +183,7 @@ class WorkerSession(msgspec.Struct, eq=False, kw_only=True):
     handlers: SessionHandlers
     heartbeat: Heartbeat = msgspec.field(default_factory=Heartbeat)
     deadline: PausableDeadline = msgspec.field(default_factory=PausableDeadline)
-    """Stands still while the worker waits for a person."""
+    """Paused while the worker waits for a person."""
     pause: SessionPause = msgspec.field(default_factory=SessionPause)
     resumed: HandedSession = HandedSession()
     _ready: bool = False
@@ -195,7 +192,7 @@ class WorkerSession(msgspec.Struct, eq=False, kw_only=True):
     _tool_runs: bool = False
     _doing: str = ""
     _forgiven: bool = False
-    """The kernel was late, and nothing has been heard since."""
+    """The kernel was late, and no frame has arrived since."""
     _pace_from: float = -math.inf
     _paced_frames: int = 0
     _log_lines: int = 0
@@ -203,12 +200,16 @@ class WorkerSession(msgspec.Struct, eq=False, kw_only=True):
     _noise_in_a_row: int = 0
 
     def __post_init__(self) -> None:
-        told = self.resumed
-        self._ready, self._tool_runs, self._doing = told.ready, told.tool_runs, told.doing
-        self._log_lines, self._noise_lines, self._noise_in_a_row = told.log_lines, told.noise_lines, told.noise_in_a_row
+        resumed = self.resumed
+        self._ready, self._tool_runs, self._doing = resumed.ready, resumed.tool_runs, resumed.doing
+        self._log_lines, self._noise_lines, self._noise_in_a_row = (
+            resumed.log_lines,
+            resumed.noise_lines,
+            resumed.noise_in_a_row,
+        )
 
     def export(self) -> HandedSession:
-        """Return what the next program of the kernel needs. Ask only while it stands still."""
+        """Return the state for the next kernel process; only valid while paused."""
         return HandedSession(
             ready=self._ready,
             left_seconds=self.deadline.left_seconds,
@@ -221,7 +222,7 @@ class WorkerSession(msgspec.Struct, eq=False, kw_only=True):
         )
 
     async def run(self) -> AttemptOutcome | None:
-        """Talk until the worker's terminal frame, its end of output, or a time limit."""
+        """Converse until the worker's terminal frame, its end of output, or a time limit."""
         ending: AttemptOutcome | None = None
         left_seconds = self.resumed.left_seconds
         with self.deadline.move_on_after(self.timeouts.total if left_seconds is None else left_seconds) as total:
@@ -287,7 +288,6 @@ class WorkerSession(msgspec.Struct, eq=False, kw_only=True):
             self._doing = frame.what if isinstance(frame, Progress) else ""
 
     async def _on_frame(self, frame: WorkerFrame | Noise) -> AttemptOutcome | None:
-        """Have ``frame`` handled and answered. Returns the ending where it is the last one that counts."""
         match frame:
             case Result():
                 return await self.handlers.on_result(frame)
@@ -302,7 +302,7 @@ class WorkerSession(msgspec.Struct, eq=False, kw_only=True):
             case Log():
                 self._log_lines += 1
                 if self._log_lines == LOG_LINES:
-                    text = f"{LOG_LINES} lines logged: the rest of this attempt's are dropped"
+                    text = f"limit of {LOG_LINES} log lines reached: further lines of this attempt are dropped"
                     await self.handlers.on_log(Log(level="warning", text=text))
                 elif self._log_lines < LOG_LINES:
                     await self.handlers.on_log(frame)
@@ -315,9 +315,8 @@ class WorkerSession(msgspec.Struct, eq=False, kw_only=True):
         return None
 
     async def _on_ready(self, ready: Ready) -> AttemptOutcome | None:
-        """Send its start to a worker that speaks our protocol. Another ``ready`` of the same worker changes nothing."""
         if ready.protocol[0] != PROTOCOL[0]:
-            text = f"the worker speaks protocol {ready.protocol[0]}, this kernel {PROTOCOL[0]}"
+            text = f"worker uses protocol {ready.protocol[0]}, but this kernel requires {PROTOCOL[0]}"
             return AttemptOutcome("failed", text, cause="spawn_permanent")
         if not self._ready:
             self._ready = True
@@ -330,7 +329,6 @@ class WorkerSession(msgspec.Struct, eq=False, kw_only=True):
         return None
 
     async def _on_entry(self, entry: Entry) -> AttemptOutcome | None:
-        """Have ``entry`` committed and answered; the last, which is not answered, with the result if that has come."""
         result = self.link.result_at_hand() if entry.last else None
         if result is not None:
             return await self.handlers.on_result(result, entry)
@@ -340,21 +338,21 @@ class WorkerSession(msgspec.Struct, eq=False, kw_only=True):
         return None
 
     async def _on_noise(self, noise: Noise) -> AttemptOutcome | None:
-        """Log a line that is no frame. Noise without end is an ending; so is a frame that counts and does not parse."""
+        """Log a noise line; return an outcome if there is too much noise, or if a required frame is invalid."""
         if noise.meant is not None:
-            what = f"the worker sent a frame of kind {noise.meant} that does not parse: {noise.why}"
-            return AttemptOutcome("failed", f"{what}; it was {noise.text[:200]!r}", cause="protocol")
+            what = f"worker sent an invalid frame of kind {noise.meant}: {noise.why}"
+            return AttemptOutcome("failed", f"{what}; text: {noise.text[:200]!r}", cause="protocol")
         self._noise_lines += 1
         self._noise_in_a_row += 1
         if self._noise_lines <= NOISE_LINES:
             await self.handlers.on_log(Log(level="warning", text=f"not a frame ({noise.why}): {noise.text}"))
         if self._noise_in_a_row <= NOISE_LIMIT:
             return None
-        text = f"the worker prints lines that are no frames: over {NOISE_LIMIT} in a row, the last {noise.text[:80]!r}"
+        text = f"worker printed over {NOISE_LIMIT} consecutive lines that are not frames, last: {noise.text[:80]!r}"
         return AttemptOutcome("failed", text, cause="protocol")
 
     async def _on_silence(self, now: float, wake_at: float) -> AttemptOutcome | None:
-        """Judge a worker that said nothing until ``wake_at``: ping it, or end it. None: it still has time."""
+        """Ping or end a worker that was silent until ``wake_at``; return None if it still has time."""
         if now - wake_at > LATE_SECONDS and not self._forgiven:
             self._forgiven = True
             self._forgive(now - wake_at + self.heartbeat.within_seconds)
@@ -366,8 +364,8 @@ class WorkerSession(msgspec.Struct, eq=False, kw_only=True):
                 self._progress_at = excused_at
                 return None
             cause: Cause = "idle_timeout" if self._ready else "startup_timeout"
-            last = f"; the last it told: {self._doing[:200]}" if self._doing else ""
-            text = f"the worker made no progress for {patience_seconds:g} s{last}"
+            last = f"; last activity: {self._doing[:200]}" if self._doing else ""
+            text = f"worker made no progress for {patience_seconds:g} s{last}"
             return AttemptOutcome("failed", text, cause=cause)
         if self.deadline.lasts:
             self.heartbeat.put_off(now)
@@ -376,7 +374,7 @@ class WorkerSession(msgspec.Struct, eq=False, kw_only=True):
         if ping is None:
             await self.link.ask_for_dump()
             await trio.sleep(DUMP_SECONDS)
-            text = f"the worker did not answer a ping for {self.heartbeat.within_seconds:g} s"
+            text = f"worker did not answer a ping for {self.heartbeat.within_seconds:g} s"
             return AttemptOutcome("failed", text, cause="unresponsive")
         await self.link.send(ping)
         return None
@@ -391,7 +389,7 @@ class WorkerSession(msgspec.Struct, eq=False, kw_only=True):
         self.heartbeat.forgive(seconds)
 
     async def _pace(self) -> None:
-        """Read a worker slower that says more than anybody can read: its pipe fills, the others get their turn."""
+        """Slow down reading from a worker with excessive output, so that other workers get their turn."""
         now = trio.current_time()
         if now >= self._pace_from + PACE_SECONDS:
             self._pace_from, self._paced_frames = now, 0

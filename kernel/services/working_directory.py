@@ -1,13 +1,13 @@
-"""The working directory of an attempt: its place, its sandbox, its own directory, and the home of its CLI.
+"""Working directory of an attempt: its path, sandbox, private directory, and the home of its CLI.
 
-They are named while the start frame is built, from rows and files; made and tried before anything is started. A worker
-itself is not confined (it holds the key): what it starts is, and its file tools keep to its directory. The home of a
-CLI is made when it is first needed; nothing of the user's or of the project is ever a home.
+Paths are determined from rows and files while the start frame is built, and created and tested before a process
+starts. A worker itself is not confined, because it holds the key; its child processes are, and its file tools are
+limited to its directory. The home of a CLI is created on first use, and is never a directory of the user or the
+project.
 
-Placeholders are empty files and directories that stand in a project while confined agents work there: what is not there
-cannot be mounted read-only, and an agent could make what programs of the user would run. Only what was made here is
-removed again: a record beside the database says which it was, also where a kernel was killed. What anybody has touched
-since is not the one that was made, and stays.
+Placeholders are empty files and directories in a project while confined agents work there. A missing path cannot be
+mounted read-only, and an agent could create a file that the user's programs execute. Only placeholders of the kernel
+are removed: a record beside the database lists them, even after a crash. A placeholder that was changed since stays.
 """
 
 import logging
@@ -45,7 +45,7 @@ _MODE: Final = 0o400
 
 
 class _Made(msgspec.Struct, frozen=True):
-    """Identifies what was made. Its inode alone may be given to another; whatever is done with it changes its time."""
+    """Identity of a placeholder: an inode may be reused, but each change updates its ctime."""
 
     inode: int
     changed_ns: int
@@ -55,9 +55,9 @@ _decode: Final = msgspec.json.Decoder(dict[str, _Made]).decode
 
 
 class Placeholders:
-    """Holds placeholders below ``root``. Attempts share them; the last one that releases them has them removed.
+    """Placeholders below ``root``, shared by attempts; the last attempt that releases them removes them.
 
-    ``record`` is a file where no confined agent can write.
+    ``record`` is a file that confined agents cannot write.
     """
 
     def __init__(self, root: Path, record: Path) -> None:
@@ -69,11 +69,11 @@ class Placeholders:
         except FileNotFoundError:
             self._made = {}
         except (OSError, msgspec.DecodeError) as error:
-            logger.warning("placeholders.record %s cannot be read, what it named stays: %s", record, error)
+            logger.warning("placeholders.record %s cannot be read, so its placeholders stay: %s", record, error)
             self._made = {}
 
     def hold(self, attempt: str, names: Iterable[str]) -> None:
-        """Make those of ``names`` that are not there, to stay until ``attempt`` releases them. Raises OSError."""
+        """Create the missing ones of ``names``, which stay until ``attempt`` releases them. Raises OSError."""
         wanted = frozenset(names)
         self._held[attempt] = wanted
         for name in sorted(wanted):
@@ -88,7 +88,7 @@ class Placeholders:
                 self._write()
 
     def release(self, attempt: str) -> None:
-        """Remove what was made of that which ``attempt`` held and nobody else holds, if it is as it was made."""
+        """Remove the unchanged placeholders that only ``attempt`` held."""
         released = self._held.pop(attempt, frozenset()).difference(*self._held.values()) & self._made.keys()
         unchanged: list[str] = []
         for name in sorted(released, reverse=True):
@@ -97,7 +97,7 @@ class Placeholders:
         for name in released:
             del self._made[name]
         for name in unchanged:
-            with suppress(OSError):  # it is gone, or something is in it by now
+            with suppress(OSError):  # deleted, or not empty
                 (os.unlink if name in _FILES else os.rmdir)(self._root / name)
         if released:
             self._write()
@@ -107,7 +107,7 @@ class Placeholders:
         return tuple(sorted(self._held.get(attempt, ())))
 
     def let_go(self, attempt: str) -> None:
-        """Remove nothing that ``attempt`` holds: the next program of this kernel does."""
+        """Release the placeholders of ``attempt`` without removing them, which the next kernel process does."""
         self._held.pop(attempt, None)
 
     def _now(self, name: str) -> _Made:
@@ -115,7 +115,7 @@ class Placeholders:
         return _Made(inode=facts.st_ino, changed_ns=facts.st_ctime_ns)
 
     def _write(self) -> None:
-        """Write the record. Without it, what a killed kernel leaves is taken for the user's: that loses nothing."""
+        """Write the record; without it, placeholders left by a crash count as the user's, which is harmless."""
         try:
             with replacing(self._record, 0o666, beside=f"{self._record}.new", sync=False) as file:
                 file.write(msgspec.json.encode(self._made))
@@ -127,9 +127,9 @@ logger = logging.getLogger(__name__)
 
 _NOT_PLAIN: Final = re.compile(r"[^A-Za-z0-9._@-]+")
 _PROTECTED: Final = (AGENTS, WORKFLOWS, *PROJECT_FILES)
-"""Of the project: what says who agents are and what they may do. An agent that can write it lets itself out."""
+"""Project paths that define agents and their permissions; an agent that can write them escapes its sandbox."""
 _QUARTER: Final = 4
-"""The part of the machine's memory that one private folder can hold where an agent has no limit of its own."""
+"""Fraction of the machine's memory for each private folder of an agent without a memory limit."""
 _TRIAL: Final = (
     "--unshare-user", "--disable-userns", "--unshare-pid", "--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev",
     "--size", "4096", "--tmpfs", "/tmp", "--",  # noqa: S108  (a private one)
@@ -140,19 +140,19 @@ _REMOVING: Final = ".going-"
 
 
 class AttemptPaths:
-    """Names directories below ``state``, and makes those that outlive an attempt. ``home`` is all projects'."""
+    """Paths below ``state``, and creation of those that outlive an attempt; ``home`` is shared by all projects."""
 
     def __init__(self, *, state: Path, home: Path) -> None:
         self._state = state
         self.hidden: tuple[str, ...] = (str(home),)
-        """Directories in which no agent has any business."""
+        """Directories that are hidden from agents."""
 
     def attempt(self, leased: Leased) -> str:
-        """Return the directory of the attempt; whoever spawns it makes it."""
+        """Return the directory of the attempt, which its launcher creates."""
         return str(self._state / RUN / leased.attempt)
 
     def session(self, leased: Leased, definition: AgentDefinition) -> str:
-        """Return the home of the agent's CLI in that space, made with mode 0700; "" without one. Raises OSError."""
+        """Return the home of the agent's CLI in that space, created with mode 0700; "" without one. Raises OSError."""
         if not BACKENDS[definition.backend].own_session:
             return ""
         place = self.sessions(leased.agent) / folder_name(leased.space) / definition.backend
@@ -165,15 +165,12 @@ class AttemptPaths:
 
 
 def folder_name(name: str) -> str:
-    """Return a key, of an agent or a space, as one directory name: only ``review:main`` becomes ``review+main``."""
+    """Convert the key of an agent or a space to a directory name: ``review:main`` becomes ``review+main``."""
     return _NOT_PLAIN.sub("+", name)
 
 
 class WorkingDirectory(msgspec.Struct, frozen=True):
-    """``cwd`` is the agent's working directory; ``top`` the folder it is free to change, which holds ``cwd``.
-
-    ``tree`` is its working tree, where it has one of its own.
-    """
+    """Working directory ``cwd`` of an agent, inside the writable folder ``top``; ``tree`` is its own tree, if any."""
 
     cwd: str
     top: str
@@ -181,17 +178,17 @@ class WorkingDirectory(msgspec.Struct, frozen=True):
 
 
 def in_project(root: Path) -> Callable[[Leased], WorkingDirectory]:
-    """Return a lookup by which everybody works in the project itself."""
+    """Return a lookup that always returns the project itself."""
     directory = WorkingDirectory(str(root), str(root))
     return lambda _leased: directory
 
 
 class Confinement(msgspec.Struct, eq=False, kw_only=True):
-    """Builds the sandboxes of agents' programs, and tries whether they work on this machine.
+    """Builds the sandboxes of agents' programs, and tests them on this machine.
 
-    ``commands``: folders of ours that programs of an attempt are to find.
+    ``commands``: folders of the kernel's commands for attempts.
 
-    ``contexts``: the folders of agents' contexts elsewhere in the project than in ``.agents``.
+    ``contexts``: folders of agents' contexts outside ``.agents``.
     """
 
     root: Path
@@ -204,12 +201,12 @@ class Confinement(msgspec.Struct, eq=False, kw_only=True):
     _trials: int = 0
 
     def of(self, definition: AgentDefinition, directory: WorkingDirectory, start: Start) -> Sandbox | None:
-        """Return the sandbox of the programs of ``start``, if it has one. Raises CauseError where none can be made."""
+        """Return the sandbox for programs of ``start``, or None. Raises CauseError if it cannot be created."""
         if definition.sandbox == "off":
             return None
         if definition.backend == EXEC:
-            text = "sandbox: on confines what a worker starts, and with backend exec your program is the worker"
-            raise CauseError("spawn_permanent", f"{text} (write sandbox: off, and have it confine itself)")
+            text = "sandbox: on is not available for backend exec, whose program is the worker itself"
+            raise CauseError("spawn_permanent", f"{text} (set sandbox: off, and let the program confine itself)")
         fault = home_fault(self.root, self.environ) or link_fault(
             self.root, (*_PROTECTED, *RUN_OUTSIDE, *_steps(self.contexts()))
         )
@@ -234,9 +231,9 @@ class Confinement(msgspec.Struct, eq=False, kw_only=True):
         )
 
     def of_tree(self, tree: Worktree, hidden: tuple[str, ...]) -> Sandbox:
-        """Return the sandbox of whatever runs in ``tree``, whose agent is confined: its programs, commands, our git.
+        """Return the sandbox for programs, commands and git in the ``tree`` of a confined agent.
 
-        Its git directory is the clone, and no other one can be written there. Raises CauseError.
+        Only its own clone is writable as a git directory. Raises CauseError.
         """
         return Sandbox(
             program=need_bubblewrap(self.environ),
@@ -248,7 +245,7 @@ class Confinement(msgspec.Struct, eq=False, kw_only=True):
         )
 
     def of_check(self, top: str, hidden: tuple[str, ...]) -> Sandbox:
-        """Return the sandbox of a command that checks what is in ``top``, and writes only there. Raises CauseError."""
+        """Return the sandbox for a check command, which may write only in ``top``. Raises CauseError."""
         outside = () if top == str(self.root) else (str(self.root),)
         return Sandbox(
             program=need_bubblewrap(self.environ),
@@ -262,27 +259,27 @@ class Confinement(msgspec.Struct, eq=False, kw_only=True):
         return (str(self.root / name) for name in (*_PROTECTED, *self.contexts()))
 
     def _above(self) -> Iterator[str]:
-        """The folders above contexts, each a mount of its own: else one could be moved away, and made anew."""
+        """Return the parent folders of contexts, mounted separately so that an agent cannot move or replace them."""
         contexts = tuple(self.contexts())
         return (str(self.root / name) for name in _steps(contexts) if name not in contexts)
 
     async def ready(self, attempt: str, sandbox: Sandbox) -> None:
-        """Check that it works, and protect all of it until ``release``. Raises CauseError, SpawnTransient."""
+        """Test the sandbox, and protect its paths until ``release``. Raises CauseError, SpawnTransient."""
         await self.check(sandbox)
         mounted = {*sandbox.readable, *sandbox.writable} if str(self.root) in sandbox.writable else set()
         names = [name for name in (*RUN_OUTSIDE, *_steps(self.contexts())) if str(self.root / name) in mounted]
         try:
             self.placeholders.hold(attempt, names)
         except OSError as error:
-            text = f"sandbox: on, but {error.filename} cannot be protected: {error.strerror}"
+            text = f"sandbox: on requires protecting {error.filename}, which failed: {error.strerror}"
             raise CauseError("spawn_permanent", text) from error
 
     def release(self, attempt: str) -> None:
-        """Remove the placeholders that only ``attempt`` needed, of which nothing runs any more."""
+        """Remove the placeholders that only ``attempt`` needed, whose processes have exited."""
         self.placeholders.release(attempt)
 
     async def check(self, sandbox: Sandbox) -> None:
-        """Try it once. Raises CauseError where it fails, SpawnTransient."""
+        """Test the sandbox once. Raises CauseError if it fails, SpawnTransient."""
         if sandbox.program in self._works:
             return
         self._trials += 1
@@ -313,18 +310,18 @@ def _machine_bytes() -> int:
 
 
 class CliHomes(msgspec.Struct, eq=False):
-    """The homes of a project's CLIs, ``sessions/<agent>/<space>/``, below ``root``; None: there are none.
+    """Homes of a project's CLIs, ``sessions/<agent>/<space>/``, below ``root``; None: there are none.
 
-    A home is of use as long as something in it may be resumed: while its agent has work in its space that has not
-    ended, or that ended not long ago. It is removed with what was said there, and when nothing needs it.
+    A home is needed while a session in it may be resumed: while its agent has open or recently ended work in its
+    space. It is removed together with the messages of the space, and when it is no longer needed.
     """
 
     root: Path | None = None
 
     async def forget(self, agent: str | None, space: str | None) -> None:
-        """Remove the homes of ``agent`` (its key), those in ``space``, or of one in the other. Raises nothing.
+        """Remove the homes of ``agent`` (its key), those in ``space``, or of the agent in the space. Raises nothing.
 
-        Cancellation waits until they are gone.
+        Cancellation waits until they are removed.
         """
 
         def meant(found: tuple[str, str]) -> bool:
@@ -335,7 +332,7 @@ class CliHomes(msgspec.Struct, eq=False):
         await trio.to_thread.run_sync(self._remove, meant)
 
     async def keep(self, needed: Collection[tuple[str, str]]) -> int:
-        """Remove the homes that are not of these agents (their keys) in these spaces. Returns how many."""
+        """Remove the homes that are not of these agents (their keys) and spaces, and return their number."""
         names = {(folder_name(agent), folder_name(space)) for agent, space in needed}
 
         def unneeded(found: tuple[str, str]) -> bool:
@@ -349,7 +346,7 @@ class CliHomes(msgspec.Struct, eq=False):
         homes = [path for path in self.root.glob("*/*") if path.is_dir() and not path.is_symlink()]
         removed = [home for home in homes if unwanted((home.parent.name, home.name))]
         for home in removed:
-            # Out of the way first: whoever begins now makes itself a new one.
+            # Renamed first, so that a new attempt creates a new home.
             removing = home.with_name(f"{_REMOVING}{secrets.token_hex(4)}")
             try:
                 home.rename(removing)
@@ -357,6 +354,6 @@ class CliHomes(msgspec.Struct, eq=False):
                 logger.warning("homes.kept %s: %s", home, error)
             else:
                 shutil.rmtree(removing, ignore_errors=True)
-            with suppress(OSError):  # the agent's directory, where that was its last home
+            with suppress(OSError):  # the agent's directory, if that was its last home
                 home.parent.rmdir()
         return len(removed)

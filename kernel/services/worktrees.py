@@ -1,7 +1,7 @@
-"""The working trees of agents while their runs live: made before an agent begins, measured as it goes, removed at last.
+"""Working trees of agents in running runs: creation, measurement of changes, and removal.
 
-A tree is handed out once its row says ``made``: until then everything in it is ours, and a kernel that died over it
-leaves nothing that the next one would not do again.
+A tree is used only after its row is ``made``; until then only the kernel changes it, and after a crash the next kernel
+repeats the creation.
 """
 
 import logging
@@ -48,17 +48,17 @@ from protocol.workflow import WorkflowDefinition, Workspace, WorktreeStep
 logger = logging.getLogger(__name__)
 
 PAUSE_SECONDS: Final = 1.0
-"""Between two measurements: what is done meanwhile is measured at once."""
+"""Interval of measurements; steps in between are measured together."""
 MEASURED_AT_ONCE: Final = 4
 BARE: Final = "awk-bare"
-"""A file in the git directory of a tree whose setup was not run in it, for its agent works on a node."""
+"""File in the git directory of a tree without setup, because its agent works on a node."""
 _workflow: Final = msgspec.json.Decoder(WorkflowDefinition)
 _THERE: Final = frozenset({"made", "kept"})
 _SHOWN: Mapping[State, Literal["planned", "made", "kept"]] = {"planned": "planned", "made": "made", "kept": "kept"}
 
 
 class Worktrees(msgspec.Struct, eq=False, kw_only=True):
-    """The working trees of one project. ``ready`` may be called for many agents at once."""
+    """Working trees of one project; ``ready`` may be called for several agents concurrently."""
 
     root: Path
     repository: Repository
@@ -66,44 +66,42 @@ class Worktrees(msgspec.Struct, eq=False, kw_only=True):
     feed: Feed
     launcher: Launcher
     confine: Callable[[Worktree], Sandbox]
-    """Makes the sandbox of all that is run over a confined agent's tree. Raises CauseError."""
+    """Creates the sandbox for commands in a confined agent's tree. Raises CauseError."""
     _turn: trio.Lock = msgspec.field(default_factory=trio.Lock)
     _making: defaultdict[str, trio.Lock] = msgspec.field(default_factory=lambda: defaultdict(trio.Lock))
-    """By path."""
+    """Locks by path."""
     _unlocked: set[str] = set()
-    """Paths of those that this kernel has begun to use."""
+    """Paths of trees that this kernel already uses."""
     _stats: dict[tuple[str, str], DiffStat] = {}
-    """By space and name; as it was after the last step that was measured."""
+    """Changes by space and name, as last measured."""
     _due: dict[tuple[str, str], bool] = {}
-    """Those that are being measured, and whether they are to be again."""
+    """Running measurements, and whether each has to be repeated."""
     _measuring: trio.CapacityLimiter = msgspec.field(default_factory=lambda: trio.CapacityLimiter(MEASURED_AT_ONCE))
 
     def working_directory(self, leased: Leased) -> WorkingDirectory:
-        """Return where the agent works. Raises CauseError where its tree was removed, or leads elsewhere."""
+        """Return where the agent works. Raises CauseError if its tree was removed or replaced by a link."""
         tree = None if leased.run is None else self.log.reader.now(worktrees.of, leased.run, leased.agent)
         if tree is None:
             return WorkingDirectory(str(self.root), str(self.root))
         if tree.state == "gone" or (tree.state == "removing" and not self.goes_on(tree)):
-            text = (
-                f"the run has ended, and the working tree of {tree.name} was removed with it: start the workflow again"
-            )
+            text = f"working tree of {tree.name} was removed when the run ended: start the workflow again"
             raise CauseError("definition_missing", text)
-        if os.path.realpath(tree.cwd) != tree.cwd:  # its agent can write what is above it in the tree
-            text = f"the working directory of {tree.name} is a link now: {tree.cwd}"
-            raise CauseError("spawn_permanent", f"{text} (look at it, and start the workflow again)")
+        if os.path.realpath(tree.cwd) != tree.cwd:  # the agent can write the parent folders inside the tree
+            text = f"working directory of {tree.name} was replaced by a link: {tree.cwd}"
+            raise CauseError("spawn_permanent", f"{text} (inspect it, and start the workflow again)")
         return WorkingDirectory(tree.cwd, tree.path, tree)
 
     async def ready(self, leased: Leased, *, confined: bool, here: bool = True) -> bool:
-        """Make the agent's tree unless it is there. Returns whether it was made now. Raises CauseError, SpawnTransient.
+        """Create the agent's tree if it is missing; return whether it was created. Raises CauseError, SpawnTransient.
 
-        Its setup is run where its agent works: ``here``, or not.
-        Cancellation leaves what the next try does away with.
+        Its setup runs where its agent works: ``here``, or on a node. After a cancellation, the next call removes the
+        remains.
         """
         tree = None if leased.run is None else self.log.reader.now(worktrees.of, leased.run, leased.agent)
         if tree is None:
             return False
         try:
-            # Of one tree that all share, it is the first of them; one that is being removed is made anew after that.
+            # The first user of a shared tree creates it; a tree that is being removed is created again afterwards.
             async with self.only_user(tree):
                 tree = self.log.reader.now(worktrees.of, leased.run, leased.agent) or tree
                 if confined and not tree.confined:
@@ -116,12 +114,12 @@ class Worktrees(msgspec.Struct, eq=False, kw_only=True):
                 if here and await trio.Path(tree.git_dir, BARE).exists():
                     await self._furnish(tree)
                     await trio.Path(tree.git_dir, BARE).unlink()
-                self._stats.setdefault((place_of(tree.space), tree.name), DiffStat())  # of a run that goes on again
+                self._stats.setdefault((place_of(tree.space), tree.name), DiffStat())  # of a restarted run
             if confined != has_clone(tree):
-                # Its agent's file says otherwise than when the tree was made.
+                # The agent's file changed its sandbox setting after the tree was created.
                 if not confined:
-                    text = f"the working tree of {tree.name} was made for sandbox: on, and what is in it stays confined"
-                    raise Refused("setup_failed", text, "write sandbox: on again, or start the workflow again")
+                    text = f"Working tree of {tree.name} was created for sandbox: on and must stay confined"
+                    raise Refused("setup_failed", text, "set sandbox: on again, or start the workflow again")
                 await self.repository.confine(tree)
         except (Refused, OSError) as refused:
             full = [place for place in (tree.repository, str(self.repository.place)) if not has_room(place)]
@@ -137,7 +135,7 @@ class Worktrees(msgspec.Struct, eq=False, kw_only=True):
         return False
 
     async def unlock(self, tree: Worktree) -> None:
-        """Remove the locks that an earlier kernel left in ``tree``, before its first use here. Raises nothing."""
+        """Remove locks left by an earlier kernel in ``tree`` before its first use. Raises nothing."""
         if tree.path not in self._unlocked:
             self._unlocked.add(tree.path)
             await trio.to_thread.run_sync(unlock, tree)
@@ -159,18 +157,18 @@ class Worktrees(msgspec.Struct, eq=False, kw_only=True):
         await self._run_steps("setup", steps, setup)
 
     def goes_on(self, tree: Worktree) -> bool:
-        """Return whether the run of ``tree`` has not ended, or goes on again."""
+        """Return whether the run of ``tree`` is running (again)."""
         record = self.log.reader.now(workflows.by_id, tree.run)
         return record is not None and record.state == "running"
 
     def only_user(self, tree: Worktree) -> trio.Lock:
-        """The lock of whoever makes or removes ``tree``."""
+        """Return the lock for creating or removing ``tree``."""
         return self._making[tree.path]
 
     def box(self, tree: Worktree, *, gone: bool = False) -> Sandbox | None:
-        """Return the sandbox of all that is run over ``tree``, if its agent has one. Raises Refused.
+        """Return the sandbox for commands in ``tree`` if its agent is confined. Raises Refused.
 
-        ``gone``: also where nothing is left of the tree but what was done there.
+        ``gone``: also if the tree was removed and only its branch remains.
         """
         try:
             return self.confine(tree) if has_clone(tree) or (gone and tree.confined) else None
@@ -178,24 +176,24 @@ class Worktrees(msgspec.Struct, eq=False, kw_only=True):
             raise Refused("setup_failed", error.text) from error
 
     async def teardown(self, tree: Worktree) -> None:
-        """Run what the workflow wants done in ``tree`` at its end. Raises Refused (setup_failed), SpawnTransient."""
+        """Run the workflow's teardown in ``tree``. Raises Refused (setup_failed), SpawnTransient."""
         if await trio.Path(tree.git_dir, BARE).exists():
-            return  # its agent worked elsewhere
+            return  # its agent worked on a node
         setup, steps = self.setup_of(tree, "teardown")
         await self._run_steps("teardown", steps, setup)
 
     def forget(self, tree: Worktree) -> None:
-        """Forget the changes of a tree that is not worked in any more."""
+        """Forget the measured changes of a tree that is no longer used."""
         self._stats.pop((place_of(tree.space), tree.name), None)
 
     def stat(self, space: str | None, name: str) -> DiffStat | None:
-        """Return the changes in the agent's tree, as far as they have been measured. Never waits."""
+        """Return the last measured changes in the agent's tree, without waiting."""
         return None if space is None else self._stats.get((space, name)) or self._stats.get((space, SHARED))
 
     async def report(self, run: int, name: str | None, *, patch: bool) -> tuple[WorktreeDiff, ...]:
-        """Return the changes in the trees of ``run``, or in that of its agent ``name``, until now.
+        """Return the changes in the trees of ``run``, or in that of its agent ``name``.
 
-        Raises Refused where that of the one cannot be told; among several it is said of that one alone.
+        Raises Refused if those of a single tree are not available; among several, an error is part of the result.
         """
         trees = (
             tree for tree in self.log.reader.now(worktrees.of_run, run) if tree.shared or name in (None, tree.name)
@@ -210,7 +208,7 @@ class Worktrees(msgspec.Struct, eq=False, kw_only=True):
             except Refused as refused:
                 if alone:
                     raise
-                why = f"its changes cannot be told: {refused.text}"
+                why = f"its changes are not available: {refused.text}"
         return WorktreeDiff(
             agent=tree.name,
             state=_SHOWN[tree.state],
@@ -228,7 +226,7 @@ class Worktrees(msgspec.Struct, eq=False, kw_only=True):
     async def run(self) -> None:
         """Measure trees after their agents' steps, until cancelled."""
         async with trio.open_nursery() as nursery:
-            # Those of runs that another kernel began.
+            # runs started by an earlier kernel
             running = self.log.reader.now(workflows.running)
             trees = (tree for record in running for tree in self.log.reader.now(worktrees.of_run, record.id))
             self._measure_soon(
@@ -278,7 +276,7 @@ class Worktrees(msgspec.Struct, eq=False, kw_only=True):
         await run_steps(what, steps, setup, launcher=self.launcher, env=self.repository.git.environment, sandbox=box)
 
     def setup_of(self, tree: Worktree, what: str) -> tuple[WorktreeSetup, tuple[WorktreeStep, ...]]:
-        """Return the setup of ``tree`` and its steps, as the workflow was when its run began."""
+        """Return the setup of ``tree`` and its steps, from the workflow at the start of its run."""
         source, record = self.log.reader.now(workflows.source, tree.run), self.log.reader.now(workflows.by_id, tree.run)
         assert source is not None, tree
         assert record is not None, tree
@@ -290,7 +288,7 @@ class Worktrees(msgspec.Struct, eq=False, kw_only=True):
 
 
 def stat_of(changes: TreeChanges) -> DiffStat:
-    """Return ``changes`` as a few numbers."""
+    """Summarize ``changes``."""
     return DiffStat(
         files=len(changes.files),
         added=sum(file.added for file in changes.files),
@@ -301,16 +299,15 @@ def stat_of(changes: TreeChanges) -> DiffStat:
 
 WAKING: Final = frozenset({"workflow.stopped"})
 LEAVING_SECONDS: Final = 0.5
-"""Between two looks whether the last worker of a run has left."""
+"""Interval of checks whether the last worker of a run has exited."""
 RETRY_SECONDS: Final = 30.0
 
 
 class WorktreeSweep(msgspec.Struct, eq=False, kw_only=True):
-    """Removes the working trees of ended runs where nothing would be lost, and keeps the others. One task.
+    """Removes the working trees of ended runs without unsaved work, and keeps the others; one task.
 
-    Nothing is forced, and nothing is looked at while somebody still works there. A kept one is looked at again by the
-    next kernel: until then its work may have been merged, pushed or thrown away. ``works_in`` tells that an attempt of
-    a run is still under way.
+    Nothing is forced, and trees in use are skipped. A kept tree is checked again by the next kernel, because its work
+    may have been merged, pushed or discarded. ``works_in`` returns whether an attempt of a run is still running.
     """
 
     repository: Repository
@@ -319,7 +316,7 @@ class WorktreeSweep(msgspec.Struct, eq=False, kw_only=True):
     wake: Wake
     works_in: Callable[[int], bool]
     _looked_at: set[tuple[int, str]] = set()
-    """Those that this kernel has decided to keep."""
+    """Trees that this kernel has decided to keep."""
     _turn: trio.Lock = msgspec.field(default_factory=trio.Lock)
 
     async def run(self) -> None:
@@ -327,7 +324,7 @@ class WorktreeSweep(msgspec.Struct, eq=False, kw_only=True):
         await reconcile(self.wake, self.run_once)
 
     async def run_once(self) -> float:
-        """Decide about every tree whose run has ended. Returns the seconds until there may be more to decide."""
+        """Decide about all trees of ended runs, and return the seconds until the next round."""
         nap = float("inf")
         for tree in self.log.reader.now(worktrees.of_ended):
             if tree.state == "kept" and (tree.run, tree.agent) in self._looked_at:
@@ -345,9 +342,9 @@ class WorktreeSweep(msgspec.Struct, eq=False, kw_only=True):
     async def remove(
         self, trees: Iterable[Worktree], *, force: bool
     ) -> tuple[tuple[Worktree, ...], tuple[Worktree, ...]]:
-        """Remove those of ``trees`` with nothing to lose, now; with ``force`` whatever is in them.
+        """Remove those of ``trees`` without unsaved work, or all with ``force``.
 
-        Returns which are gone, and which are kept with the reason: somebody may still work there. Raises StorageFailed.
+        Returns the removed trees, and the kept ones with the reason, such as a running agent. Raises StorageFailed.
         """
         gone: list[Worktree] = []
         kept: list[Worktree] = []
@@ -365,11 +362,11 @@ class WorktreeSweep(msgspec.Struct, eq=False, kw_only=True):
         return tuple(gone), tuple(kept)
 
     async def kept_because(self, tree: Worktree) -> str:
-        """The reason that ``tree`` of an ended run would stay now; "": nothing would be lost. Changes nothing."""
+        """Return why ``tree`` of an ended run would be kept; "" without unsaved work. Has no side effects."""
         if self.works_in(tree.run):
             return "an agent still works there"
         if self.trees.goes_on(tree):
-            return "its run goes on"
+            return "its run is still running"
         try:
             box = self.trees.box(tree)
             if not await trio.Path(tree.path).exists() or tree.state == "planned":
@@ -381,17 +378,17 @@ class WorktreeSweep(msgspec.Struct, eq=False, kw_only=True):
     @staticmethod
     def _left_in_clone(tree: Worktree, box: Sandbox | None) -> str:
         if box is not None and tree.state in ("made", "kept"):
-            return f"its folder is gone, and what its agent committed last may be in {clone_of(tree)}"
+            return f"its folder is missing, and its last commits may be in {clone_of(tree)}"
         return ""
 
     async def _decide(self, tree: Worktree, *, force: bool = False) -> str | None:
-        """Remove ``tree`` or keep it, and write which. Returns why it stays. Raises Refused, SpawnTransient."""
+        """Remove or keep ``tree``, store the decision, and return why it is kept. Raises Refused, SpawnTransient."""
         async with self._turn, self.trees.only_user(tree):
             now = self.log.reader.now(worktrees.of, tree.run, tree.agent)
             if now is None or now.state == "gone":
-                return None  # somebody else was first
+                return None  # removed concurrently
             if self.trees.goes_on(now):
-                return "its run goes on"
+                return "its run is still running"
             self.trees.forget(now)
             why = await self._remove(now, force=force)
             if why is None:
@@ -402,7 +399,7 @@ class WorktreeSweep(msgspec.Struct, eq=False, kw_only=True):
             return why
 
     async def _remove(self, tree: Worktree, *, force: bool) -> str | None:
-        """Remove ``tree``, or return why it stays. Raises Refused (busy, or of the store), SpawnTransient."""
+        """Remove ``tree``, or return why it is kept. Raises Refused (busy, or of the store), SpawnTransient."""
         try:
             box = None if force else self.trees.box(tree)
             if await trio.Path(tree.path).exists() and tree.state != "planned":
@@ -414,7 +411,7 @@ class WorktreeSweep(msgspec.Struct, eq=False, kw_only=True):
             elif lost := self._left_in_clone(tree, box):
                 return lost
             if not await self.log.writer.commit(worktree_going, tree):
-                return "its run goes on"
+                return "its run is still running"
             await self.repository.remove(tree, box=box, force=force)
         except Refused as refused:
             if refused.code != "setup_failed":

@@ -1,1 +1,1 @@
-"""The rules: pure functions from a message and a view of the state to effects. A rule decides; it changes nothing."""
+"""Core rules: pure functions from a message and a view of the state to effects."""

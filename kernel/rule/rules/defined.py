@@ -1,9 +1,9 @@
-"""The rule of the rules that files and members define: it does what they say (kernel.policy.rules). Pure.
+"""Core rule that executes the rules defined by files and members (kernel.policy.rules). Pure.
 
-What a rule makes is said by its author: by an agent under its own name, by ``system`` for a person or a file. What has
-words of a hook's in it goes under that one's name, for they stay a stranger's whoever passes them on. A rule that
-requires grants puts it to the vote of those who are asked, and is done once enough of them say yes; what was redefined
-since is done as it was when they were asked, what was switched off is not done at all.
+A rule's message is attributed to its author: to an agent by name, or to ``system`` for a person or a file. A message
+with text of a hook is attributed to the hook, because the text stays untrusted. A rule that requires grants opens a
+vote, and is executed when enough electors vote yes. If the rule was redefined meanwhile, the old version is executed;
+if it was disabled, nothing is.
 """
 
 import hashlib
@@ -24,7 +24,7 @@ from protocol.voting import YES, ProposalTerms
 
 
 def decide(fact: Fact, view: RuleView) -> tuple[Effect, ...]:
-    """Do what the rules of the fact's space say about it."""
+    """Return the effects of the rules of the fact's space."""
     space, payload = fact.draft.space, fact.draft.payload
     if is_personal(space):
         return ()
@@ -42,7 +42,7 @@ def decide(fact: Fact, view: RuleView) -> tuple[Effect, ...]:
         if payload.winner == YES and held.enabled:
             effects = _effects(fact, policy.invoke(known, held.rule, held.occasion, granted=True), view)
         else:
-            why = "it was switched off meanwhile" if payload.winner == YES else f"{payload.name} was not agreed to"
+            why = "the rule was disabled meanwhile" if payload.winner == YES else f"{payload.name} was rejected"
             effects = (_note(fact, held.rule.spec.name, why),)
     trigger_now = _trigger(fact)
     if trigger_now is None:
@@ -60,13 +60,12 @@ def _trigger(fact: Fact) -> Trigger | None:
         case ProposalEnded(winner=winner):
             return trigger_of(draft.kind, draft.sender, text, fact.hops, winner=winner)
         case Wakes() if draft.kind == "due":
-            return None  # a space below was closed: no schedule came
+            return None  # a subspace was closed; no schedule was due
         case _:
             return trigger_of(draft.kind, draft.sender, text, fact.hops)
 
 
 def _effects(fact: Fact, done: Done, view: RuleView) -> tuple[Effect, ...]:
-    """The decided steps as effects; what is left of the fuel is shared out to the messages that it makes."""
     chain = fact.draft.chain
     depth, fuel = (0, FUEL) if chain is None else (chain.depth, chain.fuel)
     share = (fuel - done.spent) // max(len(done.steps), 1)
@@ -83,27 +82,27 @@ def _effects(fact: Fact, done: Done, view: RuleView) -> tuple[Effect, ...]:
         speaker = None if rule.author_key is None else AgentKey(rule.author_key)
         link = RuleChain(rule=rule.spec.name, depth=depth + 1, fuel=max(share, 0), speaker=speaker)
         effects += _done(fact, step, link, view)
-    # One note, whatever was left out: a note for each rule would make more messages than one commit may have.
+    # Only one note: a note for each rule could exceed the messages that one commit may have.
     more = f" (and {len(notes) - 1} more rules)" if len(notes) > 1 else ""
     return (*effects, *(_note(fact, name, f"{why}{more}") for name, why in list(notes.items())[:1]))
 
 
 def may(step: RuleStep, fact: Fact, view: RuleView) -> str | None:
-    """Return why the author of the rule may not do ``step`` any more; None where it may.
+    """Return why the rule's author may no longer do ``step``; None if it may.
 
-    A rule that was defined by a grant derives from that: it counts while its author has one of ``rules``.
+    A rule that was defined under a grant is valid only while its author has a grant of ``rules``.
     """
     rule, space = step.rule, fact.draft.space
     if rule.author_key is None:
         return None
     key = AgentKey(rule.author_key)
     if view.member(space, rule.author) != key:
-        return f"{rule.author}, who defined it, is no member any more"
+        return f"its author {rule.author} is no longer a member"
     if "rules" not in rule.scopes and not view.has_grant(space, key, "rules", fact.at_ms):
-        return f"what {rule.author} was given of the scope rules counts no more"
+        return f"the grant of the scope rules of {rule.author} is no longer valid"
     verb = None if step.action is None else next(one for one in VERBS if getattr(step.action, one) is not None)
     needed = None if verb is None else NEEDED[verb]
-    return None if needed is None or needed in rule.scopes else f"{rule.author} may not do that itself (scope {needed})"
+    return None if needed is None or needed in rule.scopes else f"{rule.author} does not have the scope {needed}"
 
 
 def _note(fact: Fact, rule: str, why: str) -> Effect:
@@ -120,7 +119,7 @@ def _done(fact: Fact, step: RuleStep, link: RuleChain, view: RuleView) -> Iterab
         if not view.has_ballot(fact.draft.space, opened.name):
             hold = HoldRule(space=fact.draft.space, proposal=opened.name, rule=step.rule, occasion=step.occasion)
             yield WriteRow(hold)
-            # Nobody votes for its creator, and nobody needs to be told what comes of it but by the rule.
+            # The rule itself handles the result, so the creator is neither an elector nor woken.
             yield _say(fact, voice, announced(opened), link, payload=opened)
     elif action.task is not None:
         task = PlanTask(space=fact.draft.space, task=action.task, creator=author, hops=fact.hops, chain=link)

@@ -1,20 +1,18 @@
-"""Routing: who hears a message and who is woken by it; the reply that work leaves, and the notice of its failure; the
-start of a workflow, and wakeups by a schedule. Pure.
+"""Routing of messages: recipients and wakeups, replies, failure notices, workflow starts, and schedules. Pure.
 
-A message without a direct addressee and without a mention wakes nobody. Nobody wakes itself. Where a limit of the
-workflow holds, whoever would be woken gets the work all the same, but it waits until somebody continues the workflow.
+A message without an addressee or a mention wakes no agent, and no agent wakes itself. At a limit of the workflow,
+agents still receive the work, but it waits until a person continues the workflow.
 
-What an agent says when its work is done becomes a reply in the space the work came from. A failure is told once, there,
-as the system's words and never the agent's; of what a schedule wakes, which fails again and again while its cause
-lasts, the first time only. A change of a document wakes nobody, a suggestion whoever owns the document, and what is
-shared of a memory nobody: whom it is shared with finds it in the inbox.
+The final answer of an agent becomes a reply in the space of its work. A failure is announced there once, by the
+system; for repeated failures of scheduled work with the same cause, only the first is announced. A change of a
+document wakes no agent, a suggestion wakes the document's owner, and shared memory only goes to the recipient's inbox.
 
-Members are woken by a proposal as by a mention. Its creator is woken by the result unless its own call brought that
-about: then the answer to the call says so.
+A proposal wakes members like a mention. Its result wakes its creator unless the creator's own call ended the vote,
+because the answer of that call contains the result.
 
-A schedule wakes its agent in the background, in the workspace it names if that runs, else at home: its personal space,
-or the workspace of the workflow whose file has the schedule. A workspace that a limit holds is left alone: work that no
-person requested must not pile up there.
+A schedule wakes its agent in the background lane: in the named workspace if that is running, else in its personal
+space or in the workspace of the workflow whose file has the schedule. A workspace at a limit is skipped, so that
+unrequested work does not pile up.
 """
 
 from collections.abc import Mapping
@@ -58,15 +56,15 @@ from protocol.target import find_mentions, limit_mentions
 from protocol.workflow import RunLimits
 
 NOTICES: Final[Mapping[Status, str]] = {
-    "failed": "failed and is not tried again",
-    "dead": "was given up after its last attempt",
-    "incomplete": "stopped before it was complete",
+    "failed": "failed and will not be retried",
+    "dead": "was dead-lettered after its last attempt",
+    "incomplete": "ended incomplete",
 }
-"""How each end reads. One that is not listed is not announced."""
+"""Texts of failure notices; other statuses are not announced."""
 
 
 def decide_failure(fact: Fact, view: RuleView) -> tuple[Effect, ...]:
-    """Append the notice: who, which instruction, class and cause."""
+    """Append the failure notice with the agent, instruction, class and cause."""
     outcome = fact.draft.payload
     if not isinstance(outcome, InstructionOutcome) or outcome.status not in NOTICES or _told(fact, outcome, view):
         return ()
@@ -86,7 +84,7 @@ FAILURE: Final = Rule(name="failure", kinds=frozenset({"done", "failed"}), decid
 
 
 def decide_reply(fact: Fact, _view: RuleView) -> tuple[Effect, ...]:
-    """Append the reply, unless the agent had nothing to say."""
+    """Append the reply unless it is empty."""
     if not isinstance(fact.draft.payload, InstructionOutcome) or not fact.draft.payload.text.strip():
         return ()
     return (
@@ -100,7 +98,7 @@ REPLY: Final = Rule(name="reply", kinds=frozenset({"done"}), decide=decide_reply
 def decide_mentions(fact: Fact, view: RuleView) -> tuple[Effect, ...]:
     """Deliver and assign the message. Raises Refused."""
     if fact.draft.kind == "said" and len(fact.draft.text.encode("utf-8", "replace")) > TEXT_LIMIT_BYTES:
-        raise Refused("too_large", f"a message can have at most {TEXT_LIMIT_BYTES} bytes", TOO_LARGE_HINT)
+        raise Refused("too_large", f"Message too large: the limit is {TEXT_LIMIT_BYTES} bytes", TOO_LARGE_HINT)
     if is_personal(fact.draft.space):
         return _personal(fact, view)
     workspace = view.workspace(fact.draft.space)
@@ -117,7 +115,7 @@ def _personal(fact: Fact, view: RuleView) -> tuple[Effect, ...]:
     name = split_space(fact.draft.space)[1]
     key = AgentKey(name)
     if not view.agent_exists(key):
-        raise Refused("unknown_agent", f"there is no agent {name!r}", "awk ls lists the agents")
+        raise Refused("unknown_agent", f"Agent {name!r} not found", "list the agents with awk ls")
     return assign(key, name, "immediate", fact.hops, continues=continues(fact, key, view))
 
 
@@ -131,9 +129,9 @@ def _workspace(fact: Fact, workspace: RunningWorkspace, view: RuleView) -> tuple
         key = view.member(fact.draft.space, name.lower())
         if key is None:
             members = ", ".join(view.member_names(fact.draft.space))
-            text = f"{name!r} is not a member of {place_of(fact.draft.space)} (members: {members})"
-            add = f"add it under agents: in {workspace.file}"
-            hint = "whoever opened it lets members of the run in" if is_below(fact.draft.space) else add
+            text = f"Agent {name!r} is not a member of {place_of(fact.draft.space)}. Members: {members}."
+            add = f"add the agent under agents: in {workspace.file}"
+            hint = "ask the opener of the space to add the agent" if is_below(fact.draft.space) else add
             raise Refused("not_a_participant", text, hint)
         direct.setdefault(key, name.lower())
     if fact.draft.asks:
@@ -163,7 +161,7 @@ def _address(fact: Fact, key: AgentKey, name: str, view: RuleView, waits_for: Wa
 
 
 def _mentioned(fact: Fact, view: RuleView) -> dict[AgentKey, str]:
-    """Members mentioned, in order; not the speaker, nor, by its final reply, whom it addressed before or who asked."""
+    """Return mentioned members in order, without the speaker and, in a reply, earlier addressees and the asker."""
     names = find_mentions(fact.draft.text) if fact.draft.mentions is None else fact.draft.mentions
     if not names:
         return {}
@@ -182,7 +180,7 @@ ROUTING: Final = Rule(name="routing", kinds=frozenset({"kickoff", "said", "reply
 
 
 def decide_document(fact: Fact, view: RuleView) -> tuple[Effect, ...]:
-    """Wake those that a suggestion is for, as a mention does; who is only named finds it in the inbox."""
+    """Wake the addressees of a suggestion; agents that are only mentioned find it in the inbox."""
     workspace = view.workspace(fact.draft.space)
     if workspace is None:
         return ()
@@ -200,7 +198,7 @@ DOCUMENT: Final = Rule(name="document", kinds=frozenset({"document"}), decide=de
 
 
 MOST_OPEN: Final = 16
-"""In one space: each wakes all members."""
+"""Limit per space, because each proposal wakes all members."""
 
 
 def decide_proposal(fact: Fact, view: RuleView) -> tuple[Effect, ...]:
@@ -219,17 +217,17 @@ def decide_proposal(fact: Fact, view: RuleView) -> tuple[Effect, ...]:
 def _open(fact: Fact, opened: ProposalOpened, view: RuleView) -> tuple[Effect, ...]:
     space = fact.draft.space
     if is_personal(space):
-        text = f"nobody votes in {space}: it is between {split_space(space)[1]} and the user"
-        raise Refused("not_a_participant", text, "members of a workspace vote with each other")
+        text = f"Space {space} has no votes: it is between {split_space(space)[1]} and the user"
+        raise Refused("not_a_participant", text, "open the proposal in a workspace")
     workspace = channel_of(view, space)
     members = view.roster(space)
     electors = members if opened.electors is None else tuple(one for one in members if one[1] in opened.electors)
     if view.has_ballot(space, opened.name):
-        text = f"there is a proposal {opened.name} already, open or ended"
-        raise Refused("already_exists", text, "give it another id, or none; team_proposal_status shows them")
+        text = f"Proposal {opened.name!r} already exists (open or ended)"
+        raise Refused("already_exists", text, "use another id, or none; list proposals with team_proposal_status")
     if view.open_ballots(space) >= MOST_OPEN:
-        text = f"{MOST_OPEN} proposals are open in {place_of(space)}"
-        raise Refused("conflict", text, "vote on those first, or cancel one")
+        text = f"Too many open proposals in {place_of(space)}: the limit is {MOST_OPEN}"
+        raise Refused("conflict", text, "vote on the open ones first, or cancel one")
     check_terms(opened, len(opened.electors or electors))
     row = OpenProposal(
         opened=opened,
@@ -249,7 +247,7 @@ def _call_creator(fact: Fact, creator: Wakes, view: RuleView) -> tuple[Effect, .
         return ()
     limit = limit_reached(fact, workspace, 1)
     if limit is not None and workspace.mode == "run":
-        # Nobody can continue a run: it would only be one more instruction to give up.
+        # A run (mode ``run``) cannot be continued, so the instruction would only be cancelled.
         return limited(fact.draft.space, workspace, limit)
     return assign_mentioned(fact, workspace, [(creator.agent, creator.name)])
 
@@ -258,7 +256,7 @@ PROPOSAL: Final = Rule(name="ballot", kinds=frozenset({"proposal", "resolved"}),
 
 
 def decide_wakeup(fact: Fact, view: RuleView) -> tuple[Effect, ...]:
-    """Wake the agent here, or where it would rather be; a guard here, in its own space; whose space is closed here."""
+    """Wake an agent for its schedule (here or in its workspace), a guard, or the opener of a closed subspace."""
     due = fact.draft.payload
     if isinstance(due, GuardAsked):
         return _wake(due.agent, name_of(due.agent), fact.hops, "immediate" if due.waited_for else "background")
@@ -279,7 +277,7 @@ def decide_wakeup(fact: Fact, view: RuleView) -> tuple[Effect, ...]:
 
 
 def _running(agent: AgentKey, wanted: str, view: RuleView) -> str | None:
-    """The space that ``wanted`` means: without a tag any that runs with the agent in it, ``main`` first."""
+    """Return the space for ``wanted``: without a tag, any running one with the agent as a member, ``main`` first."""
     workflow, _, tag = wanted.partition(":")
     spaces = [seat.space for seat in view.seats(agent, workflow)]
     return next((space for space in spaces if not tag or place_of(space) == workflow_space(workflow, tag)), None)
@@ -295,8 +293,8 @@ def _in_workspace(fact: Fact, agent: AgentKey, view: RuleView) -> tuple[Effect, 
     if workspace.assigned >= workspace.instructions_limit:
         target = f"@{workspace.name}:{workspace.tag}"
         text = (
-            f"the limit of {workspace.instructions_limit} instructions is reached: schedules wake nobody until "
-            f"somebody continues it (awk continue {target})"
+            f"the limit of {workspace.instructions_limit} instructions is reached: schedules start no work until "
+            f"you continue the workflow (awk continue {target})"
         )
         notice = Draft(kind="system", space=fact.draft.space, sender=SYSTEM, text=text)
         return (WriteRow(LimitRun(space=fact.draft.space, by="instructions")), Append(notice))
@@ -322,8 +320,8 @@ def decide_workflow(fact: Fact, view: RuleView) -> tuple[Effect, ...]:
     match fact.draft.payload:
         case RunSpec() as started:
             if view.workspace(fact.draft.space) is not None:
-                hint = f"stop it first: awk stop @{started.name}:{started.tag}"
-                raise Refused("already_running", f"{place_of(fact.draft.space)} is already running", hint)
+                hint = f"stop it first with awk stop @{started.name}:{started.tag}"
+                raise Refused("already_running", f"Workflow {place_of(fact.draft.space)} is already running", hint)
             limits = _definition.decode(started.definition).limits
             begin = StartRun(space=fact.draft.space, spec=started, limits=limits)
             kickoff: tuple[Effect, ...]
