@@ -12,9 +12,10 @@ from protocol.agent_memory import Tier
 from protocol.limits import AgentBudget, PlaceNeeds
 
 Backend = Literal["sdk", "claude", "codex", "opencode", "cursor", "acp", "exec", "human", "mock"]
-"""What runs an agent. What is known of each is a row of ``protocol.backends``."""
+"""Backends that can run an agent. Each has a row in ``protocol.backends``."""
 Approval = Literal["auto", "ask", "all", "deny"]
-"""auto: run every tool. ask: ask before one that changes something. all: ask before each. deny: refuse instead."""
+"""Approval policies. auto: run every tool. ask: ask before tools that change something. all: ask before each. deny:
+refuse instead."""
 
 Scope = Literal[
     "channel.read",
@@ -31,34 +32,34 @@ Scope = Literal[
     "auth",
     "spaces",
 ]
-"""Tools of Daemon MCP that an agent is given or not, as a group."""
+"""Groups of Daemon MCP's tools that an agent file grants."""
 NAMED_ONLY: Final[frozenset[Scope]] = frozenset({"rules", "auth", "spaces"})
-"""What an agent has only where it is named."""
+"""Scopes that an agent has only if its file names them."""
 SCOPES: Final[frozenset[Scope]] = frozenset(get_args(Scope)) - NAMED_ONLY
-"""All that ``default`` stands for."""
+"""Scopes that ``default`` stands for."""
 ScopeWords = tuple[Literal["default", Scope], ...]
 
 
 def scopes_of(words: ScopeWords) -> frozenset[Scope]:
-    """The scopes that ``words`` of an agent's file name."""
+    """Return the scopes that an agent file names."""
     return frozenset(scope for word in words for scope in (SCOPES if word == "default" else (word,)))
 
 
 Duration = Annotated[float, msgspec.Meta(ge=0.1, le=2_592_000, extra={"duration": True})]
 """Seconds; ``120s``, ``10m``, ``200ms`` or a bare number in the file. From 0.1 s to 30 days."""
 Pause = Annotated[float, msgspec.Meta(ge=0, le=86_400, extra={"duration": True})]
-"""As Duration, but nothing at all is allowed, and at most a day."""
+"""Seconds, from 0 to one day."""
 
 
 RestartWindow = Annotated[float, msgspec.Meta(ge=1, le=3600, extra={"duration": True})]
-"""As Duration, from a second to an hour: crashes are remembered so long."""
+"""Seconds, from one second to one hour."""
 
 Effort = Literal["low", "medium", "high", "max"]
-"""How hard a model thinks, in the words of those that can be told."""
+"""Reasoning effort of a model."""
 Temperature = Annotated[float, msgspec.Meta(ge=0, le=2)]
 ThinkingTokens = Annotated[int, msgspec.Meta(ge=1024, le=1_000_000)]
 OpenAIApi = Literal["chat", "responses"]
-"""Which of its two APIs OpenAI serves a model over."""
+"""OpenAI's APIs."""
 
 Bytes = Annotated[int, msgspec.Meta(ge=64 * 2**20, le=2**50, extra={"bytes": True})]
 """Bytes; ``512MiB``, ``4GiB``, ``2GB`` or a bare number in the file. From 64 MiB."""
@@ -79,347 +80,355 @@ class _Strict(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class Prompt(_Strict, frozen=True, kw_only=True):
-    """The system prompt: its text, or a file in the project; ``append`` is what a workflow adds to a ref."""
+    """System prompt: its text or a file of the project. ``append`` is what a workflow adds to a referenced agent."""
 
     system: str | None = None
-    """The text itself. This or ``system_file``."""
+    """Text of the prompt. Set this or ``system_file``."""
     system_file: str | None = None
-    """A text file of the project, read anew for every instruction."""
+    """Text file of the project, read for every instruction."""
     append: str | None = None
-    """What a workflow adds to the prompt of an agent it refers to."""
+    """Text that a workflow adds to the prompt of a referenced agent."""
 
 
 class Context(_Strict, frozen=True, kw_only=True):
-    """What is the agent's own, wherever it works. An inline agent of a workflow has no folder: it ends with that."""
+    """Data of the agent in all workspaces. An inline agent of a workflow has no folder; its data ends with the
+    workflow."""
 
     thin_thread: Annotated[int, msgspec.Meta(ge=0, le=200)] = 10
-    """How many earlier messages of the same space open the prompt."""
+    """Number of earlier messages of the same space at the beginning of the prompt."""
     budget: PromptTokens = 8000
-    """Tokens that they may take together, as we estimate them: beyond that the oldest are folded to a line each, then
-    left out. ``awk show INSTRUCTION --prompt`` lists them."""
+    """Estimated tokens that these messages may use together. Beyond this limit, the oldest are shortened to one line
+    each, then omitted. ``awk show INSTRUCTION --prompt`` lists them."""
     dir: str | None = None
-    """The folder of the project that its memory, notes, todos and conversations are in; ``.agents/<name>`` unless
-    given. It is the agent's alone: deleting the agent moves it away, if we made it."""
+    """Project folder for memory, notes, todos and conversations. Default: ``.agents/<name>``. The folder belongs to the
+    agent alone. Deleting the agent moves the folder away if the kernel created it."""
 
 
 class Memory(_Strict, frozen=True, kw_only=True):
-    """What a prompt says of its memory, notes and todos. What is not there it finds by ``memory_recall``."""
+    """Memory, notes and todos in a prompt. The agent finds the rest with ``memory_recall``."""
 
     budget: PromptTokens = 2000
-    """Tokens that all of it may take, as we estimate them; what has no room is left out, and listed by ``awk show
-    INSTRUCTION --prompt``. ``0``: a prompt says nothing of it."""
+    """Estimated tokens for memory, notes and todos together. Items beyond the limit are omitted; ``awk show INSTRUCTION
+    --prompt`` lists them. ``0``: none are in the prompt."""
     auto_load: tuple[Tier, ...] = ("core",)
-    """The tiers whose items are in every prompt."""
+    """Tiers whose items are in every prompt."""
     search: tuple[Tier, ...] = ("working",)
-    """The tiers that are searched with the instruction's text: what is found is in its prompt."""
+    """Tiers that are searched for the instruction's text. Matching items are in the prompt."""
     archive: Literal["on_demand"] = "on_demand"
-    """What is in neither of these comes into a prompt by ``memory_recall`` alone."""
+    """Items of other tiers enter a prompt only through ``memory_recall``."""
 
 
 class Timeouts(_Strict, frozen=True, kw_only=True):
     """Deadlines of one attempt, in seconds (durations like ``10m`` in the file)."""
 
     startup: Duration = 120.0
-    """Until the worker has said anything at all."""
+    """Time until the first output of the worker."""
     idle: Duration = 600.0
-    """Without a word from the model, while no tool runs."""
+    """Time without output of the model while no tool runs."""
     tool: Duration = 1800.0
-    """For one call of a tool."""
+    """Time for one tool call."""
     total: Duration = 7200.0
-    """For the whole attempt; what is done by then is kept."""
+    """Time for the whole attempt. Completed work is kept."""
     approval: Duration = 3600.0
-    """For somebody to approve a call of a tool; after that it is refused."""
+    """Time to approve a tool call. An undecided call is then refused."""
     answer: Duration | None = None
-    """For the person behind ``backend: human`` to answer; after that the work is incomplete. Unset: it waits."""
+    """Time for the person behind ``backend: human`` to answer; then the work is incomplete. Unset: no limit."""
     escalate: str | None = None
-    """The member of the workspace who is asked then, once, instead; the answer is for whoever had asked."""
+    """Member of the workspace who is asked once after ``answer`` has passed. The answer goes to the original sender."""
 
 
 class Retry(_Strict, frozen=True, kw_only=True):
-    """Retries of transient failures. ``backoff`` is seconds before the second attempt."""
+    """Retries of transient failures."""
 
     attempts: Annotated[int, msgspec.Meta(ge=1, le=20)] = 3
-    """How often an instruction is tried before it is dead."""
+    """Maximum number of attempts of an instruction before it is dead-lettered."""
     backoff: Pause = 1.0
-    """The pause before the second attempt."""
+    """Pause before the second attempt."""
     multiplier: Annotated[float, msgspec.Meta(ge=1, le=10)] = 2.0
-    """By how much each further pause is longer."""
+    """Factor by which each further pause grows."""
 
 
 class Restart(_Strict, frozen=True, kw_only=True):
-    """When the agent is started again after its worker died: by a signal, or without a word. What a provider answers is
-    no death (``retry``). An instruction whose worker dies twice is dead, unless ``attempts`` says how often."""
+    """Restarts after the death of a worker: by a signal, or without output. Errors of a provider count under ``retry``.
+    An instruction whose worker dies twice is dead-lettered, unless ``attempts`` sets another number."""
 
     delay: Pause = 0.0
-    """The pause after the first crash since the agent was well. After the next ones it is 2 s, 4 s, and so on."""
+    """Pause after the first crash. It is 2 s, 4 s and so on after further crashes."""
     max_delay: Pause = 30.0
-    """The longest pause."""
+    """Longest pause."""
     attempts: Annotated[int, msgspec.Meta(ge=1, le=100)] | None = None
-    """So many crashes within ``window`` stop the agent (state ``error``) until ``awk reset``: 5, where unset. Where it
-    is set, so many (never fewer than 2) end one instruction as dead."""
+    """Number of crashes within ``window`` that stop the agent (state ``error``) until ``awk reset``. Default: 5. If
+    set, the same number of crashes (at least 2) of one instruction dead-letters it."""
     window: RestartWindow = 60.0
-    """Whatever it says, 20 crashes in an hour stop the agent, or ``attempts`` where that is more; and so many, however
-    far apart, end an instruction."""
+    """Time within which crashes count. Independent of it, 20 crashes in an hour (or ``attempts``, if larger) stop the
+    agent, and ``attempts`` crashes dead-letter an instruction at any distance."""
 
     @property
     def crashes(self) -> int:
-        """The crashes within ``window`` that stop the agent."""
+        """Return the number of crashes within ``window`` that stop the agent."""
         return 5 if self.attempts is None else self.attempts
 
 
 class Schedule(_Strict, frozen=True, kw_only=True):
-    """When the agent is woken without being asked.
+    """Times at which the agent wakes without a message.
 
-    ``wakeup`` is a duration (``5m``: so long after it was last active) or a cron line (``0 9 * * 1-5``, in
-    ``timezone``, an IANA name; else the machine's). ``workspace`` (``review`` or ``review:tag``): where, if that runs.
+    ``wakeup`` is a duration (``5m``: after the agent's last activity) or a cron line (``0 9 * * 1-5``, in ``timezone``,
+    an IANA name; default: the machine's time zone). ``workspace`` (``review`` or ``review:tag``) is where the agent
+    wakes, if the workspace runs.
     """
 
     wakeup: str
-    """A duration (``5m``: so long after it was last active), or a cron line (``0 9 * * 1-5``)."""
+    """Duration (``5m``: after the agent's last activity) or cron line (``0 9 * * 1-5``)."""
     prompt: str | None = None
-    """What it is told when it wakes."""
+    """Instruction for the agent when it wakes."""
     workspace: str | None = None
-    """Where it wakes, if that runs: ``review``, or ``review:tag``. Else in its personal space."""
+    """Workspace where the agent wakes if the workspace runs: ``review`` or ``review:tag``. Default: the agent's
+    personal space."""
     timezone: str | None = None
-    """For a cron line: an IANA name. Else the machine's."""
+    """IANA time zone of a cron line. Default: the machine's time zone."""
 
 
 class TreeSource(_Strict, frozen=True, kw_only=True):
-    """Where an agent's working tree takes its files from."""
+    """Source of the files in an agent's working tree."""
 
     source: str = msgspec.field(name="from")
-    """An agent of the workflow: before each instruction the tree is brought to the last commit of that one's branch,
-    unless it has changes of its own."""
+    """Agent of the workflow. Before each instruction, the tree is updated to the last commit of that agent's branch,
+    unless the tree has changes."""
 
 
 class AgentLimits(_Strict, frozen=True, kw_only=True):
-    """What one attempt may use with all that it starts: beyond that it is ended. What one instruction may do through
-    the kernel's tools, over all its attempts: beyond that its calls are refused. How much may wait for the agent."""
+    """Limits of one agent. An attempt that exceeds ``memory`` is killed. Tool calls beyond the quotas of an
+    instruction, over all its attempts, are refused. ``queue`` limits the waiting instructions."""
 
     memory: Bytes | None = None
-    """Memory of its own, of all its processes together: ``512MiB``, ``4GiB``. Unset: no limit."""
+    """Memory of all its processes together: ``512MiB``, ``4GiB``. Unset: no limit."""
     processes: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] | None = None
-    """How many processes it may have at once. Unset: no limit."""
+    """Maximum number of processes at a time. Unset: no limit."""
     messages: Quota = 500
-    """How many messages an instruction may send; votes and questions to colleagues are some."""
+    """Maximum number of messages of an instruction, votes and questions to colleagues included."""
     instructions: Quota = 200
-    """How many instructions for others its messages may become."""
+    """Maximum number of instructions for others that the messages of an instruction create."""
     approvals: Quota = 200
-    """How many times it may ask a person for an approval."""
+    """Maximum number of approval requests of an instruction."""
     feedback: Quota = 50
-    """How much feedback it may give."""
+    """Maximum number of feedback entries of an instruction."""
     bytes: QuotaBytes = 16 * 2**20
-    """How much text it may have kept so: ``16MiB``. The entries of ``backend: exec`` count too."""
+    """Maximum size of the text that an instruction stores: ``16MiB``. The entries of ``backend: exec`` count too."""
     queue: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] = QUEUE_LIMIT
-    """How many instructions may wait for the agent; what comes then is refused."""
+    """Maximum number of instructions that wait for the agent. Further instructions are refused."""
 
 
 class Thinking(_Strict, frozen=True, kw_only=True):
-    """How much a model may think before it answers, where that is counted in tokens."""
+    """Thinking budget of a model that counts it in tokens."""
 
     budget_tokens: ThinkingTokens
-    """Tokens of one model call; they are part of ``max_tokens``, which has to be more."""
+    """Tokens of one model call. They are part of ``max_tokens``, which must be larger."""
 
 
 class Endpoint(_Strict, frozen=True, kw_only=True):
-    """An endpoint of the agent's own: OpenAI-compatible unless the model's prefix says otherwise."""
+    """Custom endpoint of the agent. OpenAI-compatible unless the model's prefix specifies another provider."""
 
     name: str
-    """What the provider is called; one that is known brings its endpoint along."""
+    """Name of the provider. A known name includes its endpoint."""
     base_url: str | None = None
-    """Where requests go. It needs trust."""
+    """URL for requests. It needs trust."""
     api_key: str | None = None
     """``$NAME`` of a variable in the kernel's environment."""
     dialect: Literal["anthropic", "openai"] | None = None
-    """Which API is spoken there; else the model's prefix says it."""
+    """API dialect of the endpoint. Default: by the model's prefix."""
     api: OpenAIApi | None = None
-    """Of dialect ``openai``: ``responses`` for a model that is served there alone; known of OpenAI's own models."""
+    """For dialect ``openai``: ``responses`` for a model that only that API serves. OpenAI's own models are known."""
 
 
 class McpServer(_Strict, frozen=True, kw_only=True):
-    """An MCP server of the agent's own, as ``.mcp.json`` has it: a ``command`` to run, or a ``url`` to reach."""
+    """MCP server of the agent, as in ``.mcp.json``: a ``command`` to run or a ``url`` to connect to."""
 
     type: Literal["stdio", "http", "project"] | None = None
-    """How it is spoken to; unset: as ``command`` or ``url`` says. ``project``: it is in the project's ``.mcp.json``."""
+    """Transport. Default: by ``command`` or ``url``. ``project``: the server is defined in the project's
+    ``.mcp.json``."""
     command: str | None = None
-    """The program. It needs trust."""
+    """Program to run. It needs trust."""
     args: tuple[str, ...] = ()
-    """Its arguments."""
+    """Arguments of the program."""
     env: dict[str, str] = {}
-    """Further variables of its environment; ``${NAME}`` is one of yours, which needs trust."""
+    """Additional environment variables. ``${NAME}`` is a variable of your environment, which needs trust."""
     url: str | None = None
-    """Where it listens. It needs trust."""
+    """URL of the server. It needs trust."""
     headers: dict[str, str] = {}
-    """Sent with every request; ``${NAME}`` is a variable of yours, which needs trust."""
+    """Headers of every request. ``${NAME}`` is a variable of your environment, which needs trust."""
 
 
 class CliExtras(_Strict, frozen=True, kw_only=True):
-    """Things that you keep at home for a program (claude, codex, opencode), and let an agent have one by one."""
+    """Personal extensions of a program (claude, codex, opencode) that an agent may use."""
 
     skills: tuple[str, ...] = ()
-    """Skills of yours, by their folders' names: it can read a copy of each. They need trust."""
+    """Folder names of your personal skills. The agent reads a copy of each. They need trust."""
     hooks: bool = False
-    """``true``: your hooks run, as where you use it yourself. Of backend ``claude``. They need trust."""
+    """``true``: your personal hooks run as in your own sessions. For backend ``claude``. They need trust."""
     mcp_servers: tuple[str, ...] = ()
-    """MCP servers that you have given it, by name. They need trust."""
+    """Names of your personal MCP servers. They need trust."""
 
 
 class MockError(_Strict, frozen=True, kw_only=True):
-    """A provider's failure to play. ``times`` counts over all attempts; without it: always."""
+    """Simulated failure of a provider."""
 
     http_status: Annotated[int, msgspec.Meta(ge=400, le=599)] | None = None
-    """As the provider would have answered."""
+    """HTTP status of the provider's answer."""
     retry_after: Pause | None = None
-    """How long the provider asks to wait."""
+    """Time that the provider asks to wait."""
     code: str | None = None
-    """The provider's own word for it."""
+    """Error code of the provider."""
     text: str = ""
-    """The provider's message."""
+    """Error message of the provider."""
     times: Times | None = None
-    """How often it happens, counted over all attempts; unset: always."""
+    """Number of failures over all attempts. Unset: always."""
 
 
 class MockExit(_Strict, frozen=True, kw_only=True):
-    """How the worker dies: a ``signal`` (KILL) or a ``code``; ``times`` as in MockError."""
+    """Simulated death of the worker: a ``signal`` (KILL) or an exit ``code``."""
 
     signal: str | None = None
-    """The signal that ends the worker: ``KILL``."""
+    """Signal that kills the worker: ``KILL``."""
     code: Annotated[int, msgspec.Meta(ge=0, le=255)] | None = None
-    """The exit code of the worker."""
+    """Exit code of the worker."""
     times: Times | None = None
-    """How often it happens, counted over all attempts; unset: always."""
+    """Number of times over all attempts. Unset: always."""
 
 
 class MockUsage(_Strict, frozen=True, kw_only=True):
-    """What a step of a script is booked with. ``cost_usd`` stands for a price, which a mock has none of."""
+    """Usage recorded for a step of a script. ``cost_usd`` replaces a price, because a mock has none."""
 
     input_tokens: Tokens = 0
-    """Tokens of input."""
+    """Input tokens."""
     output_tokens: Tokens = 0
-    """Tokens of output."""
+    """Output tokens."""
     cache_read_tokens: Tokens = 0
-    """Tokens of input that came from a cache."""
+    """Input tokens read from a cache."""
     cache_write_tokens: Tokens = 0
-    """Tokens of input that were written to a cache."""
+    """Input tokens written to a cache."""
     cost_usd: Annotated[float, msgspec.Meta(ge=0, le=1_000_000)] | None = None
-    """What the step cost, which no price list says of a mock."""
+    """Cost of the step. A mock has no price list."""
 
 
 class Action(_Strict, frozen=True, kw_only=True):
-    """One action of a mock script: exactly one of the keys is set.
+    """One action of a mock script. Exactly one key is set.
 
     ``args`` goes with ``tool``, ``background`` with ``shell``.
     """
 
     tool: str | None = None
-    """A tool to call, for real."""
+    """Name of a tool to call. The call is real."""
     args: dict[str, Any] | None = None
-    """The tool's arguments."""
+    """Arguments of the tool."""
     shell: str | None = None
-    """A command to run in the project. It needs trust."""
+    """Shell command to run in the project. It needs trust."""
     background: bool | None = None
-    """The command is not waited for, and runs until the attempt ends: a server (goes with ``shell``)."""
+    """``true``: the script does not wait for the command, which runs until the attempt ends, such as a server. Use it
+    with ``shell``."""
     sleep: Pause | None = None
-    """A pause."""
+    """Pause."""
     error: MockError | None = None
-    """A provider's failure."""
+    """Simulated failure of a provider."""
     exit: MockExit | None = None
-    """The worker's death: a signal (``SIGKILL``) or an exit code."""
+    """Simulated death of the worker by a signal (``SIGKILL``) or an exit code."""
     usage: MockUsage | None = None
-    """What this step is booked with."""
+    """Usage recorded for this step."""
     text: str | None = None
-    """What it says. The last one is the reply; ``${{ message.text }}`` and ``${{ match.1 }}`` are known."""
+    """Output text. The last text is the reply. ``${{ message.text }}`` and ``${{ match.1 }}`` are replaced."""
 
     @property
     def kind(self) -> str:
-        """The key that is set."""
+        """Return the key that is set."""
         names = ("tool", "shell", "sleep", "error", "exit", "usage", "text")
         return next((name for name in names if getattr(self, name) is not None), "")
 
 
 class Rule(_Strict, frozen=True, kw_only=True):
-    """Actions to play when ``when`` (a regular expression) is found in the instruction's text."""
+    """Actions of a mock for instructions whose text matches ``when``."""
 
     do: tuple[Action, ...]
-    """The actions, each of them one step."""
+    """Actions. Each is one step."""
     when: str | None = None
-    """A regular expression, searched in the instruction's text. Unset: always."""
+    """Regular expression that is searched in the instruction's text. Unset: always matches."""
 
 
 class AgentDefinition(_Strict, frozen=True, kw_only=True, tag_field="entry", tag="inline"):
-    """One agent, after defaults: what ``.agents/<name>.yaml`` or a workflow's inline entry says."""
+    """One agent with defaults applied: the content of ``.agents/<name>.yaml`` or an inline entry of a workflow."""
 
-    # The tag tells it from a Ref in stored JSON; it is not a key of the file.
+    # The tag distinguishes it from a Ref in stored JSON. It is no key of the file.
 
     name: str
-    """The file's name, which it has to equal."""
+    """Name of the agent. It must equal the file's name."""
     model: str = ""
-    """``provider/name``, or an alias (``opus``, ``sonnet``, ``haiku``). Required unless the backend is mock."""
+    """``provider/name`` or an alias (``opus``, ``sonnet``, ``haiku``). Required unless the backend is mock."""
     backend: Backend = "sdk"
-    """What runs it: ``sdk`` calls the model itself, ``mock`` plays a script without one, ``human`` asks you."""
+    """Backend of the agent: ``sdk`` calls the model directly, ``mock`` plays a script without a model, ``human`` asks
+    you."""
     provider: str | Endpoint | None = None
-    """Whose endpoint and key to use: a name (of the project file or a known one), or an endpoint."""
+    """Endpoint and key to use: a name (from the project file or a known provider) or an endpoint."""
     prompt: Prompt = Prompt()
-    """What it is told before everything else."""
+    """System prompt."""
     soul: dict[str, Any] = {}
-    """Who it always is: ``role``, ``expertise``, ``style``, ``principles``, and whatever else you write."""
+    """Permanent identity: ``role``, ``expertise``, ``style``, ``principles``, and any other keys."""
     context: Context = Context()
-    """What it brings along from earlier."""
+    """Conversation history and folder of the agent."""
     memory: Memory = Memory()
-    """What a prompt says of what it knows."""
+    """Memory in the prompt."""
     max_steps: MaxSteps = 100
-    """Steps of one instruction; then it is incomplete, and can go on."""
+    """Maximum number of steps of one instruction. Beyond it the instruction is incomplete and can be continued."""
     max_tokens: MaxTokens = 8192
-    """Tokens of output of one model call."""
+    """Maximum output tokens of one model call."""
     effort: Effort | None = None
-    """How hard the model thinks: ``low``, ``medium``, ``high`` or ``max``. Unset: as its provider has it."""
+    """Reasoning effort: ``low``, ``medium``, ``high`` or ``max``. Unset: the provider's default."""
     thinking: Thinking | None = None
-    """How much it may think, where that is counted in tokens."""
+    """Thinking budget of models that count it in tokens."""
     temperature: Temperature | None = None
-    """How much chance there is in its words: 0 to 2 (Anthropic: to 1). Unset: as its provider has it."""
+    """Randomness of the output: 0 to 2 (Anthropic: to 1). Unset: the provider's default."""
     timeouts: Timeouts = Timeouts()
-    """How long one attempt may take."""
+    """Time limits of one attempt."""
     retry: Retry = Retry()
-    """What happens after transient failures."""
+    """Retries after transient failures."""
     restart: Restart = Restart()
-    """What happens after its worker died."""
+    """Restarts after the death of a worker."""
     reuse: Reuse = 1
-    """How many instructions one worker process serves, one after the other. Of backends ``sdk`` and ``mock``."""
+    """Number of instructions that one worker process runs in sequence. For backends ``sdk`` and ``mock``."""
     budget: AgentBudget = AgentBudget()
-    """What it may cost."""
+    """Spending limits."""
     schedule: Schedule | None = None
-    """When it wakes without being asked."""
+    """Times at which the agent wakes without a message."""
     worktree: TreeSource | None = None
-    """In a workflow with ``workspace.git: worktree``: where its working tree takes its files from."""
+    """In a workflow with ``workspace.git: worktree``: the source of the files in its working tree."""
     tools: tuple[str, ...] = ()
-    """Tools of its own to switch on: ``bash``, ``files``, ``skills``, ``feedback``, or names of the project file."""
+    """Tools to enable: ``bash``, ``files``, ``skills``, ``feedback``, or tools of the project file."""
     scopes: ScopeWords = ("default",)
-    """What it may do among its colleagues: the tools of these scopes, and no others. ``default`` stands for all of
-    them. A reviewer that cannot speak: ``[channel.read, votes]``."""
+    """Scopes of its team tools. ``default`` stands for every scope except ``rules``, ``auth`` and ``spaces``. A
+    reviewer that cannot speak: ``[channel.read, votes]``."""
     mcp_servers: dict[str, McpServer] = {}
-    """MCP servers of its own, by name; or names of some in ``.mcp.json``, or ``.mcp.json`` itself. They need trust."""
+    """MCP servers of the agent by name; or names of servers in ``.mcp.json``; or ``.mcp.json``. They need trust."""
     skills: tuple[str, ...] = ()
-    """Folders of the project with skills (a ``SKILL.md`` each); ``.agents/skills`` unless given. They need trust."""
+    """Project folders of skills, each with a ``SKILL.md``. Default: ``.agents/skills``. They need trust."""
     read_only: tuple[str, ...] = ()
-    """Tools of its MCP servers that change nothing, so that ``approval: ask`` does not ask: ``mcp__docs__search``, or
-    ``mcp__docs__*``. What a server says of itself is not believed. It needs trust."""
+    """Tools of its MCP servers that change nothing and need no approval under ``approval: ask``: ``mcp__docs__search``
+    or ``mcp__docs__*``. The kernel ignores the server's own claims. It needs trust."""
     approval: Approval = "ask"
-    """Whether somebody is asked before a tool runs: ``auto``, ``ask``, ``all`` or ``deny``."""
+    """Approval policy for tool calls: ``auto``, ``ask``, ``all`` or ``deny``."""
     sandbox: Literal["off", "on"] = "off"
-    """``on``: its processes see the project and nothing else of yours. It is refused where that cannot be done."""
+    """``on``: its processes can access the project but no other files of yours. The agent is refused on machines
+    without sandbox support."""
     limits: AgentLimits = AgentLimits()
-    """What it may use of the machine."""
+    """Limits on resources and calls."""
     needs: PlaceNeeds = PlaceNeeds()
-    """What the machine must have that it works on: ``{labels: [gpu], memory: 8GB, gpus: 1}``. Unset: this one."""
+    """Requirements for the machine it runs on: ``{labels: [gpu], memory: 8GB, gpus: 1}``. Unset: the kernel's
+    machine."""
     login: bool = False
-    """``true``: its program (claude, codex, opencode, acp) uses the login that you keep at home. It needs trust."""
+    """``true``: its program (claude, codex, opencode, acp) uses your personal login. It needs trust."""
     cli: CliExtras = CliExtras()
-    """What its program may have of yours beside a login: skills, hooks and MCP servers. All of it needs trust."""
+    """Your personal skills, hooks and MCP servers that its program may use. They need trust."""
     project_rules: bool = False
-    """``true``: it is told what the project's nearest ``CLAUDE.md`` and ``AGENTS.md`` say. They need trust."""
+    """``true``: its prompt includes the project's nearest ``CLAUDE.md`` and ``AGENTS.md``. They need trust."""
     command: tuple[str, ...] = ()
     """For ``backend: exec`` and ``acp``: the program and its arguments. It needs trust."""
     env: tuple[str, ...] = ()
-    """Variables of your environment that its tools see. It needs trust."""
+    """Variables of your environment that its tools can read. It needs trust."""
     mock: tuple[Rule, ...] = ()
-    """The script of a mock."""
+    """Script of a mock."""

@@ -1,4 +1,4 @@
-"""Documents of a workspace on the wire: what is asked, shown and listed of files, their versions and suggestions."""
+"""Documents of a workspace in requests and answers: files, versions and suggestions."""
 
 from typing import Annotated, Final, Literal
 
@@ -8,26 +8,26 @@ from protocol.api.document import Body, Document, Page
 from protocol.message import TEXT_LIMIT_BYTES
 
 ENTRY: Final = "notes.md"
-"""The document to begin with, where a workflow names no other."""
+"""Default name of the main document."""
 FILE_BYTES: Final = 200
 FILE_PARTS: Final = 8
 LINES_LIMIT: Final = 20_000
 CONTENT_BYTES: Final = TEXT_LIMIT_BYTES
 MOST_FILES: Final = 256
 MOST_SUGGESTIONS: Final = 64
-"""Open at once in one workspace."""
+"""Maximum number of open suggestions of one workspace."""
 REASON_LIMIT: Final = 500
 
 Action = Literal["create", "write", "append", "merge", "accept", "delete"]
-"""merge: a write that was made from an older version. accept: of a suggestion."""
+"""merge: a write that was based on an older version. accept: of a suggestion."""
 SuggestionState = Literal["open", "accepted", "rejected"]
 
-Content = Annotated[str, msgspec.Meta(description="The whole text.")]
-Reason = Annotated[str, msgspec.Meta(max_length=REASON_LIMIT, description="Why; it is kept with the version.")]
+Content = Annotated[str, msgspec.Meta(description="Complete text of the document.")]
+Reason = Annotated[str, msgspec.Meta(max_length=REASON_LIMIT, description="Reason, stored with the version.")]
 
 
 class Made(Body, frozen=True, kw_only=True):
-    """The maker of something: a member by its name there, in an instruction of a run, or ``user``."""
+    """Authorship: a member by its name in the workspace, in an instruction of a run, or ``user``."""
 
     author: str
     instruction: str | None
@@ -36,52 +36,52 @@ class Made(Body, frozen=True, kw_only=True):
 
 
 class DocumentRow(Body, frozen=True, kw_only=True):
-    """One document of a list, without its text. ``version`` 0: nobody has written it yet."""
+    """Document in a list, without its text. ``version`` 0: not written yet."""
 
     file: str
     version: int
     owner: str | None
     size: int
-    """Bytes in UTF-8."""
+    """Size in bytes of UTF-8."""
     author: str | None
-    """Who made this version."""
+    """Author of this version."""
     at: str | None
     entry: bool = False
-    """The document to begin with."""
+    """Whether this is the main document."""
 
 
 class DocumentInfo(DocumentRow, frozen=True, kw_only=True, tag_field="schema", tag="awk/doc/1"):
-    """``awk doc read``: one document as it is, or was."""
+    """``awk doc read``: current or earlier text of one document."""
 
     space: str
     content: str
 
 
 class DocumentList(Page, frozen=True, kw_only=True):
-    """``awk doc list``: in the order of their names; ``next`` goes into ``after``."""
+    """``awk doc list``: sorted by name. Pass ``next`` as ``after``."""
 
     space: str
     entry: str
     electing: str | None
-    """The proposal by which the members elect the owner: until it ends none of them writes."""
+    """Proposal by which the members elect the owner. No member writes until it ends."""
     documents: tuple[DocumentRow, ...]
     schema: str = "awk/doc-list/1"
 
 
 class VersionRow(Made, frozen=True, kw_only=True):
-    """One version: who made it, and what it changed."""
+    """Version with its author and its changes."""
 
     version: int
     action: Action
     reason: str | None
     added: int
     removed: int
-    """Lines."""
+    """Number of lines."""
     message_id: str
 
 
 class DocumentHistory(Page, frozen=True, kw_only=True):
-    """``awk doc history``: the newest version first; ``next`` goes into ``before``."""
+    """``awk doc history``: the newest version first. Pass ``next`` as ``before``."""
 
     space: str
     file: str
@@ -90,7 +90,7 @@ class DocumentHistory(Page, frozen=True, kw_only=True):
 
 
 class BlameLine(Made, frozen=True, kw_only=True):
-    """One line, and the version that brought it."""
+    """Line with the version that added it."""
 
     line: int
     text: str
@@ -108,7 +108,7 @@ class DocumentBlame(Document, frozen=True, kw_only=True):
 
 
 class DocumentDiff(Document, frozen=True, kw_only=True):
-    """``awk doc diff``: what version ``until`` has other than ``since``, as unified diff."""
+    """``awk doc diff``: unified diff from version ``since`` to version ``until``."""
 
     space: str
     file: str
@@ -119,7 +119,7 @@ class DocumentDiff(Document, frozen=True, kw_only=True):
 
 
 class SuggestionRow(Made, frozen=True, kw_only=True):
-    """One suggestion of a list, without its text: made from version ``since`` of a document."""
+    """Suggestion in a list, without its text. It is based on version ``since`` of a document."""
 
     id: str
     file: str
@@ -129,19 +129,19 @@ class SuggestionRow(Made, frozen=True, kw_only=True):
 
 
 class SuggestionInfo(SuggestionRow, frozen=True, kw_only=True, tag_field="schema", tag="awk/doc-suggestion/1"):
-    """One suggestion. ``diff`` is what it changes of the version that it was made from."""
+    """Suggestion. ``diff`` is the change to the version that it is based on."""
 
     space: str
     content: str
     decided_by: str | None
     decision_reason: str | None
     version: int | None
-    """Of the document, with what was accepted."""
+    """Version of the document with the accepted suggestion."""
     diff: str = ""
 
 
 class SuggestionList(Page, frozen=True, kw_only=True):
-    """``awk doc suggestions``: the oldest first; ``next`` goes into ``after``."""
+    """``awk doc suggestions``: the oldest first. Pass ``next`` as ``after``."""
 
     space: str
     suggestions: tuple[SuggestionRow, ...]
@@ -155,19 +155,19 @@ class _Outcome(Body, frozen=True, kw_only=True):
 
 
 class DocumentChanged(_Outcome, frozen=True, kw_only=True, tag_field="schema", tag="awk/doc-changed/1"):
-    """The outcome of a change. ``unchanged``: the text was that already, and no version was made."""
+    """Result of a change. ``unchanged``: the text was identical, and no version was created."""
 
     version: int
     owner: str | None
     merged: bool = False
-    """Made from an older version: other changes since then are in it too."""
+    """Whether the write was based on an older version and merged with later changes."""
     unchanged: bool = False
 
 
 class SuggestionMade(_Outcome, frozen=True, kw_only=True, tag_field="schema", tag="awk/doc-suggested/1"):
-    """A suggestion was made, or somebody decided about it."""
+    """Suggestion after it was created or decided."""
 
     id: str
     state: SuggestionState
     accepted_version: int | None = None
-    """Of the document, with what was accepted."""
+    """Version of the document with the accepted suggestion."""

@@ -1,7 +1,6 @@
-"""Limits as files give them: budgets (contracts 1), and what an agent asks of the machine it works on (``needs``).
+"""Limits in files: budgets, and an agent's requirements for its machine (``needs``).
 
-A budget that is unset is no limit. A token counts once, however it is priced: input, output and what was read from a
-cache.
+An unset budget means no limit. Each token counts once regardless of its price: input, output and cache reads.
 """
 
 import re
@@ -14,7 +13,7 @@ Usd = Annotated[float, msgspec.Meta(ge=0.000_001, le=1_000_000)]
 WorkingTime = Annotated[float, msgspec.Meta(ge=0.1, le=2_592_000, extra={"duration": True})]
 """Seconds; a duration in the file."""
 Window = Annotated[float, msgspec.Meta(ge=60, le=2_592_000, extra={"duration": True})]
-"""Seconds; a duration in the file. From a minute, which is as fine as spending is kept, to 30 days."""
+"""Seconds; a duration in the file. From a minute, the resolution of spending records, to 30 days."""
 
 
 class _Strict(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -22,41 +21,41 @@ class _Strict(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class InstructionBudget(_Strict, frozen=True, kw_only=True):
-    """For each instruction of an agent. ``wall_time`` is seconds in which an attempt works on it, over all attempts."""
+    """Budget of each instruction of an agent. ``wall_time`` is the working time in seconds over all attempts."""
 
     tokens: BudgetTokens | None = None
-    """Tokens of input, of output and from a cache, together."""
+    """Tokens of input, output and cache, together."""
     usd: Usd | None = None
-    """What the model calls cost, by the price list."""
+    """Cost of the model calls by the price list."""
     wall_time: WorkingTime | None = None
-    """Time in which an attempt works on it, over all attempts."""
+    """Working time over all attempts."""
 
 
 class AgentBudget(_Strict, frozen=True, kw_only=True):
-    """For all work of an agent within the last ``window`` (seconds), and for each of its instructions.
+    """Budget of all work of an agent within the last ``window`` (seconds), and of each of its instructions.
 
-    ``wall_time`` is seconds in which its attempts work, whatever they work on.
+    ``wall_time`` is the working time of its attempts in seconds.
     """
 
     tokens: BudgetTokens | None = None
-    """Tokens of input, of output and from a cache, together."""
+    """Tokens of input, output and cache, together."""
     usd: Usd | None = None
-    """What the model calls cost, by the price list."""
+    """Cost of the model calls by the price list."""
     wall_time: WorkingTime | None = None
-    """Time in which its attempts work, whatever they work on."""
+    """Working time of its attempts."""
     window: Window = 86_400.0
-    """How far back is counted."""
+    """Period that counts."""
     instruction: InstructionBudget = InstructionBudget()
-    """For each of its instructions."""
+    """Budget of each instruction."""
 
 
 class RunBudget(_Strict, frozen=True, kw_only=True):
-    """For a whole run of a workflow. Of a workflow that was started: until somebody continues it."""
+    """Budget of a whole run of a workflow. For a started workflow: until the user continues the workflow."""
 
     tokens: BudgetTokens | None = None
-    """Tokens of input, of output and from a cache, together."""
+    """Tokens of input, output and cache, together."""
     usd: Usd | None = None
-    """What the model calls cost, by the price list."""
+    """Cost of the model calls by the price list."""
 
 
 LABEL: Final = r"[A-Za-z0-9][A-Za-z0-9._/=-]{0,62}"
@@ -70,22 +69,22 @@ Gpus = Annotated[int, msgspec.Meta(ge=0, le=1024)]
 
 
 class PlaceNeeds(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Demands on the machine that the agent works on. Without any it works on the kernel's own."""
+    """Requirements for the machine that the agent runs on. Without requirements, it runs on the kernel's machine."""
 
     labels: tuple[Label, ...] = ()
-    """Labels that a node must have, all of them: the agent works on such a node and nowhere else."""
+    """Labels that a node must have. The agent runs only on nodes with all of them."""
     memory: PlaceBytes | None = None
-    """Memory that is set aside for it there: ``8GB``. Without labels the kernel's own machine will do, if it has it."""
+    """Memory reserved on the machine: ``8GB``. Without labels, the kernel's machine qualifies if it has enough."""
     gpus: Gpus = 0
-    """GPUs that are set aside for it there. Without labels the kernel's own machine will do, if it has them."""
+    """GPUs reserved on the machine. Without labels, the kernel's machine qualifies if it has enough."""
 
     def __bool__(self) -> bool:
-        """Return whether anything is asked for."""
+        """Return whether any requirement is set."""
         return bool(self.labels or self.memory or self.gpus)
 
 
 def label_fault(label: str) -> str | None:
-    """Return what is wrong with ``label``; None: nothing."""
+    """Return why ``label`` is invalid, or None."""
     if _LABEL.fullmatch(label):
         return None
-    return f"{label[:70]!r} is no label: letters, digits and . _ - / =, at most 63, a letter or digit first"
+    return f"{label[:70]!r} is not a valid label: use at most 63 letters, digits and . _ - / =, a letter or digit first"

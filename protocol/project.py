@@ -1,4 +1,4 @@
-"""The project file, ``moniro.yaml`` or ``.agents.yaml``, which is optional, and ``guard`` of it and of workflows."""
+"""Project file, ``moniro.yaml`` or ``.agents.yaml``, which is optional. ``guard`` also occurs in workflow files."""
 
 from typing import Annotated, Literal
 
@@ -12,27 +12,27 @@ SoulEvolution = Literal["propose", "auto", "disabled"]
 
 
 class GuardSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """The guard of agents' knowledge and identity. A workflow's ``guard`` stands for the project's."""
+    """Guard of the agents' knowledge and identity. The ``guard`` of a workflow replaces the project's."""
 
     soul_evolution: SoulEvolution = "propose"
-    """What becomes of a change that an agent suggests of its own soul. ``propose``: it waits for a person. ``auto``: it
-    is taken at once, and can be rolled back. ``disabled``: none may be suggested."""
+    """Effect of a change that an agent suggests to its own soul. ``propose``: the change waits for a person. ``auto``:
+    the change takes effect immediately and can be rolled back. ``disabled``: agents cannot suggest changes."""
     model: str | None = None
-    """A model for the guard, better a cheap one. Unset: nothing is judged by a model, and ``auto_store`` and
-    ``llm_curation`` do nothing. Set, it sums up what ``memory_ask`` finds, too. What it says badly, or not at all,
-    changes nothing."""
+    """Model of the guard, preferably a cheap one. Unset: no model is used, and ``auto_store`` and ``llm_curation`` have
+    no effect. The model also summarizes the results of ``memory_ask``. Invalid or missing answers of the model change
+    nothing."""
     provider: str | None = None
-    """The name of the endpoint and key to use, where the model's prefix does not say it."""
+    """Name of the endpoint and key, if the model's prefix does not determine them."""
     auto_store: bool = False
-    """After a run the model looks for decisions, patterns and work that agents should remember, and puts them into
-    their trays, where they wait for a person, their owner or a vote."""
+    """After a run, the model extracts decisions, patterns and work that agents should remember. The items wait in the
+    agents' trays for a person, their owner or a vote."""
     llm_curation: bool = False
-    """The model looks at what agents write into their memory before it is there: whether it is worth keeping, and in
-    which tier. Where it does not answer within 20 seconds it is written as the agent asked."""
+    """The model checks what agents write into their memory: whether the item is worth storing, and in which tier.
+    Without an answer within 20 seconds, the item is stored as the agent requested."""
     budget: AgentBudget | None = None
-    """What the guard of a workspace may spend: its own, beside that of the run."""
+    """Spending limits of the guard of a workspace, separate from the budget of the run."""
     mock: tuple[Rule, ...] = ()
-    """A script for a ``mock/...`` model, as an agent's."""
+    """Script for a ``mock/...`` model, as in an agent file."""
 
 
 Retention = Annotated[float, msgspec.Meta(ge=60, le=315_360_000, extra={"duration": True})]
@@ -45,188 +45,188 @@ class _Strict(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class ProviderEntry(_Strict, frozen=True, kw_only=True):
-    """An endpoint that agents can name. ``api_key`` is ``$NAME`` of a variable in the kernel's environment."""
+    """Endpoint that agents can name. ``api_key`` is ``$NAME`` of a variable in the kernel's environment."""
 
     base_url: str | None = None
-    """Where requests go. It needs trust."""
+    """URL for requests. It needs trust."""
     api_key: str | None = None
     """``$NAME`` of a variable in the kernel's environment."""
     dialect: Literal["anthropic", "openai"] | None = None
-    """Which API is spoken there; else the model's prefix says it."""
+    """API dialect of the endpoint. Default: by the model's prefix."""
     api: OpenAIApi | None = None
-    """Of dialect ``openai``: ``responses`` for models that are served there alone; known of OpenAI's own models."""
+    """For dialect ``openai``: ``responses`` for models that only that API serves. OpenAI's own models are known."""
 
 
 class ProjectLimits(_Strict, frozen=True, kw_only=True):
-    """Bounds for the whole kernel. ``workers`` is how many attempts run at once on this machine (a node has its own
-    limit), ``per_provider`` how many, wherever they are, call one provider: a number for each, or a number by name.
-    ``memory_reserve`` is the part of the memory below which nothing more is started (``10%`` in the file).
-    """
+    """Limits of the whole kernel. ``workers`` limits the attempts that run at a time on this machine (a node has its
+    own limit), ``per_provider`` the attempts that call one provider, on any machine: a number for each provider, or a
+    number by name. ``memory_reserve`` is the share of memory below which no attempt starts (``10%`` in the file)."""
 
     workers: Workers = 32
-    """How many attempts run at once on this machine. A node has its own limit."""
+    """Maximum number of attempts at a time on this machine. A node has its own limit."""
     per_provider: Workers | dict[str, Workers] | None = None
-    """How many of them call one provider: a number for each, or a number by name."""
+    """Maximum number of attempts that call one provider: a number for each provider, or a number by name."""
     memory_reserve: Annotated[float, msgspec.Meta(ge=0, le=0.9)] = 0.1
-    """The part of the memory below which nothing more is started."""
+    """Share of memory below which no attempt starts."""
 
 
 WorkspaceProvider = Literal["sqlite", "file", "memory"]
 
 
 class ProjectWorkspace(_Strict, frozen=True, kw_only=True):
-    """What workflows that say nothing else do with what is said; ``base`` is the folder that theirs are in."""
+    """Default storage for workflows. ``base`` is the folder of their workspaces."""
 
     provider: WorkspaceProvider = "sqlite"
-    """As in a workflow that says nothing else."""
+    """Storage of messages for workflows that set none: ``sqlite``, ``file`` or ``memory``."""
     base: str = ".workspace/"
-    """The folder that the workspaces of workflows are in."""
+    """Folder of the workflows' workspaces."""
 
 
 class IncomingHook(_Strict, frozen=True, kw_only=True):
-    """A hook in: who signs a request to ``/hooks/NAME`` with the secret says what it brings. It needs trust."""
+    """Incoming hook. A request to ``/hooks/NAME`` that is signed with the secret delivers a message. It needs trust."""
 
     to: str
-    """Who it is said to: ``@workflow``, ``agent@workflow``, or an agent."""
+    """Recipient of the message: ``@workflow``, ``agent@workflow`` or an agent."""
     secret: str
-    """``$NAME`` of a variable in the kernel's environment; a secret of Standard Webhooks, ``whsec_...``."""
+    """``$NAME`` of a variable in the kernel's environment. The secret is a Standard Webhooks secret, ``whsec_...``."""
 
 
 class OutgoingHook(_Strict, frozen=True, kw_only=True):
-    """A hook out: a server that is told what happens, signed with the secret. It needs trust."""
+    """Outgoing webhook: a server that receives events, signed with the secret. It needs trust."""
 
     url: str
-    """Where each event is posted to. Redirects are not followed."""
+    """URL that receives each event by POST. Redirects are not followed."""
     events: tuple[str, ...]
-    """Types of events, as ``awk events`` shows them, or ``'*'`` for all."""
+    """Event types as in ``awk events``, or ``'*'`` for all."""
     secret: str
-    """``$NAME`` of a variable in the kernel's environment; a secret of Standard Webhooks, ``whsec_...``."""
+    """``$NAME`` of a variable in the kernel's environment. The secret is a Standard Webhooks secret, ``whsec_...``."""
     allow_private: bool = False
-    """Whether it may be on this machine or in its networks."""
+    """Whether the server may be on this machine or its private networks."""
 
 
 class OtelSettings(_Strict, frozen=True, kw_only=True):
-    """A collector of OpenTelemetry that is told of work as spans (OTLP over HTTP). It needs trust."""
+    """OpenTelemetry collector that receives spans of all work (OTLP over HTTP). It needs trust."""
 
     endpoint: str
-    """Its address; to one without a path, or with another, ``/v1/traces`` is added."""
+    """URL of the collector. ``/v1/traces`` is added unless the path already ends with it."""
     headers: dict[str, str] = {}
     """Header fields of each request, ``name: $NAME`` of a variable in the kernel's environment."""
     content: bool = False
-    """Whether it is told what models and tools said, up to 4,000 characters each, without secrets."""
+    """Whether spans contain messages of models and tools, at most 4,000 characters each, without secrets."""
     allow_private: bool = False
-    """Whether a name may lead to this machine or its networks; what is written as an address, or localhost, may."""
+    """Whether a host name may resolve to this machine or its private networks. Addresses and localhost are always
+    allowed."""
 
 
 NodeVia = Literal["ssh", "slurm", "kubectl", "docker", "ray", "command", "join"]
 
 
 class NodeSettings(_Strict, frozen=True, kw_only=True):
-    """A node: another machine, container or allocation on which agents work. It needs trust."""
+    """Node: another machine, container or allocation that runs agents. It needs trust."""
 
     via: NodeVia
-    """How it is reached: a program that is run here, or ``join``, where the node dials the kernel."""
+    """Connection to the node: a program that runs here, or ``join`` if the node connects to the kernel."""
     host: str | None = None
-    """``ssh``: a host, as ssh takes it. ``slurm``: the machine that is asked for, if it is to be a certain one."""
+    """``ssh``: a host, as ssh accepts it. ``slurm``: the requested machine, if a particular one is required."""
     args: tuple[str, ...] = ()
-    """More arguments of that program, each one word: ``['-p', '2222']``."""
+    """Additional arguments of that program: ``['-p', '2222']``."""
     command: str = "agent-worker"
-    """The program there; words are parted as a shell does, and no shell is asked."""
+    """Program on the node. The text is split into words as a shell does, but no shell runs."""
     argv: tuple[str, ...] = ()
-    """``command``: the program here whose standard streams lead there, and its arguments."""
+    """``command``: program on this machine whose standard streams lead to the node, and its arguments."""
     image: str | None = None
-    """``docker``, ``kubectl``: a container of this image is started and goes when the node does."""
+    """``docker``, ``kubectl``: image of a container that starts and ends with the node."""
     container: str | None = None
-    """``docker``: one that runs. ``kubectl``: which of the pod's."""
+    """``docker``: an existing container. ``kubectl``: the container in the pod."""
     pod: str | None = None
-    """``kubectl``: one that runs."""
+    """``kubectl``: an existing pod."""
     namespace: str | None = None
-    """``kubectl``: the namespace."""
+    """``kubectl``: namespace of the pod."""
     address: str | None = None
-    """``ray``: the cluster, as ``ray.init`` takes it; without it the one of this machine."""
+    """``ray``: address of the cluster for ``ray.init``. Default: the cluster of this machine."""
     resources: dict[str, Annotated[float, msgspec.Meta(gt=0, le=1_000_000)]] = {}
-    """``ray``: what each node asks for: ``{CPU: 2, GPU: 1}``."""
+    """``ray``: resources that each node requests: ``{CPU: 2, GPU: 1}``."""
     python: str | None = None
-    """``ray``: the Python that has the package ray, where that is not the kernel's."""
+    """``ray``: Python with the package ray. Default: the kernel's Python."""
     least: Annotated[int, msgspec.Meta(ge=0, le=1000)] = 1
-    """``ray``: how many nodes there are without work."""
+    """``ray``: number of nodes without work."""
     most: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 1
-    """``ray``: how many there may be; between both, as many as the work that waits fills."""
+    """``ray``: maximum number of nodes. The number follows the waiting work."""
     labels: tuple[str, ...] = ()
-    """What agents may ask for in ``needs``."""
+    """Labels that agents can require in ``needs``."""
     workers: Workers = 8
-    """How many attempts run there at once."""
+    """Maximum number of attempts at a time on the node."""
 
 
 class StandbySettings(_Strict, frozen=True, kw_only=True):
-    """A folder at another place to which all of the log is copied, again and again. It needs trust."""
+    """Folder at another location that receives a continuous copy of the log. It needs trust."""
 
     to: str
-    """Its whole path: a mounted folder, or one that something else brings elsewhere. It has to be there."""
+    """Absolute path of an existing folder: a mounted folder, or one that another program copies elsewhere."""
     every: Annotated[float, msgspec.Meta(ge=0.1, le=3600, extra={"duration": True})] = 1.0
-    """Seconds after which what is new is copied."""
+    """Interval between copies in seconds."""
 
 
 class Embeddings(_Strict, frozen=True, kw_only=True):
-    """An endpoint of the user's own that makes vectors of texts (``/v1/embeddings``). It needs trust.
+    """Endpoint that computes vectors of texts (``/v1/embeddings``). It needs trust.
 
-    What is said to it: the turns that searches of history find by their words, and what was asked. Searches of an
-    agent use it once ``awk memory eval`` has shown a gain on questions about its history.
+    The endpoint receives queries and the turns that a word search of history returns. An agent's searches use vectors
+    only after ``awk memory eval`` has shown a gain on questions about its history.
     """
 
     model: str
-    """The model there, such as ``openai/text-embedding-3-small``."""
+    """Model of the endpoint, such as ``openai/text-embedding-3-small``."""
     provider: str | None = None
-    """The name of the endpoint and key to use, where the model's prefix does not say it."""
+    """Name of the endpoint and key, if the model's prefix does not determine them."""
 
 
 class ProjectDefinition(_Strict, frozen=True, kw_only=True):
-    """The project file."""
+    """Project file."""
 
     agents: dict[str, str | AgentDefinition] = {}
-    """Agents beside those of ``.agents/``: name to an inline agent, or to the path of a file; or a list of both."""
+    """Agents besides those of ``.agents/``: name to an inline agent or to the path of a file; or a list of both."""
     providers: dict[str, ProviderEntry] = {}
     """Endpoints that agents can name."""
     tools: dict[str, ProjectTool] = {}
-    """Tools of the project's own, which agents switch on by name."""
+    """Tools of the project, which agents enable by name."""
     workflows: dict[str, str] = {}
-    """Name to path of a workflow file, beside those found in ``.workflows/``."""
+    """Workflow files besides those in ``.workflows/``: name to path."""
     workspace: ProjectWorkspace = ProjectWorkspace()
-    """Where what is said in workflows is written to."""
+    """Storage of the messages in workflows."""
     conversations: bool = True
-    """Whether what is said to an agent directly is written to ``.agents/<name>/conversations/`` too."""
+    """Whether direct messages to an agent are also written to ``.agents/<name>/conversations/``."""
     hooks: dict[str, IncomingHook] = {}
-    """Ways in for programs that have no token: name to hook."""
+    """Incoming hooks for programs without a token: name to hook."""
     nodes: dict[str, NodeSettings] = {}
-    """Other machines on which agents work: name to node."""
+    """Other machines that run agents: name to node."""
     nodes_listen: str | None = None
-    """``HOST:PORT`` at which nodes of ``via: join`` are let in, over TLS; else a port of this machine alone."""
+    """``HOST:PORT`` at which nodes of ``via: join`` connect over TLS. Default: a port of this machine only."""
     rules_off: tuple[str, ...] = ()
-    """Rules of installed packages that are not asked here, by their names: ``awk rule list`` has them."""
+    """Names of rules of installed packages that are disabled in this project. ``awk rule list`` shows them."""
     webhooks: tuple[OutgoingHook, ...] = ()
-    """Servers that are told what happens, at most 20."""
+    """Servers that receive events, at most 20."""
     otel: OtelSettings | None = None
-    """A collector of traces that is told of work, once that is in the log."""
+    """Collector of traces of work. Spans are sent after the work is in the log."""
     standby: StandbySettings | None = None
-    """A copy of the log at another place, to go on with where this machine is lost."""
+    """Copy of the log at another location, from which a kernel can take over if this machine is lost."""
     log: Literal["text", "json"] = "text"
-    """How lines of the kernel's log look: for people, or one JSON object each."""
+    """Format of the kernel's log: text for people, or one JSON object per line."""
     limits: ProjectLimits = ProjectLimits()
-    """Bounds for the whole kernel."""
+    """Limits of the whole kernel."""
     guard: GuardSettings = GuardSettings()
-    """What looks after the knowledge and the identity of agents, in workflows that say nothing else."""
+    """Guard of the agents' knowledge and identity, for workflows without their own ``guard``."""
     embeddings: Embeddings | None = None
-    """What agents said is ranked with vectors, too, where that was shown to find more."""
+    """Vectors for the ranking of history searches, used where an evaluation showed better results."""
     starvation: Duration = 300.0
-    """Seconds after which waiting work is taken before what is more urgent."""
+    """Seconds after which waiting work precedes more urgent work."""
     idle_exit: Annotated[float, msgspec.Meta(ge=1, le=2_592_000, extra={"duration": True})] | None = None
-    """Seconds after which a kernel ends by itself that has nothing to do; the next command that needs one starts it.
+    """Seconds after which an idle kernel exits. The next command that needs a kernel starts one.
 
-    Open work keeps it, also where it waits for a person; so do votes, schedules, ``hooks``, webhooks that will be
-    tried again, and clients that are connected.
+    Unfinished work keeps the kernel running, even if it waits for a person. So do votes, schedules, ``hooks``, webhooks
+    with pending retries, and connected clients.
     """
     retention: Retention = 2_592_000.0
-    """Seconds for which the journal of work that has ended is kept, and what happened to it; also ended runs.
+    """Seconds for which the log keeps finished work with its events, and ended runs.
 
-    What was said to agents directly stays.
+    Direct messages to agents are kept permanently.
     """

@@ -1,8 +1,8 @@
-"""Rules on the wire: what users and agents define of them, and what anybody is shown.
+"""Rules in files, requests and answers.
 
-A rule says what follows from a message of a workspace: ``when`` something is said or ends, ``then`` do this. It is data
-and never code. One shape (``RuleSpec``) is a rule in a workflow's file, in a file of its own, in an agent's call and in
-a request.
+A rule defines the reaction to a message of a workspace: ``when`` a message arrives or work ends, ``then`` run actions.
+A rule is data and never code. One struct (``RuleSpec``) describes a rule in a workflow file, in its own file, in an
+agent's call and in a request.
 """
 
 from typing import Annotated, Any, Final, Literal
@@ -16,15 +16,15 @@ from protocol.voting import LONGEST_SECONDS, SHORTEST_SECONDS, BallotType, Metho
 MESSAGE_CHARACTERS: Final = 4000
 PATTERN_CHARACTERS: Final = 500
 ACTIONS_LIMIT: Final = 16
-"""Of one rule."""
+"""Maximum number of actions of one rule."""
 RULES_LIMIT: Final = 64
-"""Of one workspace, those that are switched off included."""
+"""Maximum number of rules of one workspace, including disabled rules."""
 PARAMS_LIMIT: Final = 16
 GRANTS_LIMIT: Final = 16
 FIRINGS_LIMIT: Final = 500
-"""Of a trial, so many are told one by one."""
+"""Maximum number of firings that a trial lists."""
 PARAMS_BYTES: Final = 16_000
-"""Of what a rule is invoked with, as JSON."""
+"""Maximum size of the parameters of an invocation, as JSON."""
 
 ParamType = Literal["string", "integer", "number", "boolean", "string?", "integer?", "number?", "boolean?"]
 Words = Annotated[str, msgspec.Meta(max_length=MESSAGE_CHARACTERS)]
@@ -35,220 +35,224 @@ Seconds = Annotated[float, msgspec.Meta(ge=SHORTEST_SECONDS, le=LONGEST_SECONDS)
 
 class _Watched(Ask, frozen=True, kw_only=True, omit_defaults=True):
     from_: Name | tuple[Name, ...] | None = msgspec.field(default=None, name="from")
-    """Whose it is: a member, ``user`` or ``system``, or a list of these. Anybody's unless given."""
+    """Authors that match: a member, ``user``, ``system``, or a list. Default: any author."""
     matches: Pattern | None = None
-    """What is in its text: a regular expression of google-re2. Its groups are ``${{ match.1 }}`` and so on."""
+    """Regular expression (google-re2) that the text must match. Its groups are ``${{ match.1 }}`` and so on."""
 
 
 class WhenSaid(_Watched, frozen=True, kw_only=True, omit_defaults=True):
-    """Something is said in the channel, by a message or by the final answer of somebody's work."""
+    """A message in the channel, or the final answer of a member's work."""
 
 
 class WhenEnded(_Watched, frozen=True, kw_only=True, omit_defaults=True):
-    """The work of a member ended; its text is the final answer. ``from`` is whose work it was."""
+    """End of a member's work. The text is the final answer; ``from`` is the member."""
 
 
 class WhenDue(_Watched, frozen=True, kw_only=True, omit_defaults=True):
-    """The schedule of a member came."""
+    """Time of a member's schedule."""
 
 
 class WhenResolved(_Watched, frozen=True, kw_only=True, omit_defaults=True):
-    """Something that was put to the vote is over."""
+    """End of a vote."""
 
     proposal: Name | None = None
-    """Its id."""
+    """Id of the proposal."""
     winner: Name | None = None
-    """The option that won."""
+    """Option that won."""
 
 
 class WhenDocument(_Watched, frozen=True, kw_only=True, omit_defaults=True):
-    """A document was changed, or a change of it was suggested or decided."""
+    """Change of a document, or a suggestion that was made or decided."""
 
     file: Annotated[str, msgspec.Meta(max_length=200)] | None = None
-    """Its name, or a glob of names: ``docs/*.md``."""
+    """Name of the document, or a glob of names: ``docs/*.md``."""
 
 
 class WhenTask(_Watched, frozen=True, kw_only=True, omit_defaults=True):
-    """A task took a step."""
+    """Change of a task's state."""
 
     task: Name | None = None
-    """Its id."""
+    """Id of the task."""
     state: Literal["ready", "claimed", "done", "failed", "cancelled"] | None = None
-    """What became of it."""
+    """New state of the task."""
 
 
 class WhenHook(Ask, frozen=True, kw_only=True, omit_defaults=True):
-    """A program outside sent something to a hook of the project. Its words are a stranger's."""
+    """Request to a hook of the project. Its text is untrusted."""
 
     name: Name | None = None
-    """Of the hook; any hook's unless given."""
+    """Name of the hook. Default: any hook."""
     matches: Pattern | None = None
-    """What is in its text: a regular expression of google-re2. Its groups are ``${{ match.1 }}`` and so on."""
+    """Regular expression (google-re2) that the text must match. Its groups are ``${{ match.1 }}`` and so on."""
 
 
 class When(Ask, frozen=True, kw_only=True, omit_defaults=True):
-    """What a rule waits for: exactly one of these."""
+    """Trigger of a rule. Exactly one key is set."""
 
     said: WhenSaid | None = None
-    """Something is said in the channel, by a message or by the final answer of somebody's work."""
+    """A message in the channel, or the final answer of a member's work."""
     done: WhenEnded | None = None
-    """The work of a member is done."""
+    """A member's work is done."""
     failed: WhenEnded | None = None
-    """The work of a member failed, or ended incomplete."""
+    """A member's work failed or ended incomplete."""
     due: WhenDue | None = None
-    """The schedule of a member came."""
+    """The time of a member's schedule has come."""
     resolved: WhenResolved | None = None
-    """A vote is over."""
+    """A vote has ended."""
     document: WhenDocument | None = None
     """A document was changed."""
     task: WhenTask | None = None
-    """A task took a step."""
+    """A task changed its state."""
     hook: WhenHook | None = None
-    """A program outside sent something to a hook of the project."""
+    """A program sent a request to a hook of the project."""
 
 
 class Requires(Ask, frozen=True, kw_only=True, omit_defaults=True):
-    """Those who have to agree before anything is done. A person may always be one of them."""
+    """Approvals that a rule needs before its actions run. ``user`` can always be one of the approvers."""
 
     grants: Annotated[int, msgspec.Meta(ge=1, le=GRANTS_LIMIT)] = 1
-    """How many have to."""
+    """Number of required approvals."""
     from_: tuple[Name, ...] = msgspec.field(default=("user",), name="from")
-    """Members, and ``user``."""
+    """Approvers: members and ``user``."""
     timeout_seconds: Seconds = 86_400.0
-    """How long they have; then nothing is done."""
+    """Time to approve in seconds. Without enough approvals the rule does nothing."""
 
 
 class RuleVote(Ask, frozen=True, kw_only=True, omit_defaults=True):
-    """Something to put to the vote of all members, as ``team_proposal_create`` does. Nothing binds by it."""
+    """Proposal that all members vote on, as ``team_proposal_create`` creates it. The result is not binding."""
 
     type: BallotType
-    """election of a member, decision between options, approval (yes or no), assignment (each takes an option)."""
+    """Type: election of a member, decision between options, approval (yes or no), or assignment (each member takes an
+    option)."""
     title: Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
-    """What is voted on, in a line."""
+    """Subject of the vote in one line."""
     description: Words = ""
-    """All one needs to vote."""
+    """Information that voters need."""
     options: dict[str, str] = {}
-    """Of a decision or an assignment: the id of each to what it means."""
+    """Options of a decision or an assignment: ids and their meanings."""
     method: Method = "plurality"
-    """Most votes win (``plurality``), more than half of them (``majority``), or all are alike (``unanimous``)."""
+    """Counting method: the most votes win (``plurality``), more than half of the votes (``majority``), or all votes
+    (``unanimous``)."""
     quorum: Annotated[int, msgspec.Meta(ge=1, le=256)] | None = None
-    """So many members have to vote; all of them unless given."""
+    """Number of members that have to vote. Default: all members."""
     open_seconds: Seconds | None = None
-    """It ends then in any case."""
+    """Duration of the vote in seconds."""
 
 
 class RuleTask(Ask, frozen=True, kw_only=True, omit_defaults=True):
-    """A task to plan, as ``team_task_plan`` does. It has no check: a rule runs no command."""
+    """Task to plan, as ``team_task_plan`` creates it. A task of a rule has no check, because rules run no commands."""
 
     title: Annotated[str, msgspec.Meta(min_length=1, max_length=TITLE_CHARACTERS)]
-    """What is to be done, in a line."""
+    """Goal of the task in one line."""
     text: Words = ""
-    """All that one needs to do it."""
+    """Information that the assignee needs."""
     for_: Name | None = msgspec.field(default=None, name="for")
-    """The member who is given it once it is ready. Without it, whoever claims it first."""
+    """Member who is assigned the task when it is ready. Unset: the first member who claims it."""
     needs: tuple[str, ...] = ()
-    """Tasks of the workspace that have to be done before, by id or key; ``${{ message.about }}`` is the task that set
-    the rule off."""
+    """Dependencies: tasks of the workspace by id or key. ``${{ message.about }}`` is the task that triggered the
+    rule."""
     parent: Words | None = None
-    """The task that it is a part of."""
+    """Parent task."""
     files: tuple[str, ...] = ()
-    """What it changes, as globs: nobody else may write there while it is claimed."""
+    """Globs of the files that the task changes. No other member can write there while the task is claimed."""
     on_failure: OnFailure | None = None
-    """What becomes of it when one that it needs fails."""
+    """Effect of a failed dependency on this task."""
 
 
 class Action(Ask, frozen=True, kw_only=True, omit_defaults=True):
-    """One thing to do: exactly one of ``assign``, ``ask``, ``say``, ``invoke``, ``vote``, ``task``."""
+    """One action. Exactly one of ``assign``, ``ask``, ``say``, ``invoke``, ``vote``, ``task`` is set."""
 
     assign: Name | None = None
-    """The member who is given ``message`` as work."""
+    """Member who receives ``message`` as work."""
     ask: Name | None = None
-    """The member who is asked ``message``, before other work that waits for it. The answer is said in the channel."""
+    """Member who receives ``message`` as a question, before other waiting work. The answer is posted in the channel."""
     say: Words | None = None
-    """What is said in the channel. Whom it names as ``@name`` is woken."""
+    """Text to post in the channel. Members named as ``@name`` are woken."""
     invoke: Name | None = None
-    """Another rule of the workspace, whose actions are done with ``params``."""
+    """Another rule of the workspace, whose actions run with ``params``."""
     vote: RuleVote | None = None
-    """What all members vote on."""
+    """Proposal that all members vote on."""
     task: RuleTask | None = None
-    """What is planned as a task."""
+    """Task to plan."""
     message: Words | None = None
-    """With ``assign`` and ``ask``; the text of the message unless given."""
+    """Text for ``assign`` and ``ask``. Default: the text of the message."""
     params: dict[str, Any] = {}
-    """With ``invoke``. In texts ``${{ params.x }}`` and the other variables are replaced."""
+    """Parameters for ``invoke``. Texts may use ``${{ params.x }}`` and the other variables."""
 
 
 class RuleSpec(Ask, frozen=True, kw_only=True, omit_defaults=True):
-    """One rule as somebody defines it.
+    """One rule as its author defines it.
 
-    In texts ``${{ message.text }}``, ``${{ message.from }}``, ``${{ match.1 }}`` and ``${{ params.x }}`` are replaced,
-    as data: what they bring in wakes nobody, and is not replaced again.
+    In texts, ``${{ message.text }}``, ``${{ message.from }}``, ``${{ match.1 }}`` and ``${{ params.x }}`` are replaced
+    as data: the inserted text wakes no member and is not replaced again.
     """
 
     name: Annotated[str, msgspec.Meta(max_length=64)] = ""
-    """Lower case letters, digits, - and _, at most 32. Only of the short form one is made: ``bob-done-carol``."""
+    """Name: lower case letters, digits, - and _, at most 32. The short form creates its own name:
+    ``bob-done-carol``."""
     description: Annotated[str, msgspec.Meta(max_length=400)] = ""
-    """What it is for."""
+    """Purpose of the rule."""
     when: When | None = None
-    """What it waits for. Without it, it is done only where another rule or a member invokes it."""
+    """Trigger. Unset: the rule runs only when a member or another rule invokes it."""
     requires: Requires | None = None
-    """Who has to agree before it is done."""
+    """Approvals that the rule needs before it runs."""
     params: dict[str, ParamType] = {}
-    """What it is invoked with: a name to a type (string, integer, number, boolean), ``?`` where it may be missing."""
+    """Parameters of an invocation: a name and its type (string, integer, number, boolean), with ``?`` if optional."""
     then: tuple[Action, ...] = ()
-    """What is done, in this order."""
+    """Actions, in order."""
     on: Literal["said", "done", "failed", "due"] | None = None
-    """The short form of a hand-over, in place of ``when`` and ``then``: ``{on: done, from: bob, assign: carol}``."""
+    """Short form of a handover, instead of ``when`` and ``then``: ``{on: done, from: bob, assign: carol}``."""
     from_: Name | tuple[Name, ...] | None = msgspec.field(default=None, name="from")
-    """With ``on``: whose."""
+    """With ``on``: the member whose work triggers the rule."""
     assign: Name | None = None
-    """With ``on``: who goes on with it."""
+    """With ``on``: the member who continues the work."""
     message: Words | None = None
-    """With ``on``: what it is told; who it was and what it said, unless given."""
+    """With ``on``: the instruction for that member. Default: the previous member's name and answer."""
     enabled: bool = True
-    """False: it is kept, and does nothing."""
+    """``false``: the rule is kept but disabled."""
 
 
 class RuleInfo(Body, frozen=True, kw_only=True):
-    """A rule of a workspace. Each definition is a message, by which its ``version`` counts."""
+    """Rule of a workspace. Each definition is a message; ``version`` counts them."""
 
     name: str
     space: str
     version: int
     author: str
-    """The member who defined it; ``user``; or ``system`` for the workflow's file."""
+    """Member who defined the rule, ``user``, or ``system`` for the workflow file."""
     enabled: bool
     defined_at: str
     message_id: str
-    """The message that defined this version."""
+    """Message that defined this version."""
     fired: int
-    """How often it was done, or who has to agree was asked, in all versions."""
+    """Number of times that the rule ran or asked for approval, over all versions."""
     fired_at: str | None
     rule: RuleSpec
 
 
 InstalledState = Literal["on", "off", "left out", "broken"]
-"""off: by the project file. left out: it raised too often. broken: its package offers none that can be loaded."""
+"""off: disabled by the project file. left out: disabled after repeated exceptions. broken: the package has no rule that
+can be loaded."""
 
 
 class InstalledRule(Body, frozen=True, kw_only=True):
-    """A rule of a package that is installed beside the kernel: it is asked in all spaces."""
+    """Rule of an installed package. It applies in all spaces."""
 
     name: str
     package: str
-    """With its version."""
+    """Package and version."""
     kinds: tuple[str, ...]
-    """The kinds of messages that it is asked about."""
+    """Kinds of messages that the rule receives."""
     state: InstalledState
     fired: int
-    """How often it answered, since the kernel began."""
+    """Number of times that the rule reacted since the kernel started."""
     raised: int
     why: str = ""
-    """Of ``broken``."""
+    """Reason of the state ``broken``."""
 
 
 class RuleList(Page, frozen=True, kw_only=True):
-    """``awk rule list``: all there are, at most 64, and the rules of installed packages."""
+    """``awk rule list``: all rules of a workspace, at most 64, and the rules of installed packages."""
 
     space: str
     rules: tuple[RuleInfo, ...]
@@ -257,37 +261,37 @@ class RuleList(Page, frozen=True, kw_only=True):
 
 
 class RuleDocument(RuleInfo, frozen=True, kw_only=True, tag_field="schema", tag="awk/rule/1"):
-    """``awk rule show``, and what a definition answers: a RuleInfo as a document of its own."""
+    """``awk rule show``, and the answer to a definition: a RuleInfo as a separate document."""
 
 
 def document(rule: RuleInfo) -> RuleDocument:
-    """``rule`` by itself."""
+    """Return ``rule`` as a separate document."""
     return RuleDocument(**{name: getattr(rule, name) for name in rule.__struct_fields__})
 
 
 class RuleFiring(Body, frozen=True, kw_only=True):
-    """A message of a run that a rule would have answered, and how."""
+    """Message of a run that would have triggered a rule, and the effects."""
 
     seq: int
     kind: str
     sender: str = msgspec.field(name="from")
     text: str
-    """The beginning of its text."""
+    """Beginning of the message's text."""
     waits_for: tuple[str, ...]
-    """Who would have had to agree."""
+    """Members who would have had to approve."""
     would: tuple[str, ...]
-    """What it would have done, in words."""
+    """Description of the effects."""
 
 
 class RuleTrial(Document, frozen=True, kw_only=True):
-    """``awk rule test``: what a rule would have done in a run. Nothing is done."""
+    """``awk rule test``: effects that a rule would have had in a run. A trial changes nothing."""
 
     run: str
     rule: str
     messages: int
-    """So many were looked at."""
+    """Number of messages that were checked."""
     total: int
-    """So many would have set it off."""
+    """Number of messages that would have triggered the rule."""
     firings: tuple[RuleFiring, ...]
-    """The first 500 of these."""
+    """First 500 of these messages."""
     schema: str = "awk/rule-trial/1"

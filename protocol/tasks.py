@@ -1,7 +1,6 @@
-"""Tasks on the wire: what is planned, shown and listed of a workspace's graph of tasks.
+"""Tasks in requests and answers.
 
-One shape is a task in a workflow's file, in an agent's call and in a request (``TaskSpec``); one is what anybody is
-shown of it (``TaskInfo``).
+``TaskSpec`` is a task in a workflow file, in an agent's call and in a request. ``TaskInfo`` is a task in an answer.
 """
 
 from typing import Annotated, Final, Literal, get_args
@@ -11,10 +10,11 @@ import msgspec
 from protocol.api.document import Ask, Body, Document, Page
 
 TaskState = Literal["open", "ready", "claimed", "done", "failed", "cancelled"]
-"""open: it waits for others. ready: it can be begun. claimed: somebody is at it. The rest is over."""
+"""open: waits for its dependencies. ready: can be claimed. claimed: in progress. The other states are final."""
 TASK_STATES: Final[tuple[TaskState, ...]] = get_args(TaskState)
 OnFailure = Literal["hold", "skip", "cancel"]
-"""What becomes of a task when one that it needs fails: it waits for a person; goes on without it; is cancelled too."""
+"""Effect of a failed dependency: the task waits for a person (hold), continues without the dependency (skip), or is
+cancelled too."""
 ON_FAILURE: Final[tuple[OnFailure, ...]] = get_args(OnFailure)
 
 TITLE_CHARACTERS: Final = 200
@@ -22,9 +22,9 @@ TEXT_CHARACTERS: Final = 16_000
 CHECK_CHARACTERS: Final = 4000
 RESULT_CHARACTERS: Final = 16_000
 PLANNED_AT_ONCE: Final = 200
-"""Tasks of one call."""
+"""Maximum number of tasks of one call."""
 MOST_OPEN: Final = 10_000
-"""Tasks of one workspace that are not over."""
+"""Maximum number of unfinished tasks of one workspace."""
 NEEDS_LIMIT: Final = 64
 FILES_LIMIT: Final = 32
 
@@ -32,77 +32,79 @@ Text = Annotated[str, msgspec.Meta(max_length=TEXT_CHARACTERS)]
 
 
 class TaskSpec(Ask, frozen=True, kw_only=True, omit_defaults=True):
-    """One task as somebody plans it."""
+    """One task as its author plans it."""
 
     key: str | None = None
-    """What it is called where it is planned: other tasks may need it by this name, and tools take it for its id."""
+    """Name in the list where the task is planned. Other tasks may depend on it by this name, and tools accept it as
+    id."""
     title: str
-    """What is to be done, in a line."""
+    """Goal of the task in one line."""
     text: str = ""
-    """All that one needs to do it."""
+    """Information that the assignee needs."""
     for_: str | None = msgspec.field(default=None, name="for")
-    """The agent that is to do it: it is given the task once that is ready. Without it, whoever claims it first."""
+    """Agent that is assigned the task when it is ready. Unset: the first agent that claims it."""
     needs: tuple[str, ...] = ()
-    """What has to be done before: keys of the same list, or ids (``t3``) and keys of tasks that are there."""
+    """Dependencies: keys of the same list, or ids (``t3``) and keys of existing tasks."""
     parent: str | None = None
-    """The task that it is a part of, by key or id. It groups, and nothing waits for it."""
+    """Parent task by key or id. It groups tasks and is no dependency."""
     files: tuple[str, ...] = ()
-    """What it changes, as globs (``src/api/**``): nobody else may write there while it is claimed."""
+    """Globs of the files that the task changes (``src/api/**``). No other agent can write there while the task is
+    claimed."""
     check: str | None = None
-    """A command, run by ``/bin/sh`` where its agent works. Only if it ends with 0 the task is done. It needs trust."""
+    """Command for ``/bin/sh`` where the agent works. The task is done only if the command exits with 0. It needs
+    trust."""
     on_failure: OnFailure | None = None
-    """What becomes of this task when one that it needs fails, and of those that need it and do not say so themselves:
-    ``hold`` unless given."""
+    """Effect of a failed dependency on this task, and on dependents that set no value. Default: ``hold``."""
 
 
 class TaskInfo(TaskSpec, Body, frozen=True, kw_only=True, omit_defaults=False, forbid_unknown_fields=False):
-    """All about one task: as it was planned, with ids in place of keys, and how it stands.
+    """Task with its state. Keys are replaced by ids.
 
-    Names are of members, or ``user``, or ``system`` for the workflow's file.
+    Names are of members, ``user``, or ``system`` for the workflow file.
     """
 
     id: str
     space: str
     state: TaskState
     blocked_by: tuple[str, ...]
-    """Those of ``needs`` that it still waits for."""
+    """Dependencies that are not yet done."""
     blocks: tuple[str, ...]
-    """Tasks that wait for it."""
+    """Dependents."""
     found_in: str | None
-    """The task that was worked on when this one was planned."""
+    """Task that was in progress when this task was planned."""
     creator: str
     created_at: str
     ready_at: str | None
     holder: str | None
-    """Who has claimed it."""
+    """Member who claimed the task."""
     instruction: str | None
-    """The work that it was given out as, or was claimed in, last."""
+    """Last instruction that was created for the task or claimed it."""
     claimed_at: str | None
     result: str
     reason: str
-    """Why it failed, was cancelled, or is not done though its agent's work has ended."""
+    """Reason of a failure or a cancellation, or why the task is not done although its agent's work has ended."""
     ended_at: str | None
     ended_by: str | None
 
 
 class TaskList(Page, frozen=True, kw_only=True):
-    """``awk task list``. ``next`` goes into ``after``."""
+    """``awk task list``. Pass ``next`` as ``after``."""
 
     tasks: tuple[TaskInfo, ...]
     schema: str = "awk/task-list/1"
 
 
 class TaskDocument(TaskInfo, frozen=True, kw_only=True, tag_field="schema", tag="awk/task/1"):
-    """``awk task show``, and what ``done``, ``claim`` and ``fail`` answer: a TaskInfo as a document of its own."""
+    """``awk task show``, and the answer of ``done``, ``claim`` and ``fail``: a TaskInfo as a separate document."""
 
 
 def document(task: TaskInfo) -> TaskDocument:
-    """``task`` by itself."""
+    """Return ``task`` as a separate document."""
     return TaskDocument(**{name: getattr(task, name) for name in task.__struct_fields__})
 
 
 class TasksPlanned(Document, frozen=True, kw_only=True):
-    """The ids of what was planned: by key, and in the order of the list."""
+    """Ids of the planned tasks: by key, and in the order of the list."""
 
     space: str
     ids: dict[str, str]

@@ -100,9 +100,9 @@ CONTEXT_SCOPES: Final[Mapping[str, ToolScope]] = {
     "soul_reflect": "memory",
     "soul_suggest": "memory",
     "feedback_submit": "feedback",
-    "proposal_list": "rules",
-    "proposal_define": "rules",
-    "proposal_invoke": "rules",
+    "rule_list": "rules",
+    "rule_define": "rules",
+    "rule_invoke": "rules",
     "team_members": "all",
     "resource_read": "all",
     AUTH_REQUEST: "all",
@@ -115,7 +115,15 @@ CONTEXT_SCOPES: Final[Mapping[str, ToolScope]] = {
     "tree_commit": "tree",
 }
 """Daemon MCP's tools, each with the one scope that opens it."""
-CONTEXT_TOOLS: Final = frozenset(CONTEXT_SCOPES)
+
+DEPRECATED_TOOLS: Final[Mapping[str, str]] = {
+    "proposal_list": "rule_list",
+    "proposal_define": "rule_define",
+    "proposal_invoke": "rule_invoke",
+}
+"""Old names of tools and the current ones. Calls and approval rules may use the old names until 0.3.0; no list has
+them."""
+CONTEXT_TOOLS: Final = frozenset({*CONTEXT_SCOPES, *DEPRECATED_TOOLS})
 
 
 RULES_FILES: Final = ("CLAUDE.md", "AGENTS.md")
@@ -133,6 +141,7 @@ CONTEXT_FAMILIES: Final = (
     "note_",
     "proposal_",
     "resource_",
+    "rule_",
     "share_",
     "soul_",
     "space_",
@@ -175,6 +184,16 @@ class ProjectTool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """How long a call may take."""
     mock: str | None = None
     """A canned answer: it is given in place of running the command."""
+
+
+def current_name(name: str) -> str:
+    """Return the current name of a tool whose name may be deprecated."""
+    return DEPRECATED_TOOLS.get(name, name)
+
+
+def former_name(name: str) -> str:
+    """Return the deprecated name of a tool, or ``name`` if it has none."""
+    return next((old for old, new in DEPRECATED_TOOLS.items() if new == name), name)
 
 
 def tool_name_fault(name: str) -> str | None:

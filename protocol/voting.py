@@ -1,6 +1,6 @@
-"""Voting on the wire: what is asked, shown and listed of proposals and votes.
+"""Proposals and votes in requests and answers.
 
-People, agents and events say *proposal*. In names of types and tables that are data it is still called a ballot.
+People, agents and events use the term *proposal*. Types and tables that are stored data still use *ballot*.
 """
 
 from typing import Annotated, Any, Final, Literal, get_args
@@ -10,13 +10,14 @@ import msgspec
 from protocol.api.document import Ask, Body, Page
 
 BallotType = Literal["election", "decision", "approval", "assignment"]
-"""Who (of the members), which (of the options), yes or no, who does which."""
+"""Types: election of a member, decision between options, approval (yes or no), assignment of options to members."""
 Method = Literal["plurality", "majority", "unanimous"]
 TieBreaker = Literal["first", "random", "creator-decides"]
 BallotState = Literal["open", "resolved", "expired", "cancelled"]
-"""resolved: it was decided, or it is sure that nobody wins. expired: its deadline came, and nobody had won."""
+"""resolved: a winner is decided, or no option can win. expired: the deadline passed without a winner."""
 Why = Literal["quorum", "settled", "creator", "deadline", "cancelled"]
-"""What ended it: all were there, more votes could change nothing, its creator broke a tie, its time, somebody."""
+"""Cause of the end: all members voted, further votes could not change the result, the creator broke a tie, the deadline
+passed, or the proposal was cancelled."""
 BALLOT_STATES: Final[tuple[BallotState, ...]] = get_args(BallotState)
 
 YES: Final = "yes"
@@ -27,27 +28,28 @@ DESCRIPTION_LIMIT: Final = 8000
 REASON_LIMIT: Final = 2000
 OPTIONS_LIMIT: Final = 64
 METADATA_BYTES: Final = 1024
-"""Of one option, as JSON: all options of a vote are in one message."""
+"""Maximum size of one option's metadata, as JSON. All options of a proposal are in one message."""
 SHORTEST_SECONDS: Final = 1.0
 USUAL_SECONDS: Final = 60.0
 LONGEST_SECONDS: Final = 7 * 24 * 3600.0
 
 OPTION_ID: Final = "[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
-# For schemas, where $ is the end. To Python it is a line's: who puts it to the vote has the whole matched.
+# For JSON Schema, where $ matches only the end. Python's $ also matches before a final newline, so the kernel uses
+# fullmatch.
 OptionId = Annotated[str, msgspec.Meta(pattern=f"^{OPTION_ID}$")]
 Reason = Annotated[str, msgspec.Meta(max_length=REASON_LIMIT)]
 
 
 class Option(msgspec.Struct, frozen=True, kw_only=True):
-    """What can be chosen: ``id`` is what a vote says, ``label`` what it means, ``metadata`` what is known of it."""
+    """Option of a proposal: ``id`` is the choice in a vote, ``label`` its meaning, ``metadata`` additional data."""
 
     id: OptionId
     label: Annotated[str, msgspec.Meta(max_length=TITLE_LIMIT)] = ""
-    metadata: Annotated[dict[str, Any], msgspec.Meta(description=f"JSON, {METADATA_BYTES} bytes at most.")] = {}
+    metadata: Annotated[dict[str, Any], msgspec.Meta(description=f"JSON, at most {METADATA_BYTES} bytes.")] = {}
 
 
 class Resolution(msgspec.Struct, frozen=True, kw_only=True):
-    """How it is decided. ``quorum``: so many of the electors must have voted; without one all of them."""
+    """Counting method. ``quorum``: number of electors that have to vote. Default: all electors."""
 
     type: Method = "plurality"
     quorum: Annotated[int, msgspec.Meta(ge=1, le=256)] | None = None
@@ -55,19 +57,26 @@ class Resolution(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Binds(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The subject of a binding proposal: of an election the documents that its winner owns, of an approval a
-    suggestion for one, or what an agent may want to remember."""
+    """Subject of a binding proposal: for an election the documents that the winner owns, for an approval a suggestion
+    for a document, or a memory item of an agent."""
 
     documents: Annotated[
         tuple[Annotated[str, msgspec.Meta(min_length=1, max_length=200)], ...],
-        msgspec.Meta(max_length=16, description="Of an election, globs: what its winner owns; all unless given."),
+        msgspec.Meta(
+            max_length=16,
+            description="For an election: globs of the documents that the winner owns. Default: all documents.",
+        ),
     ] = ()
-    suggestion: Annotated[str, msgspec.Meta(max_length=20, description="Of an approval: s1, accepted by yes.")] | (
-        None
+    suggestion: Annotated[
+        str, msgspec.Meta(max_length=20, description="For an approval: a suggestion such as s1, which `yes` accepts.")
+    ] | (None) = None
+    tray: (
+        Annotated[
+            str,
+            msgspec.Meta(max_length=20, description="For an approval: a memory item such as t1, which `yes` stores."),
+        ]
+        | None
     ) = None
-    tray: Annotated[str, msgspec.Meta(max_length=20, description="Of an approval: t1, remembered by yes.")] | None = (
-        None
-    )
 
 
 class Vote(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,7 +89,7 @@ class Vote(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BallotInfo(Body, frozen=True, kw_only=True):
-    """All about one ballot. The quorum of its resolution is always there; ``creator`` is a member, or ``user``."""
+    """Proposal with its votes. The quorum of its resolution is always set; ``creator`` is a member or ``user``."""
 
     id: str
     space: str
@@ -95,64 +104,68 @@ class BallotInfo(Body, frozen=True, kw_only=True):
     expires_at: str
     state: BallotState
     electors: tuple[str, ...]
-    """Members when it was created: who is waited for."""
+    """Members at the time of creation. The vote waits for them."""
     missing: tuple[str, ...]
-    """Those of them that have not voted."""
+    """Electors that have not voted."""
     votes: tuple[Vote, ...]
-    """In the order in which they came."""
+    """Votes in order of arrival."""
     counts: dict[str, int]
-    """Votes for each option."""
+    """Number of votes for each option."""
     tied: tuple[str, ...] = ()
-    """Of an open one: its creator has to choose one of these."""
+    """For an open proposal: options with equal votes, of which the creator has to choose one."""
     winner: str | None = None
     assigned: dict[str, tuple[str, ...]] = {}
-    """Of an assignment that is resolved: who took which option."""
+    """For a resolved assignment: voters of each option."""
     why: Why | None = None
     reason: str = ""
-    """Of a cancellation."""
+    """Reason of a cancellation."""
     ended_at: str | None = None
     ended_by: str | None = None
-    """Who cancelled it, or broke the tie."""
+    """Member who cancelled the proposal or broke the tie."""
 
 
 class ProposalTerms(Ask, frozen=True, kw_only=True):
-    """The terms on which somebody puts something to the vote, as they said them. Without ``id`` one is made."""
+    """Terms of a proposal as its creator gives them. Unset ``id``: the kernel assigns one."""
 
     type: Annotated[
         BallotType,
         msgspec.Meta(
-            description="election: of a member; decision: between options; approval: yes or no; "
-            "assignment: everybody takes one of the options."
+            description="election: of a member; decision: between options; approval: yes or no; assignment: each "
+            "member takes one of the options."
         ),
     ]
-    title: Annotated[str, msgspec.Meta(min_length=1, max_length=TITLE_LIMIT, description="What is voted on.")]
-    description: Annotated[str, msgspec.Meta(max_length=DESCRIPTION_LIMIT, description="All one needs to vote.")] = ""
+    title: Annotated[str, msgspec.Meta(min_length=1, max_length=TITLE_LIMIT, description="Subject of the vote.")]
+    description: Annotated[
+        str, msgspec.Meta(max_length=DESCRIPTION_LIMIT, description="Information that voters need.")
+    ] = ""
     options: Annotated[
         tuple[Option, ...],
-        msgspec.Meta(description="Of a decision or an assignment. An election is between the members."),
+        msgspec.Meta(description="Options of a decision or an assignment. An election is between the members."),
     ] = ()
     resolution: Annotated[
         Resolution,
         msgspec.Meta(
-            description="plurality: most votes win; majority: more than half; unanimous: all alike. quorum: so many "
-            "members have to vote, all unless given. tie_breaker: without one nobody wins a tie."
+            description="plurality: the most votes win; majority: more than half of the votes; unanimous: all votes."
+            " quorum: number of members that have to vote, by default all. tie_breaker: without one, no "
+            "option wins a tie."
         ),
     ] = Resolution()
     binding: Annotated[
         bool,
         msgspec.Meta(
-            description="An election: the winner owns the documents. An assignment: of tasks. An approval: "
-            "it decides over your workflow, if that names it, or over what binds names. Nothing else can be."
+            description="An election: the winner owns the documents. An assignment: of tasks. An approval: it "
+            "decides the result of your workflow, if that names the proposal, or the subject of `binds`."
+            " Other proposals cannot be binding."
         ),
     ] = False
-    binds: Annotated[Binds, msgspec.Meta(description="What a binding proposal decides about.")] | None = None
+    binds: Annotated[Binds, msgspec.Meta(description="Subject of a binding proposal.")] | None = None
     timeout_seconds: (
         Annotated[
             float,
             msgspec.Meta(
                 ge=SHORTEST_SECONDS,
                 le=LONGEST_SECONDS,
-                description=f"It ends then in any case: after {USUAL_SECONDS:g} unless given.",
+                description=f"Duration of the vote in seconds. Default: {USUAL_SECONDS:g}.",
             ),
         ]
         | None
@@ -161,21 +174,21 @@ class ProposalTerms(Ask, frozen=True, kw_only=True):
 
     @property
     def timeout_ms(self) -> int | None:
-        """Milliseconds that it is open; None: as is usual, or as its workflow says."""
+        """Return the duration in milliseconds, or None for the default or the workflow's value."""
         return None if self.timeout_seconds is None else round(self.timeout_seconds * 1000)
 
 
 class ProposalList(Page, frozen=True, kw_only=True):
-    """``awk proposal list``. ``next`` goes into ``before``, of one workflow into ``after``."""
+    """``awk proposal list``. Pass ``next`` as ``before``, for one workflow as ``after``."""
 
     proposals: tuple[BallotInfo, ...]
     schema: str = "awk/proposal-list/1"
 
 
 class ProposalInfo(BallotInfo, frozen=True, kw_only=True, tag_field="schema", tag="awk/proposal/1"):
-    """``awk proposal show``, and what ``vote`` and ``cancel`` answer: a BallotInfo as a document of its own."""
+    """``awk proposal show``, and the answer of ``vote`` and ``cancel``: a BallotInfo as a separate document."""
 
 
 def document(ballot: BallotInfo) -> ProposalInfo:
-    """``ballot`` by itself."""
+    """Return ``ballot`` as a separate document."""
     return ProposalInfo(**{name: getattr(ballot, name) for name in ballot.__struct_fields__})

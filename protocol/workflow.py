@@ -27,7 +27,7 @@ from protocol.tasks import TaskSpec
 from protocol.voting import LONGEST_SECONDS, SHORTEST_SECONDS, Method, TieBreaker
 
 RESERVED_VARIABLES: Final = frozenset({"env", "params", "workflow", "workspace", "source", "message", "match"})
-"""Names a setup step may not take in ``as``."""
+"""Names that a setup step cannot use in ``as``."""
 
 
 class _Strict(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -35,21 +35,22 @@ class _Strict(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class RefPrompt(_Strict, frozen=True, kw_only=True):
-    """What a workflow may say about the prompt of an agent it refers to."""
+    """Changes of a workflow to the prompt of a referenced agent."""
 
     append: str
-    """What is added to the agent's own prompt in this workflow."""
+    """Text added to the agent's own prompt in this workflow."""
 
 
 class Ref(_Strict, frozen=True, kw_only=True, tag_field="entry", tag="ref"):
-    """An agent of the project, with what this workflow overrides. Unset means: as in its own file."""
+    """Reference to an agent of the project, with the overrides of this workflow. Unset keys keep the value of the agent
+    file."""
 
-    # The tag tells it from an inline agent in stored JSON; it is not a key of the file.
+    # The tag distinguishes it from an inline agent in stored JSON. It is no key of the file.
 
     ref: str
-    """The agent of the project."""
+    """Name of an agent of the project."""
     prompt: RefPrompt | None = None
-    """What is added to the agent's own prompt in this workflow."""
+    """Text added to the agent's own prompt in this workflow."""
     model: str | None = None
     backend: Backend | None = None
     provider: str | Endpoint | None = None
@@ -65,183 +66,185 @@ class Ref(_Strict, frozen=True, kw_only=True, tag_field="entry", tag="ref"):
     schedule: Schedule | None = None
     needs: PlaceNeeds | None = None
     worktree: TreeSource | None = None
-    """With ``workspace.git: worktree``: where its working tree takes its files from."""
+    """With ``workspace.git: worktree``: the source of the files in its working tree."""
     mock: tuple[Rule, ...] | None = None
 
 
 class Param(_Strict, frozen=True, kw_only=True):
-    """One parameter, given after ``--``."""
+    """Parameter of a workflow, passed after ``--``."""
 
     name: str
-    """What it is called: ``--name`` on the command line, ``${{ params.name }}`` in ``setup`` and ``kickoff``."""
+    """Name of the parameter: ``--name`` on the command line, ``${{ params.name }}`` in ``setup`` and ``kickoff``."""
     type: Literal["string", "int", "number", "bool"] = "string"
-    """What its value has to be."""
+    """Type of the value."""
     short: str | None = None
     """One letter, for ``-n``."""
     required: bool = False
-    """Whether a start without it is refused."""
+    """Whether a start without the parameter is refused."""
     default: Any = None
-    """Its value where none is given; without it that is empty text, and ``false`` of a bool."""
+    """Default value. Unset: empty text, or ``false`` for a bool."""
     description: str = ""
-    """What it is for."""
+    """Purpose of the parameter."""
 
 
 class SetupStep(_Strict, frozen=True, kw_only=True):
-    """A shell command run before the kickoff; its output becomes the variable ``as``. ``timeout`` is seconds."""
+    """Shell command that runs before the kickoff. Its output becomes the variable ``as``."""
 
     shell: str
-    """The command, run by ``/bin/sh`` in the project. It needs trust."""
+    """Command for ``/bin/sh`` in the project folder. It needs trust."""
     bind: str | None = msgspec.field(default=None, name="as")
-    """The variable that its output becomes: ``${{ name }}``."""
+    """Variable that receives the output: ``${{ name }}``."""
     timeout: Duration = 60.0
-    """How long it may take."""
+    """Time limit of the command."""
 
 
 class WorktreeStep(_Strict, frozen=True, kw_only=True):
-    """A shell command run in a working tree.
+    """Shell command that runs in a working tree.
 
     Its environment has ``AGENT_NAME``, ``AGENT_NUMBER`` (1 for the first agent of the file), ``AGENT_WORKFLOW``,
     ``AGENT_TAG`` and ``AGENT_PROJECT``, the project's folder.
     """
 
     shell: str
-    """The command, run by ``/bin/sh``. It needs trust."""
+    """Command for ``/bin/sh``. It needs trust."""
     timeout: Duration = 600.0
-    """How long it may take."""
+    """Time limit of the command."""
 
 
 RUN_SECONDS: Final = 7200.0
-"""Wall time of a run that says nothing else."""
+"""Default wall time of a run, in seconds."""
 
 
 class RunLimits(_Strict, frozen=True, kw_only=True):
-    """Where a workflow ends. ``wall_time`` is seconds: two hours for a run; what was started has none unless given."""
+    """Limits of a workflow. ``wall_time`` is in seconds: two hours for a run, none for a workflow that was started."""
 
     hops: Annotated[int, msgspec.Meta(ge=1, le=10_000)] = 32
-    """How long a chain of messages may get that each follow from the one before."""
+    """Maximum length of a chain of messages in which each results from the one before."""
     instructions: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] = 1000
-    """How many instructions it may come to."""
+    """Maximum number of instructions."""
     wall_time: Duration | None = None
-    """How long it may take: two hours for a run; what was started has no end unless given."""
+    """Time limit. Default: two hours for a run, none for a workflow that was started."""
 
 
 class Workspace(_Strict, frozen=True, kw_only=True):
-    """What becomes of what is said. ``dir`` and ``bind`` may use ``${{ workflow.name }}`` and ``${{ workflow.tag }}``.
+    """Storage of messages and documents. ``dir`` and ``bind`` may use ``${{ workflow.name }}`` and
+    ``${{ workflow.tag }}``.
 
-    ``provider``: ``sqlite`` keeps it in the project's database, ``file`` writes it to files too, ``memory`` removes it
-    once the workflow has ended. Unset means: as the project file says.
+    ``provider``: ``sqlite`` stores messages in the project's database, ``file`` also writes them to files, ``memory``
+    deletes them when the workflow has ended. Unset: as in the project file.
     """
 
     provider: WorkspaceProvider | None = None
-    """What it is kept in; unset: as the project file says."""
+    """Storage of messages: ``sqlite``, ``file`` or ``memory``. Unset: as in the project file."""
     bind: str | None = None
-    """A folder in the project that everything said is written to, whatever the provider."""
+    """Project folder to which all messages are written, with any provider."""
     dir: str | None = None
-    """The workspace's folder; ``.workspace/<workflow>/<tag>`` unless given."""
+    """Folder of the workspace. Default: ``.workspace/<workflow>/<tag>``."""
     document: str | None = None
-    """The document to begin with, of those that the agents share: ``notes.md`` unless given."""
+    """Main document of the documents that the agents share. Default: ``notes.md``."""
     documents: tuple[str, ...] = ()
-    """Further documents that there are from the start. Agents can make others."""
+    """Additional documents that exist from the start. Agents can create more."""
     document_owner: str | None = None
-    """The agent that alone writes them; the others suggest. ``elect``: the agents vote for one before the kickoff.
-    Unless given, all write them."""
+    """Agent that alone writes the documents; other agents suggest changes. ``elect``: the agents elect an owner before
+    the kickoff. Unset: all agents write."""
     git: Literal["none", "worktree", "shared"] = "none"
-    """``worktree``: each agent works in a git working tree of its own, on a branch of its own. ``shared``: all of them
-    work in one, which is not your checkout."""
+    """``worktree``: each agent works in its own git working tree on its own branch. ``shared``: all agents work in one
+    tree, which is not your checkout."""
     commit: Literal["auto", "manual"] = "auto"
-    """With working trees: ``auto`` commits what is left uncommitted at the end of an instruction, on the agent's
-    branch."""
+    """With working trees: ``auto`` commits uncommitted changes at the end of an instruction, on the agent's branch."""
     setup: tuple[WorktreeStep, ...] = ()
-    """With working trees: what each tree needs before its agent begins. If one fails, the agent does not. What it
-    writes has to be ignored by git: a tree with other new files in it counts as worked in, and is kept at the end."""
+    """With working trees: commands that prepare each tree before its agent starts. If a command fails, the agent does
+    not start. Git must ignore the files that they write: a tree with other new files counts as changed and is kept at
+    the end."""
     teardown: tuple[WorktreeStep, ...] = ()
-    """With working trees: run in each tree once the workflow has ended; again where that was interrupted."""
+    """With working trees: commands that run in each tree after the workflow has ended. They run again after an
+    interruption."""
 
 
 ELECT: Final = "elect"
-"""As ``document_owner``: the agents elect one."""
+"""Value of ``document_owner`` that makes the agents elect the owner."""
 
 VotingTime = Annotated[float, msgspec.Meta(ge=SHORTEST_SECONDS, le=LONGEST_SECONDS, extra={"duration": True})]
 """Seconds; a duration in the file."""
 VERDICT_SECONDS: Final = 600.0
-"""How long a vote on the verdict is open, where neither its workflow nor whoever asks says so."""
+"""Default duration of a vote on the verdict, in seconds."""
 
 
 class VerdictTerms(_Strict, frozen=True, kw_only=True):
-    """The vote that decides over a run, and its terms: whoever puts it to the vote cannot change them.
+    """Terms of the vote that decides the result of a run. The agent that starts the vote cannot change them.
 
-    Without its quorum nobody wins, also once its time is up.
+    Without its quorum no option wins, even after the deadline.
     """
 
     id: str
-    """The id of the binding approval."""
+    """Id of the binding approval."""
     electors: tuple[str, ...] = ()
-    """Who of its agents votes; all of them unless given."""
+    """Agents that vote. Default: all agents."""
     type: Method = "majority"
-    """How many have to be for it: more than half (``majority``), ``unanimous``, or more than are against it
+    """Votes required for approval: more than half (``majority``), ``unanimous``, or more votes for than against
     (``plurality``)."""
     quorum: Annotated[int, msgspec.Meta(ge=1, le=256)] | None = None
-    """How many of the electors have to vote; all of them unless given, so that a majority is one of all."""
+    """Number of electors that have to vote. Default: all electors."""
     timeout: VotingTime | None = None
-    """How long it is open: ``30m``; ten minutes unless given."""
+    """Duration of the vote: ``30m``. Default: ten minutes."""
     tie_breaker: TieBreaker | None = None
-    """What breaks a tie. Unless given nothing does, and there is no verdict."""
+    """Rule that breaks a tie. Unset: a tie gives no verdict."""
 
 
 class Deliver(_Strict, frozen=True, kw_only=True):
-    """The place for the work of a run once it has ended: the branches of its agents are merged, all of them or none."""
+    """Delivery of the work of an ended run. Either the branches of all agents are merged, or none."""
 
     into: str | None = None
-    """The branch to merge into; the one that the run began from unless given."""
+    """Target branch. Default: the branch from which the run started."""
     check: str | None = None
-    """A command, run by ``/bin/sh`` in a folder with the merged files. Only if it ends with 0 the branch is moved. It
+    """Command for ``/bin/sh`` in a folder with the merged files. The branch moves only if the command exits with 0. It
     needs trust."""
     squash: bool = False
-    """One commit for all of it, in place of a merge of each branch."""
+    """``true``: one commit for all changes instead of a merge commit for each branch."""
     when: Literal["done", "verdict"] = "done"
-    """``done``: where the run would end with 0. ``verdict``: where the vote of ``verdict:`` says yes."""
+    """``done``: deliver if the run would exit with 0. ``verdict``: deliver if the vote of ``verdict:`` approves."""
 
 
 class WorkflowDefinition(_Strict, frozen=True, kw_only=True):
-    """One workflow file. ``agents`` maps the name in this workflow to a ref or an inline agent."""
+    """One workflow file. ``agents`` maps the name in this workflow to a reference or an inline agent."""
 
     name: str
-    """What it is called; the file's name unless given."""
+    """Name of the workflow. Default: the file's name."""
     agents: dict[str, Ref | AgentDefinition]
-    """Who takes part. ``ref: alice`` is an agent of the project; what has no ``ref`` lives and dies here. In prompts
-    nothing is replaced: ``${{ params.name }}`` reaches the model as it is written."""
+    """Agents of the workflow. ``ref: alice`` references an agent of the project; an entry without ``ref`` exists in
+    this workflow only. Prompts are not templates: the model receives ``${{ params.name }}`` unchanged."""
     workspace: Workspace | bool = Workspace()
-    """False: the agents share no channel."""
+    """Shared workspace. ``false``: the agents share no channel."""
     params: tuple[Param, ...] = ()
-    """What a start may be given after ``--``."""
+    """Parameters that a start accepts after ``--``."""
     setup: tuple[SetupStep, ...] = ()
-    """Commands that run before the kickoff. If one fails nothing starts."""
+    """Commands that run before the kickoff. If a command fails, the workflow does not start."""
     kickoff: str | None = None
-    """The first message. Whom it mentions begins; without it the agents wait."""
+    """First message. The agents that it mentions start. Unset: the agents wait."""
     limits: RunLimits = RunLimits()
-    """Where it ends, whatever happens."""
+    """Hard limits."""
     budget: RunBudget = RunBudget()
-    """What a whole run may cost."""
+    """Budget of a whole run."""
     output_schema: dict[str, Any] | None = None
-    """JSON Schema (2020-12) that the final answer of a run has to fit."""
+    """JSON Schema (2020-12) that the final answer of a run must match."""
     verdict: str | VerdictTerms | None = None
-    """The binding approval that decides over a run: after a `no` its exit code is 8, without an answer 6. Its id alone
-    stands for: all agents vote, a majority of them all decides, and nothing breaks a tie."""
+    """Binding approval that decides the result of a run: after a `no` the exit code is 8, without a decision 6. The id
+    alone means: all agents vote, a majority of all agents decides, and a tie gives no verdict."""
 
     tasks: tuple[TaskSpec, ...] = ()
-    """What is to be done, as a graph: the same list that an agent plans with ``team_task_plan``. A task with ``for``
-    becomes work of that agent once all that it needs is done. In titles, texts and checks nothing is replaced."""
+    """Task graph, the same list that an agent plans with ``team_task_plan``. A task with ``for`` is assigned to that
+    agent as soon as all its dependencies are done. Titles, texts and checks are not templates."""
 
     guard: GuardSettings | None = None
-    """What looks after the knowledge and the identity of its agents; unset: as the project file says."""
+    """Guard of the agents' knowledge and identity. Unset: as in the project file."""
     rules: tuple[RuleSpec, ...] = ()
-    """What follows from what: ``when`` a message comes or work ends, ``then`` assign, say, ask, vote or invoke. In
-    their texts ``${{ message.text }}`` and the like are replaced then, and no variable of the workflow."""
+    """Rules: ``when`` a message arrives or work ends, ``then`` assign, say, ask, vote or invoke. Their texts may use
+    ``${{ message.text }}`` and similar variables, but no variables of the workflow."""
 
     deliver: Deliver | None = None
-    """With ``workspace: {git: worktree}``: merge what the agents did once a run has ended."""
+    """With ``workspace: {git: worktree}``: merge the agents' branches after the run has ended."""
 
     @property
     def verdict_terms(self) -> VerdictTerms | None:
-        """The terms of ``verdict``, also where it is its id alone."""
+        """Return the terms of ``verdict``, even if only its id is given."""
         return VerdictTerms(id=self.verdict) if isinstance(self.verdict, str) else self.verdict

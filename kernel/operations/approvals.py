@@ -25,7 +25,7 @@ from protocol.api.approvals import ApprovalInfo, ApprovalRules, Pending
 from protocol.api.document import Ask
 from protocol.errors import Refused
 from protocol.message import Event
-from protocol.tools import AUTH_REQUEST
+from protocol.tools import AUTH_REQUEST, current_name
 
 _canonical = msgspec.json.Encoder(order="sorted").encode
 _encode = msgspec.json.Encoder().encode
@@ -203,7 +203,7 @@ async def auth_request(
     wait = asked.wait_seconds
     call = approvals.GatedCall(
         key=asked.tool_use_id or actor.call_key,
-        tool=tool,
+        tool=current_name(tool),
         input=given,
         why=asked.reason,
         held=wait is None or wait > 0,

@@ -150,15 +150,15 @@ _LIST = CommandFront(
 )
 _SHOW = CommandFront("rule show", "show one rule as it is now", "rule_lines", {"name": "RULE its name", "space": ""})
 OPERATIONS = (
-    operation(list_rules, f"GET {RULES}", team=ToolFront("proposal_list"), cli=_LIST),
+    operation(list_rules, f"GET {RULES}", team=ToolFront("rule_list"), cli=_LIST),
     operation(
         define_rule,
         f"POST {RULES}",
         status=201,
         scope="approve",
-        team=ToolFront("proposal_define", idempotent=False),
+        team=ToolFront("rule_define", idempotent=False),
     ),
-    operation(invoke_rule, changes=True, team=ToolFront("proposal_invoke", idempotent=False)),
+    operation(invoke_rule, changes=True, team=ToolFront("rule_invoke", idempotent=False)),
     operation(show_rule, f"GET {RULES}/<name>", cli=_SHOW),
     operation(switch_off_rule, f"DELETE {RULES}/<name>", scope="approve"),
     operation(try_rule, "POST /runs/<run>/rules/test", body_optional=False),

@@ -23,6 +23,7 @@ from protocol.api.instructions import AskedApproval
 from protocol.ipc import Granted
 from protocol.message import SYSTEM
 from protocol.names import AgentKey, ApprovalId, approval_id, instruction_id, name_of, number_of, place_of, rule_id
+from protocol.tools import former_name
 
 SHOWN_BYTES: Final = 64 * 1024
 """Of an input in a list; the whole of it is shown with the request itself."""
@@ -157,7 +158,8 @@ class GatedCall(msgspec.Struct, frozen=True, kw_only=True):
 
 
 APPROVAL_RULES: Final = """
-SELECT id AS number, pattern FROM approval_rules WHERE tool = ? AND (agent IS NULL OR agent = ?) ORDER BY id LIMIT 256
+SELECT id AS number, pattern FROM approval_rules
+WHERE tool IN (?, ?) AND (agent IS NULL OR agent = ?) ORDER BY id LIMIT 256
 """
 INSERT: Final = """
 INSERT INTO approvals (instruction, epoch, agent, name, space, call_key, tool, input, blob, digest, why, state,
@@ -169,7 +171,8 @@ VALUES (:instruction, :epoch, :agent, :name, :space, :call_key, :tool, :input, :
 
 def put_request(tx: Transaction, asker: Held, epoch: int, call: GatedCall, expires_ms: int) -> None:
     """Store a request; what a standing rule grants is decided at once, and waits for nobody."""
-    known = rows.each(tx.conn.execute(APPROVAL_RULES, (call.tool, asker.agent)), APPROVAL_RULES, ApprovalRule)
+    asked = (call.tool, former_name(call.tool), asker.agent)
+    known = rows.each(tx.conn.execute(APPROVAL_RULES, asked), APPROVAL_RULES, ApprovalRule)
     rule = covering(known, call.input.decode())
     by = None if rule is None else rule_id(rule.number)
     workspace = workflows.workspace(tx.conn, asker.space)

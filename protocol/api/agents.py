@@ -1,4 +1,4 @@
-"""Agents: made, changed, listed, shown."""
+"""Agents: creation, changes, lists and details."""
 
 from typing import Any, Literal
 
@@ -9,7 +9,7 @@ from protocol.api.document import Ask, Body, Document
 
 
 class AgentSettings(Ask, frozen=True, kw_only=True):
-    """The settings, besides the model, that an agent made at run time may have."""
+    """Settings, besides the model, of an agent that is created at run time."""
 
     backend: str | None = None
     system: str | None = None
@@ -18,18 +18,18 @@ class AgentSettings(Ask, frozen=True, kw_only=True):
 
 
 class AgentRequest(AgentSettings, frozen=True, kw_only=True):
-    """POST /agents: an agent made at run time. Kept through crashes, ended by a clean stop."""
+    """POST /agents: agent created at run time. It survives crashes and ends with a clean stop of the kernel."""
 
     model: str
     name: str | None = None
 
 
 Source = Literal["file", "workflow", "ephemeral"]
-"""Where an agent is defined: in a file of its own, inside a running workflow, or by ``new`` until the kernel stops."""
+"""Origin of the definition: a separate file, a running workflow, or ``new`` (until the kernel stops)."""
 
 
 class AgentSummary(Body, frozen=True, kw_only=True):
-    """The fields by which every answer shows an agent. ``state`` as in ``awk ps``."""
+    """Fields of an agent in every answer. ``state`` as in ``awk ps``."""
 
     name: str
     model: str
@@ -40,18 +40,18 @@ class AgentSummary(Body, frozen=True, kw_only=True):
 
 
 class AgentRow(AgentSummary, frozen=True, kw_only=True):
-    """One agent in a list; one of a running workflow by its target, ``bob@review``."""
+    """Agent in a list. An agent of a running workflow has its target as name, ``bob@review``."""
 
     error: str | None = None
-    """The mistake in its file, and the place of it; what that said before stays in effect, and ``state`` is of that.
+    """Error in its file, with location. The previous content stays in effect, and ``state`` refers to it.
 
-    Where it said nothing right before, the state is ``error``.
+    Without valid previous content the state is ``error``.
     """
     source: Source = "file"
 
 
 class AgentMade(AgentSummary, frozen=True, kw_only=True, tag_field="schema", tag="awk/new/1"):
-    """``awk new``, 201 of POST /agents: the agent that was made, as AgentRow shows it in a list."""
+    """``awk new``, 201 of POST /agents: the created agent, as in a list."""
 
 
 class AgentList(Document, frozen=True, kw_only=True):
@@ -62,11 +62,11 @@ class AgentList(Document, frozen=True, kw_only=True):
 
 
 class WrittenDefinition(AgentDefinition, frozen=True, kw_only=True, tag=False):
-    """A definition as its file could say it: without the tag that tells it from a ref in stored JSON."""
+    """Definition in the form of its file, without the tag that distinguishes it from a ref in stored JSON."""
 
 
 def as_written(definition: AgentDefinition) -> WrittenDefinition:
-    """``definition`` to be shown."""
+    """Return ``definition`` in the form of its file."""
     return WrittenDefinition(**msgspec.structs.asdict(definition))
 
 
@@ -76,17 +76,17 @@ class AgentInfo(AgentSummary, frozen=True, kw_only=True, tag_field="schema", tag
     reason: str | None
     definition: WrittenDefinition
     until: str | None = None
-    """When a wait or a backoff ends by itself."""
+    """Time at which a wait or a backoff ends."""
     workspaces: tuple[str, ...] = ()
     """Spaces of running workflows that it is a member of."""
     sandbox: Literal["off", "on", "missing"] = "off"
-    """What is in force; missing: it is asked for, and bubblewrap is not there, so that its work is refused."""
+    """Sandbox in effect. missing: requested, but bubblewrap is not installed, so its work is refused."""
 
 
 class Cleared(Document, frozen=True, kw_only=True):
-    """POST /spaces/:space/clear, ``awk clear``: how many messages and instructions there have no words any more.
+    """POST /spaces/:space/clear, ``awk clear``: number of messages and instructions whose text was deleted.
 
-    Of working trees of ended runs: how many were removed, and how many stay because work would be lost with them.
+    For working trees of ended runs: number of removed trees, and of trees kept because their changes would be lost.
     """
 
     space: str
@@ -98,7 +98,7 @@ class Cleared(Document, frozen=True, kw_only=True):
 
 
 class AgentStatus(Body, frozen=True, kw_only=True):
-    """The status that an agent gives itself in a space (my_status_set), and the instruction in which it said so."""
+    """Status that the agent set in a space (my_status_set), and the instruction in which it did."""
 
     task: str | None
     state: str | None
@@ -108,22 +108,22 @@ class AgentStatus(Body, frozen=True, kw_only=True):
 
 
 class AgentCondition(Body, frozen=True, kw_only=True):
-    """The state of one agent, with the reason and the end of it."""
+    """State of an agent, with its reason and end."""
 
     name: str
     space: str | None
-    """Of an agent that lives inside a workflow."""
+    """Workflow of an inline agent."""
     state: Literal["idle", "running", "waiting", "backoff", "paused", "stopped", "error"]
     reason: str | None = None
     until: str | None = None
-    """When a wait or a backoff ends by itself."""
+    """Time at which a wait or a backoff ends."""
 
 
 class AgentChanged(AgentCondition, frozen=True, kw_only=True, tag_field="schema", tag="awk/agent-state/1"):
-    """POST /agents/:name/{reset,pause,resume,stop,restart,continue}: the agent as it is now.
+    """POST /agents/:name/{reset,pause,resume,stop,restart,continue}: the agent after the change.
 
-    ``state`` is as in ``awk ps``; but what somebody decided is said at once, although what runs gives way only a little
-    later. ``instructions``: those that had waited, and go on.
+    ``state`` is as in ``awk ps``, but a decision is shown immediately even if running work stops a little later.
+    ``instructions``: waiting instructions that continue.
     """
 
     instructions: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""What waits for a person: requests of agents, the rules and grants that decide for them, and the list of needs."""
+"""Requests, rules and grants for approval, and the list of needs."""
 
 from typing import Annotated, Any, Final, Literal
 
@@ -9,7 +9,7 @@ from protocol.api.document import Body, Page
 
 
 class ApprovalCall(Body, frozen=True, kw_only=True):
-    """A call of a tool that needs an approval, and the request for it."""
+    """Tool call that needs an approval, and the request for it."""
 
     id: str
     agent: str
@@ -22,23 +22,23 @@ class ApprovalCall(Body, frozen=True, kw_only=True):
 
 
 class ApprovalRow(ApprovalCall, frozen=True, kw_only=True):
-    """A call of a tool that waits for somebody to agree. ``reason`` is the agent's; ``cut``: ``input`` is not all."""
+    """Tool call that waits for approval. ``reason`` comes from the agent; ``cut``: ``input`` is truncated."""
 
     reason: str = ""
     cut: bool = False
 
 
 class Pending(Page, frozen=True, kw_only=True):
-    """``awk pending``: what waits for a decision, the oldest first. ``next`` goes into ``after``."""
+    """``awk pending``: open approval requests, the oldest first. Pass ``next`` as ``after``."""
 
     approvals: tuple[ApprovalRow, ...]
     schema: str = "awk/pending/1"
 
 
 class ApprovalInfo(ApprovalCall, frozen=True, kw_only=True, tag_field="schema", tag="awk/approval/1"):
-    """GET /approvals/:id: one request, with all of its input, and what became of it.
+    """GET /approvals/:id: one request with its complete input and its decision.
 
-    ``also_granted``: in the answer to an approval once for all, the others that waited and are granted with it.
+    ``also_granted``: other waiting requests that an approval with ``always`` granted too.
     """
 
     state: Literal["open", "granted", "denied", "expired"]
@@ -50,7 +50,7 @@ class ApprovalInfo(ApprovalCall, frozen=True, kw_only=True, tag_field="schema", 
 
 
 class ApprovalRuleRow(Body, frozen=True, kw_only=True):
-    """An approval rule. ``agent`` null: it holds for whoever asks."""
+    """Approval rule. ``agent`` null: the rule applies to all agents."""
 
     id: str
     agent: str | None
@@ -60,9 +60,9 @@ class ApprovalRuleRow(Body, frozen=True, kw_only=True):
 
 
 class ApprovalRules(Page, frozen=True, kw_only=True):
-    """``awk pending --rules``: calls that are granted without asking, the oldest first.
+    """``awk pending --rules``: calls that are granted without a request, the oldest first.
 
-    ``next`` goes into ``after``.
+    Pass ``next`` as ``after``.
     """
 
     rules: tuple[ApprovalRuleRow, ...]
@@ -70,22 +70,24 @@ class ApprovalRules(Page, frozen=True, kw_only=True):
 
 
 GrantState = Literal["in force", "used", "expired", "revoked", "void"]
-"""``used``: as often as it may be. ``void``: something that it derives from counts no more, or its run has ended."""
+"""``used``: all uses are spent. ``void``: a grant that it derives from is no longer valid, or its run has ended."""
 LONGEST_TEXT: Final = 64
 MOST_USES: Final = 1_000_000
 
 Until = Annotated[
-    str, msgspec.Meta(min_length=1, max_length=LONGEST_TEXT, description="A duration (2h) or a time (RFC 3339).")
+    str, msgspec.Meta(min_length=1, max_length=LONGEST_TEXT, description="Duration (2h) or time (RFC 3339).")
 ]
-Uses = Annotated[int, msgspec.Meta(ge=1, le=MOST_USES, description="How many calls it is for; unset: any number.")]
+Uses = Annotated[
+    int, msgspec.Meta(ge=1, le=MOST_USES, description="Number of calls that the grant allows. Unset: unlimited.")
+]
 
 
 class GrantRow(Body, frozen=True, kw_only=True):
-    """One grant: who may use which scope, by whose leave, and what it comes to now."""
+    """Grant: its scope, receiver, giver and current state."""
 
     id: str
     scope: Scope | None
-    """None: it answered ``request``."""
+    """Scope. None: the grant decided ``request``."""
     request: str | None
     to: str
     space: str
@@ -93,25 +95,25 @@ class GrantRow(Body, frozen=True, kw_only=True):
     state: GrantState
     uses: int | None
     used: int
-    """Times, those of what was handed on from it included."""
+    """Number of uses, including uses of grants derived from it."""
     until: str | None
     given_at: str
     parent: str | None
-    """The grant that its giver has the same by."""
+    """Grant by which its giver has the same scope."""
     warrant: str | None
-    """The grant by which its giver may give anything."""
+    """Grant that allows its giver to give grants."""
     revoked_at: str | None
     revoked_by: str | None
 
 
 class GrantInfo(GrantRow, frozen=True, kw_only=True):
-    """One grant by itself."""
+    """Grant as a separate document."""
 
     schema: str = "awk/grant/1"
 
 
 class GrantList(Page, frozen=True, kw_only=True):
-    """``awk grant list``, in the order in which they were given. ``next`` goes into ``after``."""
+    """``awk grant list``, in order of creation. Pass ``next`` as ``after``."""
 
     grants: tuple[GrantRow, ...]
     schema: str = "awk/grants/1"
@@ -137,18 +139,17 @@ NeedKind = Literal[
 
 
 class NeedAction(Body, frozen=True, kw_only=True):
-    """One way to settle a need. ``command`` runs as it stands."""
+    """Way to settle a need. ``command`` can be run unchanged."""
 
     label: str
     command: str
 
 
 class Need(Body, frozen=True, kw_only=True):
-    """One thing that goes on only once a person does something. ``text`` is for people, on one line.
+    """Work that is blocked until a person acts. ``text`` is one line for people.
 
-    ``id`` is that of the request, the proposal, the task, the instruction or the run, of what an agent suggests, or the
-    name of the agent or the file.
-    ``blocks`` are the instructions that wait for it; a vote blocks its run, a task the tasks that wait for it.
+    ``id`` is the id of the request, proposal, task, instruction, run or suggestion, or the name of the agent or file.
+    ``blocks`` are the instructions that wait for it; a vote blocks its run, a task its dependents.
     """
 
     kind: NeedKind
@@ -157,16 +158,17 @@ class Need(Body, frozen=True, kw_only=True):
     space: str | None = None
     run: str | None = None
     since: str | None = None
-    """Null where nobody knows."""
+    """Time since when the need exists. Null if unknown."""
     blocks: tuple[str, ...] = ()
     text: str
     actions: tuple[NeedAction, ...]
     project: str | None = None
-    """The root of its project, with ``awk needs -A``, whose commands name it; else null."""
+    """Root of the project in ``awk needs -A``, whose commands include it. Otherwise null."""
 
 
 class NeedList(Page, frozen=True, kw_only=True):
-    """``awk needs``: everything that needs a person, the most pressing kind first. ``next`` goes into ``after``."""
+    """``awk needs``: work that is blocked until a person acts, the most urgent kind first. Pass ``next`` as
+    ``after``."""
 
     items: tuple[Need, ...]
     schema: str = "awk/needs/1"

@@ -1,4 +1,4 @@
-"""Base types of all requests and answers of the REST API, and problem documents (RFC 9457) in place of an answer."""
+"""Base types of requests and answers of the REST API, and problem documents (RFC 9457)."""
 
 import msgspec
 
@@ -6,22 +6,24 @@ from protocol.trust import Demand
 
 
 class Body(msgspec.Struct, frozen=True, kw_only=True):
-    """A part of an answer, or one without a schema."""
+    """Part of an answer, or an answer without a schema."""
 
 
 class Document(Body, frozen=True, kw_only=True):
-    """An answer of its own. Every subclass fixes its schema, which is declared here so that it comes first.
+    """Answer with a schema. Every subclass sets its schema, which is declared here so that it comes first.
 
-    A row that is also answered alone fixes it as its tag (``tag_field="schema"``): the row's fields stay its only ones.
+    A row that is also a separate answer sets the schema as its tag (``tag_field="schema"``), which adds no field to the
+    row.
     """
 
     schema: str
 
 
 class Page(Document, frozen=True, kw_only=True):
-    """A list that may not fit one answer. ``total`` is how many there are; ``next`` says where the rest begins.
+    """List that may span several answers. ``total`` is the number of all rows; ``next`` marks the start of the next
+    page.
 
-    It goes into the query parameter that the route names; null: nothing is left out.
+    Pass ``next`` as the query parameter that the route names. Null: this is the last page.
     """
 
     total: int = 0
@@ -29,11 +31,11 @@ class Page(Document, frozen=True, kw_only=True):
 
 
 class Ask(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A request of a client: a field that is not known is refused."""
+    """Request of a client. Unknown fields are refused."""
 
 
 class Problem(Body, frozen=True, kw_only=True, omit_defaults=True):
-    """RFC 9457 problem+json. ``code`` is stable; ``hint`` says what to do."""
+    """RFC 9457 problem+json. ``code`` is stable; ``hint`` suggests a remedy."""
 
     title: str
     status: int
@@ -42,16 +44,17 @@ class Problem(Body, frozen=True, kw_only=True, omit_defaults=True):
     hint: str | None = None
     errors: tuple["FileError", ...] = ()
     wants: tuple[Demand, ...] = ()
-    """Of ``untrusted``: what to ask the user about."""
+    """For ``untrusted``: the content to ask the user about."""
     conflict: "DocumentConflict | None" = None
-    """Of ``version_conflict``: the texts."""
+    """For ``version_conflict``: the conflicting texts."""
     type: str = "about:blank"
 
 
 class DocumentConflict(Body, frozen=True, kw_only=True):
-    """The three texts of a change that was not taken: ``base`` is version ``since``, ``current`` the newest.
+    """Texts of a refused change: ``base`` is version ``since``, ``current`` the newest.
 
-    ``whole``: these are the whole texts; else the places where they clash. ``lines`` are where that is in the base.
+    ``whole``: the texts are complete; otherwise they are the conflicting parts, and ``lines`` are their lines in the
+    base.
     """
 
     file: str
@@ -65,7 +68,7 @@ class DocumentConflict(Body, frozen=True, kw_only=True):
 
 
 class FileError(Body, frozen=True, kw_only=True):
-    """One mistake in a file a user wrote. ``where`` is the path of keys (``agents.bob.ref``)."""
+    """Error in a user's file. ``where`` is the path of keys (``agents.bob.ref``)."""
 
     path: str
     line: int
@@ -74,4 +77,4 @@ class FileError(Body, frozen=True, kw_only=True):
     message: str
     hint: str | None = None
     source: str = ""
-    """The line itself."""
+    """Text of the line."""

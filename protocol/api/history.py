@@ -1,4 +1,4 @@
-"""What an agent said, was told and did, as it is searched and read again."""
+"""History of an agent's messages and steps: search results and pages."""
 
 from typing import Literal
 
@@ -13,7 +13,7 @@ class _Body(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class HistoryCall(_Body, frozen=True, kw_only=True):
-    """A call of a tool with what came of it; null: it never came back. What is long is cut, with ``[cut]`` there."""
+    """Tool call with its result. Null: no result was received. Long texts are cut and marked ``[cut]``."""
 
     tool: str
     input: str
@@ -21,9 +21,9 @@ class HistoryCall(_Body, frozen=True, kw_only=True):
 
 
 class HistoryTurn(_Body, frozen=True, kw_only=True):
-    """One turn: a message that the agent said or was given (``m12``), or a step of its work (``i4.3``).
+    """Turn: a message that the agent sent or received (``m12``), or a step of its work (``i4.3``).
 
-    A step is a reply with all its calls and their results. What is long is cut, with ``[cut]`` there.
+    A step is a reply with all its calls and their results. Long texts are cut and marked ``[cut]``.
     """
 
     id: str
@@ -36,7 +36,7 @@ class HistoryTurn(_Body, frozen=True, kw_only=True):
 
 
 class HistoryHit(_Body, frozen=True, kw_only=True):
-    """A turn that was found, with the ones before and after it."""
+    """Matching turn, with the turns before and after it."""
 
     turn: HistoryTurn
     before: HistoryTurn | None = None
@@ -45,7 +45,8 @@ class HistoryHit(_Body, frozen=True, kw_only=True):
 
 
 class _TurnList(msgspec.Struct, frozen=True, kw_only=True):
-    """Some of an agent's turns, of ``total``. ``behind``: the log is still being indexed; the rest is not found yet."""
+    """Some of an agent's ``total`` turns. ``behind``: the log is still being indexed, and the rest is not searchable
+    yet."""
 
     agent: str
     total: int
@@ -54,11 +55,11 @@ class _TurnList(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HistoryFound(_TurnList, frozen=True, kw_only=True):
-    """``history_search``: the best first, of ``total`` that were ranked. ``next`` goes into ``offset``; null: that is
-    all.
+    """``history_search``: the best matches first, of ``total`` ranked turns. Pass ``next`` as ``offset``. Null: no more
+    results.
 
-    ``common``: words that stand in so many turns that only the newest of these were looked at. ``behind``: the log is
-    still being indexed, and the rest is not found yet. ``ranked``: by their words, or by these and vectors.
+    ``common``: frequent words, for which only the newest turns were searched. ``behind``: the log is still being
+    indexed, and the rest is not searchable yet. ``ranked``: by words, or by words and vectors.
     """
 
     found: tuple[HistoryHit, ...]
@@ -68,14 +69,14 @@ class HistoryFound(_TurnList, frozen=True, kw_only=True):
 
 
 class HistoryPage(_TurnList, frozen=True, kw_only=True):
-    """``history_read``: turns, oldest first, of ``total``. ``next`` goes into ``before``; null: none is older."""
+    """``history_read``: turns, oldest first, of ``total``. Pass ``next`` as ``before``. Null: no older turns exist."""
 
     turns: tuple[HistoryTurn, ...]
     schema: str = "awk/thread/1"
 
 
 class Reindexed(msgspec.Struct, frozen=True, kw_only=True):
-    """``agent reindex``: how many turns are in the new index, and of how many agents."""
+    """``agent reindex``: number of turns in the new index, and of agents."""
 
     agent: str | None
     turns: int
@@ -84,11 +85,11 @@ class Reindexed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 AuditKind = Literal["ask", "share", "refused", "moved"]
-"""Asked for; shared; kept out of a memory by the guard's model; put into another tier by it."""
+"""ask: requested. share: shared. refused: rejected by the guard's model. moved: put into another tier by that model."""
 
 
 class AuditGiven(Body, frozen=True, kw_only=True):
-    """One entry that was given: which, how far it can be trusted, and how much of it. Never what it says."""
+    """Entry that was given, with its trust and size but without its text."""
 
     key: str
     visibility: Visibility
@@ -98,8 +99,8 @@ class AuditGiven(Body, frozen=True, kw_only=True):
 
 
 class AuditRow(Body, frozen=True, kw_only=True):
-    """Something of the memory of ``owner`` that was asked for by ``receiver``, or shared with it; or that the receiver,
-    the guard, kept out of it or put elsewhere. ``id`` is u3."""
+    """Access to the memory of ``owner`` that ``receiver`` requested or received, or an entry that the guard (then the
+    receiver) refused or moved. ``id`` is u3."""
 
     id: str
     kind: AuditKind
@@ -111,13 +112,13 @@ class AuditRow(Body, frozen=True, kw_only=True):
     query: str
     given: tuple[AuditGiven, ...]
     withheld: int
-    """Keys that were to be shared or kept, and may not be."""
+    """Number of keys that were requested but not allowed."""
     note: str = ""
-    """What the guard's model did with it, in words of ours."""
+    """Action of the guard's model, in the kernel's words."""
 
 
 class AuditList(Page, frozen=True, kw_only=True):
-    """``awk audit``: who asked whom for what, and what was given; the newest first. ``next`` goes into ``before``."""
+    """``awk audit``: requests for memory and what was given, the newest first. Pass ``next`` as ``before``."""
 
     rows: tuple[AuditRow, ...]
     schema: str = "awk/audit/1"

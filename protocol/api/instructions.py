@@ -1,4 +1,4 @@
-"""Instructions: queued, shown with attempts and steps, tried again."""
+"""Instructions: lists, details with attempts and steps, retries."""
 
 from typing import Annotated, Any, Literal
 
@@ -10,32 +10,33 @@ from protocol.instruction import Lane, Status, Usage
 
 
 class BulkRetryRequest(Ask, frozen=True, kw_only=True):
-    """POST /instructions/retry: which of what failed or is dead; null: of all agents, in all spaces."""
+    """POST /instructions/retry: filter for failed and dead-lettered instructions. Null: all agents, all spaces."""
 
     agent: Annotated[str, msgspec.Meta(min_length=1, max_length=200)] | None = None
-    """What it is called in ``space``; without that as ``GET /agents`` names it."""
+    """Name of the agent in ``space``; without ``space``, its name in ``GET /agents``."""
     space: Annotated[str, msgspec.Meta(min_length=1, max_length=200)] | None = None
-    """Of a workflow that of its newest run, with the spaces below it."""
+    """Name of a space. A workflow's name stands for the space of its newest run, including the spaces below it."""
     fresh: bool = False
     dry_run: bool = False
-    """Change nothing, and say what would be."""
+    """Report the effect without any change."""
 
 
 class BulkRequest(Ask, frozen=True, kw_only=True):
-    """POST /instructions/cancel: which of what has not ended. One of ``agent``, ``space`` and ``queued`` has to be."""
+    """POST /instructions/cancel: filter for unfinished instructions. At least one of ``agent``, ``space`` and
+    ``queued`` is required."""
 
     agent: Annotated[str, msgspec.Meta(min_length=1, max_length=200)] | None = None
-    """What it is called in ``space``; without that as ``GET /agents`` names it."""
+    """Name of the agent in ``space``; without ``space``, its name in ``GET /agents``."""
     space: Annotated[str, msgspec.Meta(min_length=1, max_length=200)] | None = None
-    """Of a workflow that of its newest run, with the spaces below it."""
+    """Name of a space. A workflow's name stands for the space of its newest run, including the spaces below it."""
     queued: bool = False
-    """Only what no worker is at: what runs goes on."""
+    """Only waiting instructions. Running instructions are not cancelled."""
     dry_run: bool = False
-    """Change nothing, and say what would be."""
+    """Report the effect without any change."""
 
 
 class AttemptInfo(Body, frozen=True, kw_only=True):
-    """One attempt of an instruction. ``exit`` is a code or a signal's name."""
+    """Attempt of an instruction. ``exit`` is an exit code or the name of a signal."""
 
     n: int
     epoch: int
@@ -44,13 +45,13 @@ class AttemptInfo(Body, frozen=True, kw_only=True):
     outcome: str | None = None
     exit: str | None = None
     node: str = ""
-    """Where it ran; "" is on the kernel's machine."""
+    """Node of the attempt. "" is the kernel's machine."""
     stderr_tail: str | None = None
-    """The last of what its worker complained, 64 KiB at most; where it failed."""
+    """End of the worker's standard error, at most 64 KiB, of a failed attempt."""
 
 
 class FailedCall(Body, frozen=True, kw_only=True):
-    """A call that gave an error, or was not run for want of an approval; and what the model read of it, shortened."""
+    """Call that returned an error or was refused approval, with the shortened result that the model received."""
 
     tool: str
     why: Literal["failed", "denied", "expired"]
@@ -58,7 +59,7 @@ class FailedCall(Body, frozen=True, kw_only=True):
 
 
 class StepInfo(Body, frozen=True, kw_only=True):
-    """One step: the attempt that made it, when, and which of its calls failed."""
+    """Step of an instruction: its attempt, time and failed calls."""
 
     n: int
     attempt: int
@@ -67,9 +68,9 @@ class StepInfo(Body, frozen=True, kw_only=True):
 
 
 class AskedApproval(Body, frozen=True, kw_only=True):
-    """A call that somebody had to agree to. ``heard``: an attempt has learned the decision.
+    """Call that needed approval. ``heard``: an attempt has received the decision.
 
-    Before that the call has not run; granted and not heard, it runs when an attempt makes it again.
+    Before that, the call has not run. A granted call that is not yet heard runs when an attempt makes it again.
     """
 
     id: str
@@ -81,7 +82,7 @@ class AskedApproval(Body, frozen=True, kw_only=True):
 
 
 class InstructionSummary(Body, frozen=True, kw_only=True):
-    """The fields by which every list shows an instruction."""
+    """Fields of an instruction in every list."""
 
     id: str
     agent: str
@@ -90,7 +91,7 @@ class InstructionSummary(Body, frozen=True, kw_only=True):
 
 
 class Handover(Body, frozen=True, kw_only=True):
-    """The notes of an agent for whoever goes on with its work (handover_write). ``open``: questions and risks."""
+    """Notes of an agent for the next agent that continues its work (handover_write). ``open``: questions and risks."""
 
     done: str
     next: str
@@ -111,58 +112,60 @@ class InstructionInfo(InstructionSummary, frozen=True, kw_only=True, tag_field="
     cause: str | None = None
     prompt_manifest: tuple[str, ...] = ()
     standing: Literal["ended", "runnable", "time", "person"] = "runnable"
-    """It goes on now, by itself at ``until``, or once a person ends what it waits for."""
+    """Whether the work can continue now (``runnable``), at ``until`` (``time``), or only after a person acts
+    (``person``)."""
     waits_for: str | None = None
     approval: str | None = None
-    """The request (a3) that it waits for, and when that is given up."""
+    """Id (a3) and deadline of the approval request that the instruction waits for."""
     approval_expires: str | None = None
     approvals: tuple[AskedApproval, ...] = ()
-    """All that was asked for, in that order."""
+    """All approval requests, in order."""
     unasked: str | None = None
-    """The key that is missing, where it waits for one."""
+    """Missing key that the instruction waits for."""
     until: str | None = None
     preempted: int = 0
     promoted: bool = False
     continues: str | None = None
-    """The incomplete instruction whose thread it took up."""
+    """Incomplete instruction whose thread this instruction continues."""
     message_ids: tuple[str, ...] = ()
-    """What it was made of: several where mentions were joined."""
+    """Messages that created the instruction. Several mentions can be joined."""
     enqueued_at: str = ""
     tried: int = 0
-    """How many attempts count, of those there were."""
+    """Number of attempts that count."""
     handover: Handover | None = None
-    """What its agent wrote for whoever goes on with it."""
+    """Notes of the agent for the next agent that continues its work."""
 
 
 class PromptMessage(Body, frozen=True, kw_only=True):
-    """One turn of a prompt."""
+    """Turn of a prompt."""
 
     role: Literal["user", "assistant"]
     text: str
 
 
 PromptTrust = Literal["system", "user", "agent", "tool", "web"]
-"""The class of a part's source, the most trusted first: our own words, the user's and his files', a colleague's or what
-the agent itself wrote, what a tool showed, what came from outside."""
+"""Trust class of a part's source, most trusted first: the kernel's own text, the user and the project files, a
+colleague or the agent itself, the result of a tool, external content."""
 Kept = Literal["whole", "folded", "left_out"]
 
 
 class PromptPart(Body, frozen=True, kw_only=True):
-    """One part of a prompt, or one that had no room: its estimated tokens, where it comes from, and its trust."""
+    """Part of a prompt, or a part that was omitted: its estimated tokens, source and trust."""
 
     name: str
-    """The section that it is in: ``system``, ``soul``, ``memory``, ``workspace``, ``thread``, ``message``..."""
+    """Section of the part: ``system``, ``soul``, ``memory``, ``workspace``, ``thread``, ``message``..."""
     source: str
     trust: PromptTrust
     tokens: int
     kept: Kept = "whole"
-    """``folded``: shown by a line that says what it was about; ``left_out``: not shown, for want of room."""
+    """``folded``: shortened to one line. ``left_out``: omitted for lack of space."""
 
 
 class PromptReport(Document, frozen=True, kw_only=True):
-    """GET /instructions/:id/prompt, ``awk show INSTRUCTION --prompt``: what the model is told before it begins.
+    """GET /instructions/:id/prompt, ``awk show INSTRUCTION --prompt``: the initial prompt of the model.
 
-    ``frozen``: it was kept when the first entry was; else it is what a lease would assemble now.
+    ``frozen``: the prompt was stored with the first entry. Otherwise it is the prompt that an attempt would receive
+    now.
     """
 
     id: str
@@ -170,24 +173,24 @@ class PromptReport(Document, frozen=True, kw_only=True):
     system: str
     messages: tuple[PromptMessage, ...]
     parts: tuple[PromptPart, ...] = ()
-    """In the order of the prompt. Empty for one that an older version kept."""
+    """Parts in the order of the prompt. Empty for prompts of older versions."""
     stable_characters: int = 0
-    """So much of ``system`` is the same for the agent's next work: it is marked for the provider's cache."""
+    """Number of characters of ``system`` that stay the same for the agent's next work and are marked for the provider's
+    cache."""
     schema: str = "awk/prompt/1"
 
 
 class CallInfo(Body, frozen=True, kw_only=True):
-    """A call that a reply asked for: the tool by its bare name, and its arguments."""
+    """Call in a reply: the tool's bare name and the arguments."""
 
     tool: str
     input: dict[str, Any]
 
 
 class EntryInfo(Body, frozen=True, kw_only=True):
-    """One thing that an agent did: a reply of its model (a step), a call that came back, a session that it can resume.
+    """Entry of an agent's work: a reply of its model (a step), the result of a call, or a session that can be resumed.
 
-    Secrets are replaced by words for them. ``n`` grows within the instruction, over all its attempts; it may leave
-    numbers out.
+    Secrets are replaced by placeholders. ``n`` increases within the instruction, over all attempts, possibly with gaps.
     """
 
     n: int
@@ -195,24 +198,24 @@ class EntryInfo(Body, frozen=True, kw_only=True):
     at: str
     kind: Literal["reply", "tool", "session"]
     text: str | None = None
-    """What the model said."""
+    """Text of the model."""
     calls: tuple[CallInfo, ...] = ()
-    """What it asked for. A call without an entry of its own has not come back."""
+    """Calls of the reply. A call without its own entry has no result yet."""
     tool: str | None = None
-    """The bare name, without the server that it may be of."""
+    """Bare name of the tool, without its server."""
     input: dict[str, Any] | None = None
     output: str | None = None
     is_error: bool = False
     duration_ms: int | None = None
-    """Null where the worker did not say."""
+    """Duration in milliseconds. Null if the worker did not report one."""
     usage: Usage | None = None
 
 
 class EntryList(Page, frozen=True, kw_only=True):
-    """GET /instructions/:id/entries, ``awk show INSTRUCTION --steps``: what was done, the first thing first.
+    """GET /instructions/:id/entries, ``awk show INSTRUCTION --steps``: entries in order.
 
-    ``next`` goes into ``after``. An answer holds as many entries as fit some MiB, and one at least. ``pending`` are the
-    approvals that its calls wait for: the name of the tool, and the id.
+    Pass ``next`` as ``after``. An answer holds some MiB of entries, and at least one. ``pending`` has the approvals
+    that calls wait for: the tool's name and the id.
     """
 
     id: str
@@ -223,14 +226,14 @@ class EntryList(Page, frozen=True, kw_only=True):
 
 
 class InstructionsChanged(Document, frozen=True, kw_only=True):
-    """``awk cancel``, ``retry`` and ``promote``: the instructions as they are now."""
+    """``awk cancel``, ``retry`` and ``promote``: the instructions after the change."""
 
     instructions: tuple[InstructionInfo, ...]
     schema: str = "awk/instructions/1"
 
 
 class Unchanged(Body, frozen=True, kw_only=True):
-    """An instruction that was meant and is as it was, with the refusal that it would meet alone."""
+    """Matching instruction that was not changed, with the refusal that a single request would receive."""
 
     id: str
     code: str
@@ -240,8 +243,8 @@ class Unchanged(Body, frozen=True, kw_only=True):
 class BulkReport(Document, frozen=True, kw_only=True):
     """POST /instructions/cancel and /instructions/retry, ``awk cancel @review``, ``awk retry --all``.
 
-    ``matched`` were meant; of these ``changed`` were changed in this one commit, and those that ``kept_by`` counts by
-    the code of their refusal were not. ``left`` more run, which was asked to be left alone. Lists are cut at 1000.
+    ``matched`` instructions matched, ``changed`` were changed in this commit, and ``kept_by`` counts the others by
+    refusal code. ``left`` counts running instructions that the request excluded. Lists are cut at 1000.
     """
 
     action: Literal["cancel", "retry"]
@@ -249,17 +252,18 @@ class BulkReport(Document, frozen=True, kw_only=True):
     matched: int
     changed: int
     rest: int = 0
-    """So many more are meant than are changed at once: the same request, with another key, takes the next of them."""
+    """Number of matching instructions beyond the limit of one request. Repeat the request with another key to change
+    them."""
     left: int = 0
     kept_by: dict[str, int]
     kept: tuple[Unchanged, ...]
     instructions: tuple[InstructionSummary, ...]
-    """Those that were changed, or would be, the oldest first."""
+    """Instructions that were changed, or would be, the oldest first."""
     schema: str = "awk/bulk/1"
 
 
 class QueueRow(Body, frozen=True, kw_only=True):
-    """One instruction that has not ended."""
+    """Unfinished instruction."""
 
     id: str
     lane: Lane
@@ -270,14 +274,14 @@ class QueueRow(Body, frozen=True, kw_only=True):
     enqueued_at: str
     not_before: str | None = None
     waits_for: str | None = None
-    """What keeps it, where it is not just its turn: its own wait, or its agent's."""
+    """Reason of a delay other than its position in the queue: a wait of the instruction or its agent."""
     until: str | None = None
-    """When that ends by itself; null: a person has to do something."""
+    """Time at which the delay ends. Null: a person has to act."""
     promoted: bool = False
 
 
 class QueueReport(Page, frozen=True, kw_only=True):
-    """``awk queue``: in the order it will be done. ``next`` goes into ``after``."""
+    """``awk queue``: in order of execution. Pass ``next`` as ``after``."""
 
     agent: str
     instructions: tuple[QueueRow, ...]
@@ -285,7 +289,7 @@ class QueueReport(Page, frozen=True, kw_only=True):
 
 
 class DeadRow(InstructionSummary, frozen=True, kw_only=True):
-    """One instruction that was given up."""
+    """Dead-lettered instruction."""
 
     cause: str
     attempts: int
@@ -295,30 +299,30 @@ class DeadRow(InstructionSummary, frozen=True, kw_only=True):
 
 
 class Dead(Page, frozen=True, kw_only=True):
-    """``awk dead``: instructions that failed for good, the last first. ``next`` goes into ``before``."""
+    """``awk dead``: dead-lettered instructions, the newest first. Pass ``next`` as ``before``."""
 
     instructions: tuple[DeadRow, ...]
     schema: str = "awk/dead/1"
 
 
 class DeadCleared(Document, frozen=True, kw_only=True):
-    """``awk dead --clear``: how many instructions are listed no more."""
+    """``awk dead --clear``: number of instructions that were removed from the list."""
 
     instructions: int
     schema: str = "awk/dead-clear/1"
 
 
 class InstructionRow(InstructionSummary, frozen=True, kw_only=True):
-    """One instruction that has not ended, in a list."""
+    """Unfinished instruction in a list."""
 
     not_before: str | None = None
     waits_for: str | None = None
 
 
 class InstructionList(Page, frozen=True, kw_only=True):
-    """GET /instructions, GET /instructions?space=: what has not ended, anywhere or there, the oldest first.
+    """GET /instructions, GET /instructions?space=: unfinished instructions of all spaces or of one, the oldest first.
 
-    ``next`` goes into ``after``.
+    Pass ``next`` as ``after``.
     """
 
     space: str | None

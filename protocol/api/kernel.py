@@ -1,4 +1,4 @@
-"""The kernel itself: its health, state, discovery record and end; usage of its work; providers, backends, webhooks."""
+"""Kernel: health, state, discovery record and shutdown; usage, providers, backends and webhooks."""
 
 from typing import Annotated, Any, Final, Literal
 
@@ -16,21 +16,23 @@ class ShutdownRequest(Ask, frozen=True, kw_only=True):
     """POST /shutdown."""
 
     grace: Annotated[float, msgspec.Meta(ge=0, le=3600)] = 10.0
-    """Seconds for running attempts to end by themselves."""
+    """Seconds for running attempts to end before they are stopped."""
 
 
 class UpgradeRequest(Ask, frozen=True, kw_only=True):
-    """POST /upgrade. ``to``: absolute path of a virtual environment or its agent-worker; null: what is installed."""
+    """POST /upgrade. ``to``: absolute path of a virtual environment or its agent-worker. Null: the installed
+    version."""
 
     to: Annotated[str, msgspec.Meta(min_length=1, max_length=4096)] | None = None
 
 
 UpgradeState = Literal["none", "checking", "waiting", "replacing", "done", "failed"]
-"""``checking``: the new version is tried. ``waiting``: for work to come to where it can be handed over."""
+"""``checking``: the new version is tested. ``waiting``: running work has not yet reached a step where it can be
+transferred."""
 
 
 class UpgradeReport(Document, frozen=True, kw_only=True):
-    """The last upgrade, or the one under way. ``before``, ``to``: versions; ``to`` is a path until it is known."""
+    """Last or current upgrade. ``before`` and ``to`` are versions; ``to`` is a path until the version is known."""
 
     schema: str = "awk/upgrade/1"
     id: str
@@ -38,19 +40,19 @@ class UpgradeReport(Document, frozen=True, kw_only=True):
     before: str
     to: str
     pid: int | None = None
-    """Of the kernel that goes on."""
+    """Process id of the new kernel process."""
     attempts: int = 0
-    """So many went on."""
+    """Number of attempts that continued without a restart."""
     waited_seconds: float | None = None
-    """Nobody waited longer."""
+    """Longest time that any client waited."""
     reason: str | None = None
-    """Of one that failed: the old version goes on."""
+    """Reason of a failed upgrade. The old version still runs."""
 
 
 class Health(Body, frozen=True, kw_only=True, omit_defaults=True):
-    """GET /health, the one route without a token. ``proof`` is HMAC-SHA256(token, nonce) in hex.
+    """GET /health, the only route without a token. ``proof`` is HMAC-SHA256(token, nonce) in hex.
 
-    The token is that of the discovery record, or the one that was asked for; ``admin_proof`` is the administrator's.
+    The token is the one of the discovery record or the requested one; ``admin_proof`` uses the administrator's token.
     """
 
     status: Literal["starting", "ok", "stopping"]
@@ -58,18 +60,18 @@ class Health(Body, frozen=True, kw_only=True, omit_defaults=True):
     proof: str | None = None
     admin_proof: str | None = None
     safe_mode: bool = False
-    """What is asked of it is kept, and not begun."""
+    """Safe mode: requests are stored, but no work starts."""
 
 
 class Ready(Body, frozen=True, kw_only=True):
-    """GET /ready: whether work that is accepted now is also begun."""
+    """GET /ready: whether accepted work also starts now."""
 
     ready: bool
     status: Literal["starting", "ok", "stopping", "safe_mode", "storage_full", "busy", "project_lost"]
 
 
 class KernelInfo(Body, frozen=True, kw_only=True):
-    """The kernel behind ``awk status``."""
+    """Kernel in ``awk status``."""
 
     pid: int
     url: str
@@ -79,93 +81,97 @@ class KernelInfo(Body, frozen=True, kw_only=True):
 
 
 class HeldAgent(AgentCondition, frozen=True, kw_only=True):
-    """An agent that does no work for now, and why."""
+    """Agent that receives no work, with the reason."""
 
 
 class StatusReport(Document, frozen=True, kw_only=True):
-    """``awk status``; asked about a target, all but ``kernel`` is about that, and a stopped workflow is ``down``."""
+    """``awk status``. For a target, all fields except ``kernel`` describe the target; a stopped workflow is
+    ``down``."""
 
     state: Literal["up", "degraded", "down"]
     notice: str | None = None
-    """What a person should know and do: the kernel does no work or keeps nothing, or files were not taken over."""
+    """Problems for a person to solve: the kernel runs no work, stores nothing, or rejected changed files."""
     storage: Literal["storage_full", "busy"] | None = None
-    """Why nothing can be written now."""
+    """Reason that nothing can be written now."""
     kernel: KernelInfo | None = None
     term: int | None = None
-    """The kernel's: higher than that of any kernel of the project before, and far higher in a copy that took over."""
+    """Number of the kernel. It is higher than that of any earlier kernel of the project, and far higher in a copy that
+    was promoted."""
     standby: StandbyState | None = None
-    """The copy of the log at another place, where the project has one."""
+    """Copy of the log at another location, if the project has one."""
     agents: dict[str, int] = {}
     needs: int = 0
-    """How many things need a person: the ``total`` of ``awk needs``, in all of the project."""
+    """Number of needs of the whole project, the ``total`` of ``awk needs``."""
     held: tuple[HeldAgent, ...] = ()
     workflows: tuple[WorkflowRow, ...] = ()
     broken: tuple[FileError, ...] = ()
-    """What is wrong with the project file, or else with those of agents and workflows; what they said before counts."""
+    """Errors in the project file, or else in the files of agents and workflows. The previous versions stay in
+    effect."""
     schema: str = "awk/status/1"
 
 
 class UsageNumbers(Body, frozen=True, kw_only=True):
-    """The numbers of some work."""
+    """Usage of some work."""
 
     usage: Usage
-    """Its cost is of what has a known price; see ``unpriced``."""
+    """Usage. The cost covers calls with a known price; see ``unpriced``."""
     instructions: int
     ended: dict[str, int]
-    """How many ended in which status; those that ended in none have not ended."""
+    """Number of ended instructions by status. The others are unfinished."""
     steps: int
     worked_seconds: float
-    """Of all attempts that have ended, as far as that is known. Waiting is no work."""
+    """Working time of all ended attempts, as far as known. Waiting time does not count."""
     unpriced: int
-    """Instructions that used tokens of which nobody knows the price."""
+    """Number of instructions with tokens of unknown price."""
 
 
 class UsageRow(UsageNumbers, frozen=True, kw_only=True):
-    """The usage of some work. ``key`` is an agent (``alice``, or ``helper@review:main``), a workspace or a model."""
+    """Usage of one agent (``alice`` or ``helper@review:main``), workspace or model, named by ``key``."""
 
     key: str
     failures: int
-    """Those that failed, or are dead."""
+    """Number of failed and dead-lettered instructions."""
 
 
 GroupedBy = Literal["agent", "workflow", "model", "day"]
 GROUPED_BY: Final[tuple[GroupedBy, ...]] = ("agent", "workflow", "model", "day")
-"""What work over a time can be parted by."""
+"""Criteria by which the work of a period can be grouped."""
 
 
 class UsageGroup(UsageNumbers, frozen=True, kw_only=True):
-    """Work that ended in a time. ``key`` has the value of each thing it is parted by; {}: all of it.
+    """Work that ended in a period. ``key`` has the value of each criterion; {} is the total.
 
-    A model is that of the last attempt, a day one of UTC; ``""``: in no workflow, or never begun.
+    The model is that of the last attempt, days are in UTC; ``""``: in no workflow, or never started.
     """
 
     key: dict[str, str]
     success: float | None
-    """The share that is done; null where nothing ended."""
+    """Share of successful instructions. Null if none ended."""
     retries: int
-    """Attempts that followed another one."""
+    """Number of attempts after the first one."""
     merges: int | None
-    """Landings then; null where they are nobody's: by agent or model, or of one agent."""
+    """Number of merges. Null for groups by agent or model, or for one agent."""
     cost_per_merge: float | None
-    """What the runs took that landed then, for each landing; null without landings, or where no price is known."""
+    """Cost per merge of the runs that were merged. Null without merges or without a known price."""
 
 
 class UsageReport(Document, frozen=True, kw_only=True):
-    """GET /usage, ``awk stats``: a row for each agent that was ever given work, and the same work seen otherwise."""
+    """GET /usage, ``awk stats``: a row for each agent that ever received work, and other views of the same work."""
 
     rows: tuple[UsageRow, ...]
     workflows: tuple[UsageRow, ...]
-    """By workspace (``review:main``), over all its runs. Direct messages are in none."""
+    """Usage by workspace (``review:main``), over all its runs. Direct messages belong to no workspace."""
     models: tuple[UsageRow, ...]
-    """By the model of the last attempt, or the backend where that names none; without work that was never begun."""
+    """Usage by the model of the last attempt, or by the backend if it names no model. Work that never started is
+    omitted."""
     total: UsageRow
     groups: tuple[UsageGroup, ...] = ()
-    """Where a time or a part was asked for: work that ended then; all of it last. ``rows`` are of all work."""
+    """Groups of a requested period or criterion; the total comes last. ``rows`` cover all work."""
     schema: str = "awk/stats/1"
 
 
 class ProviderRow(Body, frozen=True, kw_only=True):
-    """One provider. ``key_set``: whether one of ``key_variables`` is set where the kernel runs; never the key."""
+    """Provider. ``key_set``: whether the kernel's environment has one of ``key_variables``. The key is never shown."""
 
     name: str
     dialect: Literal["anthropic", "openai", "cursor", "mock"]
@@ -184,10 +190,11 @@ class ProviderList(Document, frozen=True, kw_only=True):
 
 
 class BackendRow(Body, frozen=True, kw_only=True):
-    """One backend, and whether an agent can use it here. ``missing`` says why not, and how to get it.
+    """Backend, and whether an agent can use it on this machine. ``missing`` has the reason and the installation
+    command.
 
-    ``path`` and ``version`` are its program's, where it has one; ``tested`` is the version that was tested.
-    What ``weaker`` and ``no`` mean is in ``notes``.
+    ``path`` and ``version`` describe its program, if any; ``tested`` is the tested version. ``notes`` explain
+    ``weaker`` and ``no``.
     """
 
     name: str
@@ -214,7 +221,7 @@ class BackendList(Document, frozen=True, kw_only=True):
 
 
 class OpenApi(Body, frozen=True, kw_only=True):
-    """GET /openapi.json: the REST API as OpenAPI 3.1 describes it."""
+    """GET /openapi.json: the REST API in OpenAPI 3.1."""
 
     openapi: str
     info: dict[str, str]
@@ -224,18 +231,18 @@ class OpenApi(Body, frozen=True, kw_only=True):
 
 
 PruneGroup = Literal["trees", "unfinished", "logs", "aside", "comparisons", "attempts", "database"]
-"""What ``awk prune`` can be asked for, in the order of its work. ``unfinished``: what an earlier one left."""
+"""Groups of ``awk prune``, in order of processing. ``unfinished``: leftovers of an interrupted prune."""
 
 
 class PruneRequest(Ask, frozen=True, kw_only=True):
-    """POST /prune: only these groups (none: all); ``dry_run`` removes nothing."""
+    """POST /prune: only these groups (none: all). ``dry_run`` deletes nothing."""
 
     what: Annotated[tuple[PruneGroup, ...], msgspec.Meta(max_length=20)] = ()
     dry_run: bool = False
 
 
 class PrunedRow(Body, frozen=True, kw_only=True):
-    """One thing that is gone, or would be: what it is, why it may go, and the room it took."""
+    """Deleted item, or an item that would be deleted: its kind, the reason, and its size."""
 
     group: PruneGroup
     what: str
@@ -244,7 +251,7 @@ class PrunedRow(Body, frozen=True, kw_only=True):
 
 
 class PruneKept(Body, frozen=True, kw_only=True):
-    """One thing that stays, and why."""
+    """Item that was not deleted, with the reason."""
 
     group: PruneGroup
     what: str
@@ -253,7 +260,8 @@ class PruneKept(Body, frozen=True, kw_only=True):
 
 
 class PruneReport(Document, frozen=True, kw_only=True):
-    """``awk prune``: all that went, in order, and what was looked at and stays. ``total_bytes``: of what went."""
+    """``awk prune``: deleted items in order, and checked items that were kept. ``total_bytes`` is the size of the
+    deleted items."""
 
     dry_run: bool
     removed: tuple[PrunedRow, ...]
@@ -263,18 +271,18 @@ class PruneReport(Document, frozen=True, kw_only=True):
 
 
 WebhookState = Literal["told", "failing", "ended", "unused", "held"]
-"""ended: its server answered 410; unused: not trusted, or without its secret; held: the kernel is in safe mode."""
+"""ended: the server answered 410. unused: not trusted, or without a secret. held: the kernel is in safe mode."""
 
 
 class WebhookRow(Body, frozen=True, kw_only=True):
-    """One webhook of the project file. ``host`` is where it is: the path may be as good as a password."""
+    """Webhook of the project file. Only ``host`` is shown, because the path can be a secret."""
 
     id: str
     host: str
     events: tuple[str, ...]
     state: WebhookState
     waiting: int = 0
-    """Deliveries that failed and are tried again."""
+    """Number of failed deliveries that will be retried."""
 
 
 class WebhookList(Document, frozen=True, kw_only=True):

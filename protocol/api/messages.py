@@ -1,4 +1,4 @@
-"""Messages: sent, waited for, read in channels and inboxes, and their receipts; feedback on the tools."""
+"""Messages: sending, waiting, channels, inboxes and receipts; feedback on the tools."""
 
 from typing import Annotated, Final
 
@@ -9,15 +9,15 @@ from protocol.instruction import DeliveryState, Status, Usage
 from protocol.message import Message
 
 MOST_AT_ONCE: Final = 200
-"""Messages in one request: they are one commit, and whoever else writes waits for it."""
+"""Maximum number of messages in one request. They are one commit, which delays other writers."""
 
 
 MediaType = Annotated[str, msgspec.Meta(min_length=1, max_length=100, pattern=r"^[\w.+-]+/[\w.+-]+$")]
-"""Such as ``text/plain`` or ``text/x-diff``."""
+"""Media type, such as ``text/plain`` or ``text/x-diff``."""
 
 
 class BatchMessage(Ask, frozen=True, kw_only=True):
-    """One of several messages. ``key`` makes it happen once, in whatever requests it is."""
+    """One of several messages. With the same ``key``, a message is sent once, over all requests."""
 
     to: str
     text: str
@@ -27,7 +27,7 @@ class BatchMessage(Ask, frozen=True, kw_only=True):
 class SendRequest(Ask, frozen=True, kw_only=True):
     """POST /messages: one message, or several as ``messages``.
 
-    ``trust``: the user vouches for what the agents' files would run.
+    ``trust``: the user trusts what the agents' files would run.
     """
 
     to: Annotated[str, msgspec.Meta(description="alice, @review:main, or alice@review:main.")] | None = None
@@ -35,13 +35,14 @@ class SendRequest(Ask, frozen=True, kw_only=True):
     messages: Annotated[tuple[BatchMessage, ...], msgspec.Meta(min_length=1, max_length=MOST_AT_ONCE)] | None = None
     trust: bool = False
     agree: tuple[str, ...] = ()
-    """Digests of what was refused as untrusted before, and is agreed to this time (protocol.trust)."""
+    """Digests of content that was refused as untrusted and is approved for this request (protocol.trust)."""
 
 
 class InstructionResult(Body, frozen=True, kw_only=True):
-    """The end of one instruction, or its wait: status ``waiting`` is shown once only a person can end that.
+    """End of an instruction, or its wait: status ``waiting`` is returned only if a person has to act.
 
-    ``cause`` is of a failure, ``waits_for`` of a wait. ``unasked``: it waits for a key that is missing, and which.
+    ``cause`` is the cause of a failure, ``waits_for`` of a wait. ``unasked``: name of the missing key that it waits
+    for.
     """
 
     instruction_id: str
@@ -53,27 +54,27 @@ class InstructionResult(Body, frozen=True, kw_only=True):
     waits_for: str | None = None
     unasked: str | None = None
     attempts: int = 0
-    """Those that count: one that was put off, or broken off by a kernel's end, does not."""
+    """Number of attempts that count. Postponed attempts and attempts interrupted by a kernel's end do not count."""
 
 
 class SendReceipt(Document, frozen=True, kw_only=True):
-    """202 of POST /messages; with ``results`` once waited for."""
+    """202 of POST /messages; with ``results`` after a wait."""
 
     message_id: str
     instruction_ids: tuple[str, ...]
     not_woken: tuple[str, ...] = ()
-    """Mentioned over the limit of eight."""
+    """Agents beyond the limit of eight mentions."""
     held: dict[str, str] = {}
-    """Instructions that wait for a person already, and for what (as ``waits_for`` of a result)."""
+    """Instructions that already wait for a person, and the reason (``waits_for`` of a result)."""
     unasked: dict[str, str] = {}
-    """Those of them that wait for a key that is missing, and which."""
+    """Instructions that wait for a missing key, and its name."""
     left_behind: int = 0
-    """Files of the project that are not committed, where an agent works on a node: they do not reach it."""
+    """Number of uncommitted files of the project that an agent on a node does not receive."""
     schema: str = "awk/send/1"
 
 
 class Refusal(Body, frozen=True, kw_only=True):
-    """One message of several that was not taken, in the words in which it is refused alone."""
+    """Refusal of one of several messages, as for a single message."""
 
     status: int
     code: str
@@ -82,14 +83,14 @@ class Refusal(Body, frozen=True, kw_only=True):
 
 
 class BatchOutcome(Body, frozen=True, kw_only=True, omit_defaults=True):
-    """The outcome of one message of several, as of one alone."""
+    """Result of one of several messages, as for a single message."""
 
     sent: SendReceipt | None = None
     refused: Refusal | None = None
 
 
 class BatchReceipt(Document, frozen=True, kw_only=True):
-    """202 of POST /messages with ``messages``: an outcome for each, in their order."""
+    """202 of POST /messages with ``messages``: a result for each message, in order."""
 
     accepted: int
     refused: int
@@ -107,7 +108,7 @@ class SendReport(Document, frozen=True, kw_only=True):
 
 
 class Channel(Page, frozen=True, kw_only=True):
-    """``awk channel``, ``awk peek``: oldest first. ``next`` goes into ``since`` if that was given, else ``before``."""
+    """``awk channel``, ``awk peek``: oldest first. Pass ``next`` as ``since`` if that was given, else as ``before``."""
 
     space: str
     messages: tuple[Message, ...]
@@ -115,7 +116,7 @@ class Channel(Page, frozen=True, kw_only=True):
 
 
 class Receipt(Body, frozen=True, kw_only=True):
-    """The delivery of a message to one recipient."""
+    """Delivery of a message to one recipient."""
 
     agent: str
     state: DeliveryState
@@ -131,9 +132,9 @@ class MessageReport(Document, frozen=True, kw_only=True):
 
 
 class ResourceInfo(Document, frozen=True, kw_only=True):
-    """One text that is kept for a space. ``author`` said it, or had it kept first; ``type`` is a media type.
+    """Text stored for a space. ``author`` stored it first; ``type`` is a media type.
 
-    What it is called is made of its space and its content: the same text has one id there, whoever says it again.
+    The id is derived from space and content: the same text has one id in a space, regardless of its author.
     """
 
     id: str
@@ -148,9 +149,9 @@ class ResourceInfo(Document, frozen=True, kw_only=True):
 
 
 class ResourceText(ResourceInfo, frozen=True, kw_only=True):
-    """``awk resource get``, GET /resources/:id: a part of it that begins at ``offset``, in characters.
+    """``awk resource get``, GET /resources/:id: part of the text from ``offset``, in characters.
 
-    ``next`` is the offset of the rest; null: this is the end.
+    ``next`` is the offset of the rest. Null: the text ends here.
     """
 
     content: str
@@ -160,14 +161,14 @@ class ResourceText(ResourceInfo, frozen=True, kw_only=True):
 
 
 class ResourceList(Page, frozen=True, kw_only=True):
-    """``awk resource list``, GET /resources: without their texts, the newest first. ``next`` goes into ``before``."""
+    """``awk resource list``, GET /resources: without texts, the newest first. Pass ``next`` as ``before``."""
 
     resources: tuple[ResourceInfo, ...]
     schema: str = "awk/resource-list/1"
 
 
 class InboxRow(Body, frozen=True, kw_only=True):
-    """One delivery that is not handled yet."""
+    """Delivery that is not handled yet."""
 
     message_id: str
     seq: int
@@ -178,9 +179,9 @@ class InboxRow(Body, frozen=True, kw_only=True):
 
 
 class Inbox(Page, frozen=True, kw_only=True):
-    """``awk inbox``, GET /agents/:name/inbox: what the agent has not handled in one space.
+    """``awk inbox``, GET /agents/:name/inbox: unhandled deliveries of the agent in one space.
 
-    ``next`` goes into ``after``.
+    Pass ``next`` as ``after``.
     """
 
     agent: str
@@ -190,7 +191,7 @@ class Inbox(Page, frozen=True, kw_only=True):
 
 
 class FeedbackRow(Body, frozen=True, kw_only=True):
-    """Something that was said about the work. ``author`` is an agent in ``space``, or the user."""
+    """Feedback about the work. ``author`` is an agent in ``space``, or the user."""
 
     id: str
     at: str
@@ -207,7 +208,7 @@ class FeedbackAdded(Document, frozen=True, kw_only=True):
 
 
 class FeedbackList(Page, frozen=True, kw_only=True):
-    """``awk feedback list``: the newest, oldest first. ``next`` goes into ``before``."""
+    """``awk feedback list``: the newest entries, oldest first. Pass ``next`` as ``before``."""
 
     feedback: tuple[FeedbackRow, ...]
     schema: str = "awk/feedback-list/1"

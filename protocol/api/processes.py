@@ -1,4 +1,4 @@
-"""Processes of agents, and the nodes that they run on."""
+"""Processes of agents, and nodes."""
 
 from typing import Literal
 
@@ -10,7 +10,7 @@ from protocol.tasks import TaskState
 
 
 class Queue(Body, frozen=True, kw_only=True):
-    """Counts of the instructions that wait, by lane."""
+    """Number of waiting instructions by lane."""
 
     immediate: int = 0
     normal: int = 0
@@ -18,7 +18,7 @@ class Queue(Body, frozen=True, kw_only=True):
 
 
 class PsTask(Body, frozen=True, kw_only=True):
-    """A task that an agent has claimed, or that is for it. ``blocked_by`` are the tasks that it waits for."""
+    """Task that an agent has claimed or is assigned. ``blocked_by`` are its unfinished dependencies."""
 
     id: str
     title: str
@@ -27,11 +27,11 @@ class PsTask(Body, frozen=True, kw_only=True):
 
 
 class PsRow(AgentCondition, frozen=True, kw_only=True):
-    """One agent in the process table."""
+    """Agent in the process table."""
 
     pid: int | None = None
     node: str = ""
-    """Where it works now; "" is on the kernel's machine, or nowhere."""
+    """Node that it runs on. "" is the kernel's machine, or none."""
     backend: str = ""
     model: str = ""
     step: int = 0
@@ -45,13 +45,13 @@ class PsRow(AgentCondition, frozen=True, kw_only=True):
     usage: Usage = Usage()
     last_event_at: str | None = None
     status: AgentStatus | None = None
-    """What it said of itself last, wherever that was."""
+    """Last status that the agent set, in any space."""
     diff: DiffStat | None = None
-    """Of its own working tree, where it has one and has done a step since the kernel began."""
+    """Changes in its own working tree, if it has one and has completed a step since the kernel started."""
     tasks: tuple[PsTask, ...] = ()
-    """Of its workspace: those that it has claimed, and those that are for it and not over."""
+    """Tasks of its workspace that it has claimed, or that are assigned to it and unfinished."""
     project: str | None = None
-    """The root of its project, with ``awk ps -A``; else null."""
+    """Root of its project in ``awk ps -A``; otherwise null."""
 
 
 class Ps(Document, frozen=True, kw_only=True):
@@ -59,42 +59,42 @@ class Ps(Document, frozen=True, kw_only=True):
 
     agents: tuple[PsRow, ...]
     needs: int = 0
-    """How many things need a person: the ``total`` of ``awk needs``, in all of the project."""
+    """Number of needs of the whole project, the ``total`` of ``awk needs``."""
     notice: str | None = None
-    """Tells that work does not run, and the way to let it."""
+    """Reason that no work runs, with a remedy."""
     schema: str = "awk/ps/1"
 
 
 class NodeMachine(Body, frozen=True, kw_only=True):
-    """The machine of a node, by its own account."""
+    """Machine of a node, as the node reports it."""
 
     version: str
-    """Of agent-worker there."""
+    """Version of agent-worker on the node."""
     cpus: int
     memory_bytes: int
     gpus: int
 
 
 class NodeRow(Body, frozen=True, kw_only=True):
-    """One node as it is now."""
+    """Node with its current state."""
 
     name: str
     via: str
     state: Literal["connecting", "up", "lost", "draining", "off"]
     labels: tuple[str, ...]
     running: int
-    """Attempts that run there."""
+    """Number of attempts that run there."""
     workers: int
-    """How many may."""
+    """Maximum number of attempts."""
     since: str
     draining: bool = False
-    """It is given nothing new, whatever its state."""
+    """Whether the node receives no new work, in any state."""
     why: str | None = None
-    """What keeps it from being up."""
+    """Reason that the node is not up."""
     added: bool = False
-    """By hand: it is not in the project file."""
+    """Whether the node was added by a command instead of the project file."""
     machine: NodeMachine | None = None
-    """By its own account; null: it was not up yet."""
+    """Machine, as the node reports it. Null until the node is up."""
 
 
 class NodeList(Document, frozen=True, kw_only=True):
@@ -105,7 +105,7 @@ class NodeList(Document, frozen=True, kw_only=True):
 
 
 class NodeAdded(Document, frozen=True, kw_only=True):
-    """``awk node add``. ``command`` is typed on the other machine; its word is shown this once."""
+    """``awk node add``. Run ``command`` on the other machine. Its join token is shown only once."""
 
     node: NodeRow | None
     command: str | None = None

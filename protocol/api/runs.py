@@ -1,4 +1,4 @@
-"""Runs of workflows: asked for, under way, reported, and the changes in their agents' working trees."""
+"""Runs of workflows: requests, progress, reports, merges and working trees."""
 
 from typing import Annotated, Any, Literal
 
@@ -12,58 +12,58 @@ from protocol.limits import BudgetTokens, RunBudget, Usd
 from protocol.message import Message
 
 MergeState = Literal["requested", "merging", "checked", "merged", "refused", "possible"]
-"""possible: a dry run found nothing against it."""
+"""possible: a dry run found no obstacle."""
 
 
 class MergeRequest(Ask, frozen=True, kw_only=True):
-    """The terms of a merge. What is not given is as the workflow's ``deliver`` says."""
+    """Options of a merge. Unset options come from the workflow's ``deliver``."""
 
     agent: str | None = None
-    """Only the branch of this one."""
+    """Merge only this agent's branch."""
     into: str | None = None
-    """The branch to merge into; the one that the run began from, where nobody says another."""
+    """Target branch. Default: the branch from which the run started."""
     squash: bool | None = None
-    """One commit for all of it, in place of a merge of each branch."""
+    """Create one commit for all changes instead of a merge commit for each branch."""
     check: str | None = None
-    """A shell command that has to end with 0 on the result; "": none."""
+    """Shell command that has to exit with 0 on the result. "": no check."""
     give_back: bool = False
-    """What cannot be merged becomes work for the agent whose it is."""
+    """Create work for the agent of each branch that cannot be merged."""
     dry_run: bool = False
-    """Only say what would come of it; the check is not run."""
+    """Report the expected result without the merge and without the check."""
 
 
 class MergedBranch(Body, frozen=True, kw_only=True):
-    """The branch of one agent. ``commits`` are those of it that the target did not have."""
+    """Branch of one agent. ``commits`` counts the commits that the target did not have."""
 
     agent: str
     branch: str
     tip: str = ""
-    """The commit that it was at."""
+    """Last commit of the branch."""
     commits: int = 0
     conflict: bool = False
 
 
 class MergeOutcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The outcome of a merge, as far as it is known."""
+    """Result of a merge, as far as known."""
 
     branches: tuple[MergedBranch, ...] = ()
     commit: str | None = None
-    """What the target was moved to for it; null: there was nothing to merge, or it is not merged."""
+    """New commit of the target. Null: nothing to merge, or not merged."""
     files: tuple[str, ...] = ()
-    """Those that stand against it: in conflict, or changed where the target is checked out. At most 1,000."""
+    """Files that prevent the merge: in conflict, or changed where the target is checked out. At most 1,000."""
     why: str = ""
-    """Why it was refused, or what else is to be known."""
+    """Reason of a refusal, or a note."""
     output: str = ""
-    """The end of what a check printed that failed."""
+    """End of a failed check's output."""
     returned_to: tuple[str, ...] = ()
-    """The instructions that it became."""
+    """Instructions created for branches that cannot be merged."""
 
 
 class MergeInfo(Document, frozen=True, kw_only=True):
-    """One merge. ``state``: only ``merged`` and ``refused`` (and ``possible``) are its end."""
+    """Merge. The final states are ``merged``, ``refused`` and ``possible``."""
 
     id: str
-    """``g3``; of a dry run "": it is not kept."""
+    """``g3``. "" for a dry run, which is not stored."""
     run: str
     """``r12``."""
     state: MergeState
@@ -71,7 +71,7 @@ class MergeInfo(Document, frozen=True, kw_only=True):
     squash: bool = False
     check: str | None = None
     delivers: bool = False
-    """The workflow's file asked for it."""
+    """Whether the workflow's file requested the merge."""
     tries: int = 0
     branches: tuple[MergedBranch, ...] = ()
     commit: str | None = None
@@ -85,7 +85,7 @@ class MergeInfo(Document, frozen=True, kw_only=True):
 
 
 class CheckReport(Document, frozen=True, kw_only=True):
-    """The outcome of a check. ``why`` it failed, and the end of what it printed then."""
+    """Result of a check, with the reason of a failure and the end of its output."""
 
     run: str
     ok: bool
@@ -95,37 +95,37 @@ class CheckReport(Document, frozen=True, kw_only=True):
 
 
 class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """The options of one run, which reach the running workflow as they were given or are made stricter by its file."""
+    """Options of a run. The running workflow receives them as given, or stricter by its file."""
 
     timeout_seconds: float | None = None
     budget: RunBudget = RunBudget()
     exit_from: str | None = None
-    """The member whose work gives the exit code of the run."""
+    """Member whose work determines the exit code of the run."""
     approval: Approval | None = None
-    """Decides before a tool runs, whatever the files of the members say."""
+    """Approval policy for all members, regardless of their files."""
     attended: bool = False
-    """Somebody watches the run: it waits for what they may approve."""
+    """Whether a person watches the run. It then waits for approvals."""
 
 
 class RunRequest(StartTerms, frozen=True, kw_only=True):
     """POST /run and /serve: a ``workflow`` (name, or path of a file in the project), or ``to`` and ``text``."""
 
-    workflow: Annotated[str, msgspec.Meta(description="Its name, or the path of its file.")] | None = None
+    workflow: Annotated[str, msgspec.Meta(description="Name of the workflow, or path of its file.")] | None = None
     timeout_seconds: Annotated[float, msgspec.Meta(ge=0, le=315_360_000)] | None = None
     max_cost_usd: Usd | None = None
-    """Beside the budget of the workflow's file: the stricter holds."""
+    """Maximum cost, in addition to the budget of the workflow's file. The stricter limit applies."""
     max_tokens: BudgetTokens | None = None
     exit_code_from: str | None = None
-    """Only the work of this agent gives the run's exit code."""
+    """Agent whose work alone determines the run's exit code."""
     approve: Approval | None = None
-    """Whether somebody is asked before a tool runs, whatever its agents' files say."""
+    """Approval policy for all tool calls, regardless of the agents' files."""
     attended: bool = False
-    """Somebody watches the run who may approve: it waits for that, and does not end."""
+    """Whether a person watches the run and can approve calls. The run then waits instead of ending."""
     to: str | None = None
     text: str | None = None
 
     def options(self) -> RunOptions:
-        """The options of the run of ``workflow``."""
+        """Return the options of the run of ``workflow``."""
         return RunOptions(
             timeout_seconds=self.timeout_seconds,
             budget=RunBudget(tokens=self.max_tokens, usd=self.max_cost_usd),
@@ -135,15 +135,15 @@ class RunRequest(StartTerms, frozen=True, kw_only=True):
         )
 
     def start(self, workflow: str) -> StartRequest:
-        """The same request as one for ``workflow``, without the options of a run."""
+        """Return the same request for ``workflow``, without the options of a run."""
         return StartRequest(workflow=workflow, **{name: getattr(self, name) for name in StartTerms.__struct_fields__})
 
 
 class RunReport(Document, frozen=True, kw_only=True):
-    """``awk run --json``: what came of a run, and all that was said."""
+    """``awk run --json``: the result of a run, with all messages."""
 
     id: str
-    """``r12``: this start; ``run`` is what all runs of that name and tag are called."""
+    """Id of this start, such as ``r12``. ``run`` is the name of all runs with that name and tag."""
     run: str
     status: Literal["running", "done", "failed", "incomplete", "rejected", "cancelled", "timeout"]
     exit_code: int
@@ -152,25 +152,25 @@ class RunReport(Document, frozen=True, kw_only=True):
     messages: tuple[Message, ...]
     duration_seconds: float
     verdict: Literal["yes", "no"] | None = None
-    """What was decided by the vote that the workflow names; null as long as nothing is."""
+    """Decision of the vote that the workflow names. Null while undecided."""
     output: Any = None
-    """The final answer as JSON, where the workflow has an ``output_schema`` and the answer fits."""
+    """Final answer as JSON, if the workflow has an ``output_schema`` and the answer matches it."""
     branches: dict[str, str] = {}
-    """Of agents with working trees of their own, as long as those are there: by name."""
+    """Branches of agents with their own working trees, by agent name, while the trees exist."""
     failed_calls: dict[str, int] = {}
-    """How many calls of each tool gave an error, or were not run, by the tool's name; also of tools there are not."""
+    """Number of failed and refused calls by tool name, including unknown tools."""
     delivery: MergeInfo | None = None
-    """What came of the workflow's ``deliver``; null: it has none, or was not to be merged."""
+    """Result of the workflow's ``deliver``. Null: not configured, or not due."""
     schema: str = "awk/run/1"
 
 
 class RunRow(Body, frozen=True, kw_only=True):
-    """One run in a list."""
+    """Run in a list."""
 
     id: str
     """``r12``."""
     run: str
-    """``review:main``: what all runs of that name and tag are called."""
+    """``review:main``: name of all runs with that name and tag."""
     mode: Literal["start", "run"]
     state: Literal["running", "stopped"]
     status: str | None
@@ -178,35 +178,35 @@ class RunRow(Body, frozen=True, kw_only=True):
     started_at: str
     ended_at: str | None
     duration_seconds: float
-    """Until now, of one that runs."""
+    """Duration so far for a running run."""
     verdict: Literal["yes", "no"] | None
     cost_usd: float | None
-    """Null as long as nothing with a known price was booked."""
+    """Cost. Null while no priced usage is recorded."""
 
 
 class RunList(Page, frozen=True, kw_only=True):
-    """GET /runs: the newest first; ``next`` goes into ``before``."""
+    """GET /runs: the newest first. Pass ``next`` as ``before``."""
 
     runs: tuple[RunRow, ...]
     schema: str = "awk/runs/1"
 
 
 class Accepted(Body, frozen=True, kw_only=True, omit_defaults=True):
-    """The first event of POST /run: what was accepted. Its client may go away now; the work goes on."""
+    """First event of POST /run: what was accepted. The work continues even if the client disconnects."""
 
     run: str | None = None
     id: str | None = None
-    """Of a run: ``r12``."""
+    """Id of a run, such as ``r12``."""
     message_id: str | None = None
     instruction_ids: tuple[str, ...] = ()
     seq: int = 0
-    """Events of this work come after it."""
+    """Events of this work have higher numbers."""
     left_behind: int = 0
-    """Files that are not committed, where an agent works on a node and goes without."""
+    """Number of uncommitted files that an agent on a node does not receive."""
 
 
 class DiffStat(Body, frozen=True, kw_only=True):
-    """The changes in a working tree since it began, committed or not; of binary files no lines are counted."""
+    """Changes in a working tree since its creation, committed or not. Lines of binary files are not counted."""
 
     files: int = 0
     added: int = 0
@@ -215,7 +215,7 @@ class DiffStat(Body, frozen=True, kw_only=True):
 
 
 class DiffFile(Body, frozen=True, kw_only=True):
-    """One file that is not as it was."""
+    """Changed file."""
 
     path: str
     added: int
@@ -223,16 +223,17 @@ class DiffFile(Body, frozen=True, kw_only=True):
 
 
 class DiffCommit(Body, frozen=True, kw_only=True):
-    """One commit on the agent's branch."""
+    """Commit on the agent's branch."""
 
     id: str
     subject: str
 
 
 class WorktreeDiff(Body, frozen=True, kw_only=True):
-    """One agent's working tree, and what was done in it since ``base``. ``patch`` is empty unless asked for.
+    """Working tree of an agent, with the changes since ``base``. ``patch`` is empty unless requested.
 
-    ``kept_because``: its run has ended, and this would be lost. ``state``: not yet there, worked in, or left behind.
+    ``kept_because``: the run has ended, and the named changes would be lost. ``state``: not yet created (planned), in
+    use (made), or kept after the run.
     """
 
     agent: str
@@ -243,14 +244,14 @@ class WorktreeDiff(Body, frozen=True, kw_only=True):
     stat: DiffStat
     files: tuple[DiffFile, ...] = ()
     commits: tuple[DiffCommit, ...] = ()
-    """The newest hundred."""
+    """The newest hundred commits."""
     patch: str = ""
     truncated: bool = False
     kept_because: str | None = None
 
 
 class DiffReport(Document, frozen=True, kw_only=True):
-    """``awk diff``: the working trees of a workflow's agents, those of its newest run first."""
+    """``awk diff``: working trees of a workflow's agents, the newest run first."""
 
     space: str
     worktrees: tuple[WorktreeDiff, ...]
@@ -258,9 +259,9 @@ class DiffReport(Document, frozen=True, kw_only=True):
 
 
 class WorktreeRow(Body, frozen=True, kw_only=True):
-    """One working tree: its run, its agent in that (``shared``: all of them), and its branch with its last commit.
+    """Working tree: its run, its agent (``shared``: all agents), its branch and last commit.
 
-    ``ahead`` counts commits since ``base``. ``kept_because``: its run has ended, and this would be lost with it.
+    ``ahead`` counts commits since ``base``. ``kept_because``: the run has ended, and the named changes would be lost.
     """
 
     run: str
@@ -276,16 +277,16 @@ class WorktreeRow(Body, frozen=True, kw_only=True):
 
 
 class WorktreeList(Page, frozen=True, kw_only=True):
-    """``awk worktree list``: those of all runs, the oldest run first. All of them are in one answer."""
+    """``awk worktree list``: the trees of all runs in one answer, the oldest run first."""
 
     worktrees: tuple[WorktreeRow, ...]
     schema: str = "awk/worktree-list/1"
 
 
 class RemoveWorktrees(Ask, frozen=True, kw_only=True):
-    """POST /worktrees/remove: those of runs that have ended, of ``run`` alone, of its ``agents`` alone.
+    """POST /worktrees/remove: trees of ended runs, optionally of ``run`` only, or of its ``agents`` only.
 
-    ``force``: also what would be lost; then ``run`` has to be said.
+    ``force`` also removes trees with unmerged changes and requires ``run``.
     """
 
     run: str | None = None
@@ -294,7 +295,7 @@ class RemoveWorktrees(Ask, frozen=True, kw_only=True):
 
 
 class RemovedWorktrees(Document, frozen=True, kw_only=True):
-    """The working trees that are gone, and those that are kept and why."""
+    """Removed working trees, and kept ones with the reason."""
 
     removed: tuple[WorktreeRow, ...]
     kept: tuple[WorktreeRow, ...]

@@ -1,4 +1,4 @@
-"""Answers of the REST API about souls: as they are, what is suggested of them, and their versions."""
+"""Souls: current traits, suggestions and versions."""
 
 from typing import Any, Literal
 
@@ -8,7 +8,7 @@ from protocol.project import SoulEvolution
 
 
 class SoulVersion(Body, frozen=True, kw_only=True):
-    """One version of a soul. ``diff`` is from the version before it."""
+    """Version of a soul. ``diff`` is the change from the previous version."""
 
     version: int
     author: str
@@ -20,7 +20,7 @@ class SoulVersion(Body, frozen=True, kw_only=True):
 
 
 class AgentProposal(Body, frozen=True, kw_only=True):
-    """Something that is proposed for an agent, and waits until somebody decides."""
+    """Suggestion for an agent that waits for a decision."""
 
     id: str
     value: str
@@ -32,21 +32,21 @@ class AgentProposal(Body, frozen=True, kw_only=True):
 
 
 class SoulProposal(AgentProposal, frozen=True, kw_only=True):
-    """A change of its soul that an agent suggests: ``value`` for ``trait``, out of what it observed. ``id`` is p3."""
+    """Change of its soul that an agent suggests: ``value`` for ``trait``, with its observation. ``id`` is p3."""
 
     trait: str
     observation: str
     instruction: str
     reason: str | None = None
     version: int | None = None
-    """That it became."""
+    """Version that the suggestion became."""
 
 
 class SoulReport(Document, frozen=True, kw_only=True):
-    """``awk agent soul``: the traits as they are now, what is suggested, and the versions, the newest first.
+    """``awk agent soul``: current traits, suggestions and versions, the newest first.
 
-    ``managed`` is the file that wins over the agent's own; null: nothing was changed, and ``version`` is 0.
-    ``edited``: somebody has written that file since ``version``; the next change makes a version of what is in it.
+    ``managed`` is the file that overrides the agent's own soul. Null: unchanged, and ``version`` is 0. ``edited``: the
+    file was edited after ``version``; the next change stores the edit as a version.
     """
 
     agent: str
@@ -64,18 +64,18 @@ TrayKind = Literal["decision", "pattern", "work_log"]
 
 
 class TrayRow(AgentProposal, frozen=True, kw_only=True):
-    """One proposal: what it says, the messages that it comes from, and how far these can be trusted. ``id`` is t3."""
+    """Suggested memory item: its text, the messages that it comes from, and their trust. ``id`` is t3."""
 
     kind: TrayKind
     key: str
     messages: tuple[str, ...]
     trust: SourceClass
     vote: str | None = None
-    """The vote that took it."""
+    """Vote that accepted it."""
 
 
 class TrayReport(Document, frozen=True, kw_only=True):
-    """``awk agent memory NAME tray``: what is proposed, the newest first; ``open`` of them wait."""
+    """``awk agent memory NAME tray``: suggestions, the newest first. ``open`` is the number of undecided ones."""
 
     agent: str
     open: int

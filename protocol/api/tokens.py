@@ -1,4 +1,4 @@
-"""Tokens that people make for programs of their own: asked for, made, listed and taken back."""
+"""Tokens for programs of people: creation, list and revocation."""
 
 from typing import Annotated, Literal
 
@@ -7,15 +7,15 @@ import msgspec
 from protocol.api.document import Ask, Body, Document
 
 TokenScope = Literal["read", "operate", "approve"]
-"""Steps: each opens what those before it do."""
+"""Scopes. Each includes the previous ones."""
 RouteScope = Literal["read", "operate", "approve", "admin"]
-"""The scope that a route needs. ``admin``: no token that is made opens it, only the kernel's own."""
+"""Scope that a route requires. ``admin``: only the kernel's own token has it."""
 
 SCOPE_PATTERN = r"^(read|operate|approve(:[a-z][a-z0-9_-]{0,31}(,[a-z][a-z0-9_-]{0,31}){0,99})?)$"
 
 
 class TokenMade(Document, frozen=True, kw_only=True):
-    """``awk token create --json``. The token is shown this once: only its digest is kept."""
+    """``awk token create --json``. The token is shown only once, because only its digest is stored."""
 
     id: str
     token: str
@@ -25,31 +25,31 @@ class TokenMade(Document, frozen=True, kw_only=True):
 
 
 class TokenRow(Body, frozen=True, kw_only=True):
-    """One token, without the token."""
+    """Token in a list, without its secret."""
 
     id: str
     name: str
     scope: str
     created_at: str
     expires_at: str | None = None
-    """The end of a token that a page was given; null: it is valid until it is taken back."""
+    """Expiry of a page's token. Null: the token is valid until it is revoked."""
 
 
 class TokenList(Document, frozen=True, kw_only=True):
-    """``awk token list``: those that are valid, the oldest first."""
+    """``awk token list``: valid tokens, the oldest first."""
 
     tokens: tuple[TokenRow, ...]
     schema: str = "awk/token-list/1"
 
 
 class PageKeyRequest(Ask, frozen=True, kw_only=True):
-    """POST /page/keys. ``read_only``: for a token that looks and changes nothing."""
+    """POST /page/keys. ``read_only``: for a token that can only read."""
 
     read_only: bool = False
 
 
 class PageKey(Document, frozen=True, kw_only=True):
-    """``awk open --json``. The key is good for one token, until it expires; ``url`` has it behind the ``#``."""
+    """``awk open --json``. The key can be exchanged for one token until it expires; ``url`` contains it after ``#``."""
 
     key: str
     url: str
@@ -64,14 +64,14 @@ class PageTokenRequest(Ask, frozen=True, kw_only=True):
 
 
 class PageProject(Body, frozen=True, kw_only=True):
-    """The project whose page it is: its folder, and the last part of that."""
+    """Project of the page: its folder, and the last part of the path."""
 
     name: str
     root: str
 
 
 class PageToken(Document, frozen=True, kw_only=True):
-    """The page's token, and whose page it is. ``scopes`` are all that it opens."""
+    """Token of the page, and its project. ``scopes`` are all scopes that it includes."""
 
     id: str
     token: str

@@ -1,4 +1,4 @@
-"""Workflows that run, the spaces below theirs, and who is in them."""
+"""Running workflows, their spaces and members."""
 
 from typing import Annotated, Literal
 
@@ -9,27 +9,27 @@ from protocol.api.document import Ask, Body, Document
 
 
 class StartTerms(Ask, frozen=True, kw_only=True):
-    """Terms of a start of a workflow, whether it is started or run."""
+    """Options of a start of a workflow, both for ``start`` and ``run``."""
 
-    tag: Annotated[str, msgspec.Meta(description="Several runs of one workflow are told apart by it.")] = "main"
-    params: Annotated[tuple[str, ...], msgspec.Meta(description='The words after --, such as ["--pr", "12"].')] = ()
+    tag: Annotated[str, msgspec.Meta(description="Tag that distinguishes several runs of one workflow.")] = "main"
+    params: Annotated[tuple[str, ...], msgspec.Meta(description='Words after --, such as ["--pr", "12"].')] = ()
     trust: bool = False
     agree: tuple[str, ...] = ()
-    """Digests of what was refused as untrusted before, and is agreed to this time (protocol.trust)."""
+    """Digests of content that was refused as untrusted and is approved for this start (protocol.trust)."""
     update: bool = False
-    """Look up again what the ref of a remote workflow stands for."""
+    """Resolve the ref of a remote workflow again."""
     continues: bool = msgspec.field(default=False, name="continue")
-    """Go on with what the run before left in its space."""
+    """Continue with the conversation of the previous run in the same space."""
 
 
 class StartRequest(StartTerms, frozen=True, kw_only=True):
     """POST /workflows."""
 
-    workflow: Annotated[str, msgspec.Meta(description="Its name, or the path of its file.")]
+    workflow: Annotated[str, msgspec.Meta(description="Name of the workflow, or path of its file.")]
 
 
 class WorkflowRow(Body, frozen=True, kw_only=True):
-    """One running workflow. ``waiting``: a limit (``reason``) holds it until somebody continues it."""
+    """Running workflow. ``waiting``: a limit (``reason``) pauses it until the user continues it."""
 
     name: str
     tag: str
@@ -38,11 +38,11 @@ class WorkflowRow(Body, frozen=True, kw_only=True):
     started_at: str
     run: str | None = None
     id: str = ""
-    """Of this start: ``r12``."""
+    """Id of this start, such as ``r12``."""
     reason: str | None = None
     paused: bool = False
     left_behind: int = 0
-    """In the answer to its start: files that are not committed, where an agent works on a node and goes without."""
+    """In the answer to a start: number of uncommitted files that an agent on a node does not receive."""
 
 
 class WorkflowList(Document, frozen=True, kw_only=True):
@@ -53,15 +53,15 @@ class WorkflowList(Document, frozen=True, kw_only=True):
 
 
 class MemberRow(Body, frozen=True, kw_only=True):
-    """One member of a space, and what it does."""
+    """Member of a space, with its state."""
 
     name: str
     state: str
-    """As in ``awk ps``."""
+    """State as in ``awk ps``."""
     agent: str = ""
-    """What its queue is called by: ``name``, or ``name@space`` where it lives inside the workflow."""
+    """Key of its queue: ``name``, or ``name@space`` for an inline agent of the workflow."""
     status: AgentStatus | None = None
-    """What it said of itself there."""
+    """Status that the member set in this space."""
 
 
 class MemberList(Document, frozen=True, kw_only=True):
@@ -76,29 +76,29 @@ SpaceState = Literal["open", "closed"]
 
 
 class SpaceRow(Body, frozen=True, kw_only=True):
-    """One space that an agent opened in a run. ``space`` is what people call it: ``review:main~design``."""
+    """Space that an agent opened in a run. ``space`` is its full name: ``review:main~design``."""
 
     name: str
     space: str
     run: str
     opener: str
     instruction: str
-    """The work that it was opened in."""
+    """Instruction in which the space was opened."""
     state: SpaceState
     members: tuple[str, ...]
-    """Of one that is closed, those that it had then."""
+    """Members. For a closed space: the members at that time."""
     opened_at: str
     closed_at: str | None
 
 
 class SpaceDocument(SpaceRow, frozen=True, kw_only=True):
-    """One space by itself."""
+    """Space as a separate document."""
 
     schema: str = "awk/space/1"
 
 
 class SpaceList(Document, frozen=True, kw_only=True):
-    """``awk space list``: those of one run, or of all that run, in the order in which they were opened."""
+    """``awk space list``: the spaces of one run or of all running workflows, in order of creation."""
 
     spaces: tuple[SpaceRow, ...]
     total: int
@@ -106,7 +106,7 @@ class SpaceList(Document, frozen=True, kw_only=True):
 
 
 class SpaceInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """A space as its opener is told. ``message_id``: the message that changed it, in its own channel."""
+    """Space in an answer to its opener. ``message_id`` is the message about the change, in the space's own channel."""
 
     space: str
     name: str

@@ -136,7 +136,7 @@ class ArmRun:
 _FOR_COLLEAGUES: Final = frozenset(
     {
         "channel_send", "channel_read", "my_inbox", "my_inbox_ack", "team_members", "ask_agent", "memory_ask",
-        "my_status_set", "handover_write", "share_with", "proposal_define", "proposal_invoke", "proposal_list",
+        "my_status_set", "handover_write", "share_with", "rule_define", "rule_invoke", "rule_list",
         "team_vote", "space_create", "space_members", "auth_grant", "tree_take",
     }
 )  # fmt: skip

@@ -18,7 +18,7 @@ import trio
 
 from kernel.api.connection import RECEIVE_QUEUE, ReceiveQueue
 from kernel.api.dispatch import check_json, perform, takes
-from kernel.api.mcp.tools import TOOLS, PeopleTool, TeamTool, Tool, opened_by
+from kernel.api.mcp.tools import TOOLS, PeopleTool, TeamTool, Tool, find_tool, opened_by
 from kernel.api.requests import Fields, Send
 from kernel.api.requests import Scope as AsgiScope
 from kernel.api.responses import PROBLEM, problem_of, problem_reply, refusal_of, send_reply
@@ -294,7 +294,7 @@ async def answer_call(
                 text = f"the body does not fit: {error}"
                 raise Refused("bad_request", text, takes(CallRequest, str(error))) from error
             reject_duplicate_keys(body)
-            tool = TOOLS.get(asked.tool)
+            tool = find_tool(TOOLS, asked.tool)
             if tool is None:
                 known = sorted(name for name, one in TOOLS.items() if one.scope in calls.opened(identity))
                 raise Refused("not_found", f"there is no tool {asked.tool[:60]!r}", f"yours are {', '.join(known)}")

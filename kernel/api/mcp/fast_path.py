@@ -18,7 +18,7 @@ import msgspec
 
 from kernel.api.mcp.calls import Answer, call_key
 from kernel.api.mcp.pushed import Filter, Listening
-from kernel.api.mcp.tools import TOOLS, Tool
+from kernel.api.mcp.tools import TOOLS, Tool, find_tool
 from kernel.api.requests import Fields
 from kernel.operations.answers import Response
 from protocol.discovery import VERSION
@@ -177,7 +177,7 @@ def read(fields: Fields, body: bytes, offered: OfferedTools) -> DirectCall | Res
         case _Initialized():
             return Response(202, b"")
         case _Call(params=params):
-            tool = offered.tools.get(params.name)
+            tool = find_tool(offered.tools, params.name)
             if tool is None:
                 return unknown_tool(message.id, params.name, 200)
             return DirectCall(message.id, tool, params.arguments, call_key(params.meta.get(CALL_KEY)))
@@ -269,7 +269,7 @@ def modern_read(fields: Fields, body: bytes, offered: OfferedTools) -> DirectCal
     answer: DirectCall | Listening | Response | None
     match request:
         case _ModernCall(params=params):
-            tool = offered.tools.get(params.name)
+            tool = find_tool(offered.tools, params.name)
             if tool is None:
                 answer = unknown_tool(request.id, params.name, 400)
             else:

@@ -15,8 +15,9 @@ from mcp_types import INVALID_PARAMS
 
 from kernel.api.mcp.calls import call_key
 from kernel.api.mcp.fast_path import CALL_KEY, NAME, OFFERED, OfferedTools
+from kernel.api.mcp.tools import find_tool
 from protocol.discovery import VERSION
-from protocol.tools import OFFERED_TO
+from protocol.tools import OFFERED_TO, current_name
 
 Context = ServerRequestContext[Any, Any]
 
@@ -39,7 +40,7 @@ def build_server(kind: OfferedTools) -> "Server[Any]":
 
     async def call_tool(context: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
         offered: OfferedTools = context.request.scope[OFFERED]  # type: ignore[union-attr]
-        tool = offered.tools.get(params.name)
+        tool = find_tool(offered.tools, params.name)
         if tool is None:
             raise MCPError(code=INVALID_PARAMS, message=f"Unknown tool: {params.name[:100]}")
         answer = await offered.call(tool, call_key((context.meta or {}).get(CALL_KEY)), params.arguments or {})
@@ -55,7 +56,7 @@ def build_server(kind: OfferedTools) -> "Server[Any]":
         instructions=kind.instructions,
         on_list_tools=list_tools,
         on_call_tool=call_tool,
-        get_tool_input_schema=schemas.get,
+        get_tool_input_schema=lambda name: schemas.get(current_name(name)),
     )
     server.middleware.clear()
     return server

@@ -3,10 +3,11 @@
 What a person's program may do by a tool is what the REST API lets the same token do.
 """
 
+import logging
 from collections.abc import Mapping
-from functools import cached_property
+from functools import cache, cached_property
 from types import MappingProxyType, NoneType
-from typing import Annotated, Any, Final, get_args
+from typing import Annotated, Any, Final, TypeVar, get_args
 
 import msgspec
 
@@ -15,7 +16,9 @@ from kernel.operations.operation import PAGING, Declared, Operation, ToolFront, 
 from kernel.operations.table import OPERATIONS
 from kernel.policy.access import Access
 from kernel.store.attempts import Identity
-from protocol.tools import CONTEXT_SCOPES, ToolScope
+from protocol.tools import CONTEXT_SCOPES, ToolScope, current_name
+
+logger = logging.getLogger(__name__)
 
 InSpace = Annotated[
     str, msgspec.Meta(min_length=1, max_length=64, description="A space that you are in; unset: where you work.")
@@ -133,6 +136,23 @@ MANAGEMENT: Final[Mapping[str, PeopleTool]] = MappingProxyType(
 
 if len(TOOLS) + len(MANAGEMENT) != sum((row.team is not None) + (row.manage is not None) for row in OPERATIONS):
     raise ValueError("two tools have the same name, or one of agents has no scope")
+
+
+AnyTool = TypeVar("AnyTool", bound=Tool)
+
+
+def find_tool(tools: Mapping[str, AnyTool], name: str) -> AnyTool | None:
+    """Return a tool by its current or its deprecated name."""
+    found = tools.get(current_name(name))
+    if found is not None and found.name != name:
+        warn_of_deprecated(name, found.name)
+    return found
+
+
+@cache
+def warn_of_deprecated(name: str, current: str) -> None:
+    """Log each deprecated name once."""
+    logger.warning("tool.deprecated %s: use %s; the old name is removed in 0.3.0", name, current)
 
 
 _OF_ALL: Final[frozenset[ToolScope]] = frozenset({"all"})

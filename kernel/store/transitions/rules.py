@@ -96,7 +96,7 @@ def invoke_rule(
         return before
     found = find_rule(tx, space, name)
     if not found.enabled:
-        raise Refused("conflict", f"the rule {name} is switched off", "proposal_list shows which are not")
+        raise Refused("conflict", f"the rule {name} is switched off", "rule_list shows the rules that are on")
     check_params(found.rule, params)
     given = f" with {encode_json(params).decode()[:2000]}" if params else ""
     text = f"[RULE:{found.name}] invoked{given}"
@@ -110,7 +110,9 @@ def find_rule(tx: Transaction, space: str, name: str) -> RuleInfo:
     found = rules.find(tx.conn, space, name)
     if found is None:
         raise Refused(
-            "not_found", f"there is no rule {name[:40]!r} in {place_of(space)}", "awk rule list, or proposal_list"
+            "not_found",
+            f"there is no rule {name[:40]!r} in {place_of(space)}",
+            "list the rules with `awk rule list` or rule_list",
         )
     return found
 

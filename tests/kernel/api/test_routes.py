@@ -16,7 +16,7 @@ from kernel.operations.context import Services
 from kernel.operations.operation import Actor, Operation
 from kernel.operations.table import OPERATIONS
 from kernel.store.transaction import Transaction
-from protocol.tools import CONTEXT_TOOLS
+from protocol.tools import CONTEXT_TOOLS, DEPRECATED_TOOLS
 from tests.builders.api import ServedKernel
 from tests.kernel.api.mcp.rpc import call
 
@@ -80,7 +80,7 @@ def test_every_tool_has_a_schema_without_dangling_references(tool: TeamTool) -> 
 
 def test_the_tools_are_those_of_the_contract() -> None:
     """Contracts section 5, as far as it is built."""
-    assert set(TOOLS) == CONTEXT_TOOLS
+    assert set(TOOLS) | set(DEPRECATED_TOOLS) == CONTEXT_TOOLS
     assert set(TOOLS) == {
         "channel_send", "channel_read", "my_inbox", "my_inbox_ack", "team_members", "ask_agent", "auth_request",
         "auth_grant", "auth_revoke", "space_create", "space_members",
@@ -89,7 +89,7 @@ def test_the_tools_are_those_of_the_contract() -> None:
         "my_status_set", "handover_write", "team_task_plan", "team_task_list", "team_task_claim",
         "team_task_done", "team_task_fail", "team_task_split",
         "team_doc_read", "team_doc_write", "team_doc_append", "team_doc_create", "team_doc_list", "team_doc_delete",
-        "proposal_list", "proposal_define", "proposal_invoke",
+        "rule_list", "rule_define", "rule_invoke",
         "team_doc_history", "team_doc_suggest", "team_doc_accept", "team_doc_reject",
         "memory_ask", "share_with", "memory_tray", "soul_reflect", "soul_suggest",
         "history_search", "history_read", "memory_recall",

@@ -1,9 +1,13 @@
 """Rules over REST and the Daemon MCP: defined by people and agents, tried on a run, switched off."""
 
+import logging
+
 import pytest
 
+from kernel.api.mcp.tools import TOOLS, warn_of_deprecated
 from kernel.store.attempts import narrow
 from protocol.agent import SCOPES, Scope
+from protocol.tools import DEPRECATED_TOOLS
 from tests.builders.api import ServedKernel
 from tests.kernel.api.mcp.rpc import call
 
@@ -67,12 +71,40 @@ async def test_what_can_be_no_rule_is_refused_with_why(kernel: ServedKernel, rul
 @pytest.mark.promise("P54")
 async def test_an_agent_needs_the_scope_to_define_a_rule_and_may_do_no_more_by_it(kernel: ServedKernel) -> None:
     await attempt(kernel, *SCOPES)
-    refused = await call(kernel, "proposal_define", {"rule": {"name": "mine", "then": [{"say": "x"}]}})
+    refused = await call(kernel, "rule_define", {"rule": {"name": "mine", "then": [{"say": "x"}]}})
     assert refused["structuredContent"]["code"] == "forbidden"
 
 
 @pytest.mark.promise("P54")
 async def test_the_scope_of_what_a_rule_does_is_asked_for_at_its_definition(kernel: ServedKernel) -> None:
     await attempt(kernel, "rules", "channel.read")
-    refused = await call(kernel, "proposal_define", {"rule": {"name": "mine", "then": [{"say": "x"}]}})
+    refused = await call(kernel, "rule_define", {"rule": {"name": "mine", "then": [{"say": "x"}]}})
     assert "channel.write" in refused["structuredContent"]["detail"]
+
+
+@pytest.mark.parametrize(("old", "current"), DEPRECATED_TOOLS.items())
+async def test_a_deprecated_name_of_a_tool_works_and_is_logged_and_not_listed(
+    kernel: ServedKernel, old: str, current: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    await attempt(kernel, "rules", "channel.read")
+    warn_of_deprecated.cache_clear()
+    given = {"rule_list": {}, "rule_define": {"rule": ECHO}, "rule_invoke": {"rule": "absent"}}[current]
+    with caplog.at_level(logging.WARNING):
+        by_old, by_current = await call(kernel, old, given), await call(kernel, current, given)
+    assert by_old["structuredContent"].get("code") == by_current["structuredContent"].get("code")
+    assert f"tool.deprecated {old}: use {current}" in caplog.text
+    assert old not in TOOLS
+
+
+async def test_an_approval_rule_with_the_deprecated_name_of_a_tool_grants_calls_of_the_current_one(
+    kernel: ServedKernel,
+) -> None:
+    await attempt(kernel, *SCOPES)
+    asked = {"tool": "rule_define", "input": {"rule": 1}, "wait_seconds": 0}
+    await call(kernel, "auth_request", asked)
+    assert (await kernel.ask("POST", "/approvals/a1/approve", {"always": '{"rule":*}'})).status == 200
+    await kernel.services.store.writer.commit(
+        lambda tx: tx.conn.execute("UPDATE approval_rules SET tool = 'proposal_define'").fetchall()
+    )
+    granted = await call(kernel, "auth_request", asked | {"input": {"rule": 2}})
+    assert granted["structuredContent"]["decision"] == "granted", granted
