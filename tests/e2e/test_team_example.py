@@ -1,6 +1,6 @@
 """The example of a team: four agents on trees that meet, a test that is red and then green, a vote, and a merge.
 
-The end of the README's tour (test_readme_tour.py) is the run of the example as it is delivered.
+The first team of the README (test_readme_tour.py) is the run of the example as it is delivered.
 """
 
 from typing import Final
