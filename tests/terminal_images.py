@@ -24,6 +24,8 @@ TOUR: Final = (
     "git --no-pager log --oneline --graph",
 )
 COLUMNS: Final = 120
+WIDE: Final = 150
+"""Room for the tokens and the cost of agents."""
 _FONT: Final = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
 _WORKING: Final = re.compile(r"@\S+ +running +\d+ +\S+ +\S+ +\d+ +[a-z]")
 """A row of ``awk top`` with a process that runs a tool."""
@@ -38,7 +40,7 @@ def main() -> None:
             subprocess.run(("git", *words), cwd=project.root, env=environ, check=True)
         project.awk("start")
         try:
-            with Tmux(project.root, environ, COLUMNS, 80) as tour, Tmux(project.root, environ, COLUMNS, 12) as top:
+            with Tmux(project.root, environ, COLUMNS, 80) as tour, Tmux(project.root, environ, WIDE, 9) as top:
                 tour.command(f"PS1='{_PROMPT}'; clear")
                 top.command("awk top")
                 for place, command in enumerate(TOUR, start=1):
@@ -46,7 +48,7 @@ def main() -> None:
                     tour.type(command)
                     if command.startswith("awk run"):
                         top.until(lambda rows: any(map(_WORKING.search, rows)))
-                        _write("top", "awk top", top.styled())
+                        _write("top", "awk top", top.styled(), WIDE)
                 tour.until(lambda rows: _prompts(rows) == len(TOUR) + 1)
                 _write("tour", "a team of four agents", tour.styled())
         finally:
@@ -58,8 +60,8 @@ def _prompts(rows: list[str]) -> int:
     return sum(row.startswith("$") for row in rows) if rows[-1:] == [_PROMPT.rstrip()] else 0
 
 
-def _write(name: str, title: str, lines: list[str]) -> None:
-    console = Console(record=True, width=COLUMNS, file=io.StringIO())
+def _write(name: str, title: str, lines: list[str], columns: int = COLUMNS) -> None:
+    console = Console(record=True, width=columns, file=io.StringIO())
     console.print(Text.from_ansi("\n".join(lines).rstrip()), no_wrap=True)
     # Without the web font: pages of the site and of a code host fetch nothing.
     picture = _FONT.sub("", console.export_svg(title=title, unique_id=name))

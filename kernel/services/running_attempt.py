@@ -303,10 +303,7 @@ class RunningAttempt(msgspec.Struct, eq=False):
             await commit_with_retry(self.services.writer, move_probe, self.leased.agent, keys)
 
     async def _spawn(self, frame: StartFrame, allowance: Allowance) -> Begun | None:
-        """Return a worker's process, and the frame for its place; None if the attempt was stopped before.
-
-        Raises SpawnTransient; CauseError if the working directory cannot be prepared.
-        """
+        """Spawn a worker; return None if the attempt was stopped before. Raises SpawnTransient, CauseError."""
         start = frame.start
         worker: WorkerProcess | None = None
         with self._spawning:

@@ -17,6 +17,7 @@ _OPENING: Final = """\
 Each promise has the means by which it is kept, and up to three tests that fail if it is broken. All
 tests of a promise have its id, as `@pytest.mark.promise("P3")`:
 
+<!-- not run: runs the tests -->
 ```console
 $ scripts/test --promise P3
 ```

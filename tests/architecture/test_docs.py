@@ -41,7 +41,14 @@ INTERNAL_VARIABLES: Final = re.compile(
     r"AGENT_WORKER(_CRASH_(AT|LOG)|_LAUNCHER|_PRIVATE\w*|_SERVICE|_UPGRADE_SECONDS)?"
 )
 """Variables for tests of the product, and between its own processes."""
+RUN_ELSEWHERE: Final = {
+    "docs/contributing/worker-protocol.md": "tests/interface/test_worker_check.py",
+    "docs/how-to/integrate/call-the-api.md": "tests/e2e/test_outside_clients.py",
+    "docs/how-to/operate/add-machines.md": "tests/e2e/test_scaling_page.py",
+}
+"""Pages with blocks that tests/e2e/test_docs.py does not run, and the test that runs them."""
 KINDS: Final = frozenset({"sh", "console", "yaml", "json", "python", "js", "javascript", "text", "mermaid"})
+PROGRAMS: Final = frozenset({"console", "python", "js", "javascript"})
 JSON_DOCUMENT: Final = re.compile(r"\n(?=\{)")
 LINK: Final = re.compile(r"\]\((?!https?:)([^)#]*)(?:#([^)]*))?\)")
 FENCED: Final = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
@@ -76,8 +83,12 @@ def test_every_command_of_a_page_exists_with_its_arguments(name: str) -> None:
 @pytest.mark.parametrize("name", PAGES)
 def test_every_block_of_a_page_is_checked_or_says_why_not(name: str, tmp_path: Path) -> None:
     """Files of a project are validated, beside a plain agent for each member that the page does not define."""
-    for block in blocks(_read(name)):
+    found = blocks(_read(name))
+    assert len(re.findall(r"^ *```", _read(name), re.MULTILINE)) == 2 * len(found), "a block without a language"
+    for block in found:
         assert block.kind in KINDS
+        if block.kind in PROGRAMS and "not run" not in block.marks:
+            assert Path(name).name in _read(RUN_ELSEWHERE[name])
         if block.kind == "json":
             assert [json.loads(line) for line in JSON_DOCUMENT.split(block.text)]
         if block.kind == "python":
