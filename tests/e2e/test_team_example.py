@@ -1,10 +1,6 @@
 """The example of a team: four agents on trees that meet, a test that is red and then green, a vote, and a merge.
 
-<<<<<<< HEAD
 The README's first team (test_readme_tour.py) is the run of the example as it is delivered.
-=======
-The first team of the README (test_readme_tour.py) is the run of the example as it is delivered.
->>>>>>> 9f0deb18f0db1d1c6b0df085ddb8b17564fc6f33
 """
 
 from typing import Final
