@@ -38,7 +38,7 @@ TEXTS: Final = 64
 
 
 class Scope(NamedTuple):
-    """One run and its space, or an agent's personal space. ``now_ms`` is the time of the archive.
+    """Run and its space, or an agent's personal space. ``now_ms`` is the time of the archive.
 
     ``whole``: include data of the space that all its runs share.
     """

@@ -26,7 +26,7 @@ class Outstanding(msgspec.Struct, frozen=True, kw_only=True):
 
     event: int = 0
     work: bool = False
-    """Instructions that have not ended, including those that wait for a person, whom only a kernel can notify."""
+    """Instructions that have not ended, including waits for a person, which only a kernel can report."""
     runs: bool = False
     """Runs of workflows that end; started workflows without an end resume with the next kernel."""
     votes: bool = False

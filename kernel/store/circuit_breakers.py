@@ -129,7 +129,7 @@ def _release(tx: Transaction, agent: AgentKey, at_ms: int) -> None:
 
 
 def wake(tx: Transaction, numbers: Iterable[int]) -> None:
-    """Wake instructions; those of paused workflows keep waiting and release their probes."""
+    """Wake instructions. If their workflow is paused, they keep waiting and release their probes."""
     for number in waits.wake(tx, numbers):
         release_probe(tx, number)
 

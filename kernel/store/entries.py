@@ -300,7 +300,7 @@ class ReplyStep(NamedTuple):
 
 
 def steps_of(conn: apsw.Connection, number: int) -> tuple[ReplyStep, ...]:
-    """Return the steps of an instruction over all attempts, in order, without those of a continued instruction."""
+    """Return the steps of an instruction over all attempts, in order, without steps of a continued instruction."""
     steps: list[ReplyStep] = []
     calls: tuple[ToolCall, ...] = ()
     for row in conn.execute(TRANSCRIPT, {"id": number, "after": 0}):

@@ -224,7 +224,7 @@ class EventRange(NamedTuple):
     newest: int
 
 
-# Retention deletes all old events except those of open work, so that the range starts after the last deleted one.
+# Retention deletes all old events except events of open work: the range starts after the last deleted one.
 KEPT: Final = """
 SELECT max(coalesce((SELECT min(e.seq) FROM events AS e), 0), CASE WHEN k.events > 0 THEN k.events + 1 ELSE 0 END),
   max(coalesce((SELECT max(e.seq) FROM events AS e), 0), k.events)

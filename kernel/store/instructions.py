@@ -230,7 +230,7 @@ COUNT_OPEN_IN: Final = " ".join(("SELECT count(*) FROM instructions WHERE space 
 
 
 def open_anywhere(conn: apsw.Connection, limit: int = 1000, after: int = 0) -> tuple[Open, ...]:
-    """Return all open instructions, the oldest first. Sorts all of them: call in a thread."""
+    """Return all open instructions, the oldest first. The query sorts every row: call in a thread."""
     return tuple(rows.all_(conn.execute(OPEN, (after, limit)), OPEN, Open, instruction=instruction_id))
 
 

@@ -70,7 +70,7 @@ def cannot_open(path: str, error: apsw.Error) -> CannotOpen:
         return CannotOpen(f"{no_locks(path)} {said}")
     if isinstance(error, apsw.CantOpenError | apsw.ReadOnlyError | apsw.PermissionsError):
         return CannotOpen(
-            f"cannot write to the database {path}: check its permissions and those of its directory {said}"
+            f"cannot write to the database {path}: check the permissions of the file and its directory {said}"
         )
     return CannotOpen(f"cannot use the database {path}: check the system's log for disk errors {said}")
 
@@ -165,7 +165,7 @@ def _run_written(connection: apsw.Connection, statements: str, table: str) -> li
 
 VERSION: Final = "PRAGMA user_version"
 BASE: Final = 32
-"""Number of schema.sql: higher than those of earlier versions, which therefore refuse it as newer."""
+"""Number of schema.sql: higher than the numbers of earlier versions, which therefore refuse it as newer."""
 
 
 def missing_migrations(connection: apsw.Connection, path: str) -> int:

@@ -22,7 +22,7 @@ KEPT_MINUTES: Final = 31 * 24 * 60
 
 
 class SpentAmounts(msgspec.Struct, frozen=True):
-    """Tokens of all kinds, USD as far as prices are known, and milliseconds of work in ended attempts."""
+    """Tokens of all kinds, USD for known prices, and milliseconds of work in ended attempts."""
 
     tokens: int
     usd: float

@@ -349,7 +349,7 @@ COST: Final = "SELECT sum(cost_usd) FROM instructions WHERE run = ?"
 
 
 def cost_usd(conn: apsw.Connection, run: int) -> float | None:
-    """Return the cost of one run, as far as prices are known."""
+    """Return the cost of one run, without work of unknown price."""
     return cast("float | None", conn.execute(COST, (run,)).get)
 
 

@@ -126,7 +126,7 @@ def append(
 
     A draft with an author is fenced: it is sent by its own agent, in its own space. ``call_key`` (with an author) and
     ``request`` are idempotency keys: a repetition returns the recorded answer. Raises Refused (stale_attempt,
-    forbidden, key_reused, and those of proposals).
+    forbidden, key_reused, and errors of proposals).
     """
     who = Speaker(draft.sender)
     if draft.author is not None:

@@ -180,7 +180,7 @@ def _put(
 ) -> tuple[int, int]:
     """Write a version with its author's name and instruction, announced by ``by``.
 
-    Return its number and that of the message.
+    Return the numbers of the version and the message.
     """
     old = [] if document is None else document.lines
     new = [] if following.text is None else lines_of(following.text)

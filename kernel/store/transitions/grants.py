@@ -44,7 +44,7 @@ def under_grant(
     """Run ``job`` under the author's grant of ``scope``. Return its result, and whether it counted as a use.
 
     With ``counts``, a job that changes something is a use. A repeated call gets its recorded answer even if no use is
-    left. Raises Refused: stale_attempt, forbidden, and those of the job.
+    left. Raises Refused: stale_attempt, forbidden, and errors of the job.
     """
     name, found = _authority(tx, author, scope)
     before = tx.conn.total_changes()

@@ -264,7 +264,7 @@ STOPPED: Final = "its run was stopped before it was merged"
 
 # A stopped run delivers nothing.
 def begin_landings(tx: Transaction, batch: Sequence[Landing]) -> tuple[Landing, ...]:
-    """Start the landings, refuse those of stopped runs, and return the started ones."""
+    """Start the landings, refuse landings of stopped runs, and return the started ones."""
     begun: list[Landing] = []
     for one in batch:
         record = workflows.by_id(tx.conn, one.run)

@@ -158,7 +158,7 @@ SELECT e.seq FROM events AS e LEFT JOIN instructions AS i ON i.id = e.instructio
 WHERE e.at_ms < :before AND (i.id IS NULL OR i.ended_ms < :before) AND e.seq > :after
 ORDER BY e.seq LIMIT 20000
 """).column(int)
-"""Return events before a time and after a seq, except those of work that is open or ended later."""
+"""Return events before a time and after a seq, except events of work that is open or ended later."""
 
 WORKPLACES: Final = """
 SELECT DISTINCT i.agent, i.space FROM instructions AS i WHERE i.ended_ms IS NULL OR i.ended_ms >= :before

@@ -50,7 +50,7 @@ def define(
 ) -> Defined:
     """Define a rule or a new version of an own rule. Raises Refused: bad_request, forbidden, conflict and others.
 
-    ``scopes`` are those of the defining agent: its rule has no more permissions than the agent.
+    ``scopes`` are the scopes of the defining agent: its rule has no more permissions than the agent.
     """
     who = _speaker(tx, space, author, ("rule_define", spec), call_key)
     if (before := who.known(Defined)) is not None:
@@ -59,7 +59,7 @@ def define(
 
 
 def define_of_file(tx: Transaction, space: str, specs: Sequence[RuleSpec]) -> None:
-    """Define the rules of the workflow's file in ``space`` and switch off those of its earlier version.
+    """Define the rules of the workflow's file in ``space`` and switch off rules of its earlier version.
 
     The file replaces a rule of the same name by an agent or a person. Raises Refused (bad_request).
     """

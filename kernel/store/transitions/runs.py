@@ -118,7 +118,7 @@ def start_run(
     The run gets a new space at the draft's place. With ``continues``, or if it is bound as the previous run was, it
     continues in the space of that run.
 
-    Raises Refused (already_running, key_reused, and those of proposals).
+    Raises Refused (already_running, key_reused, and errors of proposals).
     """
     if request is not None and (before := started_before(tx.conn, request, tx.now_ms)) is not None:
         return before

@@ -17,8 +17,8 @@ SERVICE = {"AGENT_WORKER_SERVICE": "agent-worker-p-0.service"}
         (("signal", "killed", "KILL"), "killed by SIGKILL"),
         (("core-dump", "dumped", "SEGV"), "killed by SIGSEGV"),
         (("exit-code", "exited", "70"), "exit code 70"),
-        (("watchdog", "dumped", "ABRT"), "the service's watchdog ended it: its event loop had stood still"),
-        (("oom-kill", "killed", "KILL"), "the system killed it: memory was short"),
+        (("watchdog", "dumped", "ABRT"), "the service's watchdog killed it: its event loop was blocked"),
+        (("oom-kill", "killed", "KILL"), "the system killed it: out of memory"),
         (("resources", "", ""), "resources"),
     ],
 )

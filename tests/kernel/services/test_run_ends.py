@@ -123,7 +123,7 @@ async def it() -> AsyncGenerator[Vote]:
         ([ASK, ("forge", {"column": "binding = 0"}), YES], "incomplete", 6, None, "release is not binding"),
         (
             [ASK, ("forge", {"column": "type = 'decision'"}), YES],
-            "incomplete", 6, None, "release is not an approval, but of type decision",
+            "incomplete", 6, None, "release is not an approval but has type decision",
         ),
         ([ASK, ("cancel", {}), ("yes", {"votes": False})], "incomplete", 6, None, "release was called off"),
         ([ASK, ("yes", {"votes": False}), ("late", {})], "incomplete", 6, None, "release had no winner when its time"),

@@ -148,7 +148,7 @@ def test_what_was_moved_with_its_folder_is_left_and_said_where_it_is(tmp_path: P
     database.writer().execute(INSERT)
     rename_the_folder(path)
     moved = tmp_path / "elsewhere" / path.name
-    assert database.misplaced() == f"{path} is not there any more while it was open: it is {moved} now"
+    assert database.misplaced() == f"{path} was deleted while it was open: it is {moved} now"
     assert database.save() is None
     database.keep_log()
     database.close()

@@ -179,7 +179,7 @@ def test_too_many_suggestions_and_documents_are_refused(work: BusyWorkspace) -> 
         "(space, file, version, content, deleted) SELECT ?, 'f' || i, 1, 'x', 0 FROM n",
         (MOST_FILES - 1, SPACE),
     )
-    with pytest.raises(Refused, match="can have no more"):
+    with pytest.raises(Refused, match="has the maximum of"):
         write(work, USER, "x", file="more.md")
     assert write(work, USER, "two").version == 2
     work.commit(commits.change, SPACE, "f1", DocumentChange("delete"))
@@ -198,7 +198,7 @@ def test_a_deleted_name_may_be_taken_by_another_spelling(work: BusyWorkspace) ->
 @pytest.mark.parametrize(
     ("by", "who", "since", "note"),
     [
-        (USER, "alice", None, "took the place of version 1 by user"),
+        (USER, "alice", None, "it replaced version 1 by user"),
         ("alice", "alice", None, ""),
         (USER, "alice", 1, ""),
     ],

@@ -223,7 +223,7 @@ def test_who_was_given_votes_agrees_to_a_rule_as_long_as_that_counts(table: Tabl
     agree("deploy it")
     assert table.conn.execute(newest).get == "gone"
     table.workspace.commit(grants.revoke, SPACE, given.id)
-    with pytest.raises(Refused, match="counts any more"):
+    with pytest.raises(Refused, match="no valid grant"):
         agree("deploy again")
 
 
@@ -309,7 +309,7 @@ def test_a_rule_plans_a_task_and_gives_it_to_whom_it_is_for(table: Table) -> Non
     (planned, given) = table.say("build it")
     assert planned == ("status", SYSTEM, "[TASKS] planned by the rule review:\n- t1 Build it (for bob)", 1)
     assert given[:2] == ("said", SYSTEM)
-    assert given[2].startswith("[TASK:t1] Build it\nAll of it\nYou alone change these files meanwhile: src/**")
+    assert given[2].startswith("[TASK:t1] Build it\nAll of it\nOnly you may change these files meanwhile: src/**")
     row = tasks.find(table.conn, SPACE, "t1")
     assert row is not None
     assert (row.state, row.creator, row.given_out, row.instruction is None) == ("ready", SYSTEM, 1, False)
@@ -345,8 +345,8 @@ def test_a_hook_can_be_tried_on_what_a_run_heard(table: Table) -> None:
 @pytest.mark.parametrize(
     ("task", "why"),
     [
-        ({"title": "x", "needs": ["${{ message.text }}"]}, "no task here"),
-        ({"title": "x", "parent": "t9"}, "no task here"),
+        ({"title": "x", "needs": ["${{ message.text }}"]}, "no key of this plan and no task"),
+        ({"title": "x", "parent": "t9"}, "no key of this plan and no task"),
     ],
 )
 def test_a_task_that_cannot_be_planned_is_told_and_harms_nobody(table: Table, task: dict[str, Any], why: str) -> None:
