@@ -37,7 +37,7 @@ def test_it_is_read_once(tmp_path: Path) -> None:
         assert not note.exists()
     found = kept_by(SERVICE, str(tmp_path))
     assert found is not None and (found.how, found.at) == (None, None)
-    assert "not known" in found.notice
+    assert "unknown" in found.notice
 
 
 @pytest.mark.parametrize(

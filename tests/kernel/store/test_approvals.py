@@ -265,7 +265,7 @@ async def test_what_was_approved_once_for_all_is_granted_at_once_until_it_is_tak
     assert (rule.id, rule.agent, rule.tool, rule.pattern) == ("r1", "alice", "bash", '{"command":"git *"}')
     await store.writer.commit(drop_rule, "r1")
     assert (await ask_for(store, GatedCall(key="3.0:c", tool="bash", input=pull.input))).state == "open"
-    with pytest.raises(Refused, match="no standing rule 'r1'"):
+    with pytest.raises(Refused, match="approval rule 'r1' not found"):
         await store.writer.commit(drop_rule, "r1")
 
 
@@ -386,7 +386,7 @@ async def test_a_decision_is_final_and_the_same_again_changes_nothing(store: Sto
     decided = told(store, "approval.decided")
     await store.writer.commit(deny, "a1")
     assert told(store, "approval.decided") == decided
-    with pytest.raises(Refused, match="a1 is denied already by user"):
+    with pytest.raises(Refused, match="a1 is already denied by user"):
         await store.writer.commit(approve, "a1")
 
 

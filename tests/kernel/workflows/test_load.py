@@ -127,7 +127,7 @@ TREES = f"{ONE}workspace: {{git: worktree}}\n"
         (ONE + "workspace: {bind: /x}\n", "workspace.bind", (2, 13), "is not a path inside the project", ""),
         (ONE + "workspace: {dir: ./}\n", "workspace.dir", (2, 13), "is the project itself", ""),
         (ONE + "workspace: {dir: .git/x}\n", "workspace.dir", (2, 13), "is in .git, which is reserved", ""),
-        (ONE + "workspace: {bind: .workflows/review.yaml}\n", "workspace.bind", (2, 13), "another purpose", ""),
+        (ONE + "workspace: {bind: .workflows/review.yaml}\n", "workspace.bind", (2, 13), "is reserved", ""),
         (ONE + "workspace: {bind: out/x}\n", "workspace.bind", (2, 13), "'out' is a link", ""),
         (ONE + "workspace: {bind: a, dir: b}\n", "workspace.dir", (2, 22), "exclude each other", "keep bind"),
         (ONE + "workspace: {bind: a, provider: memory}\n", "workspace.bind", (2, 13), "memory keeps nothing", ""),
