@@ -193,7 +193,7 @@ MOCK = "backend: mock\nmock:\n"
         ("context: {dir: a/../../b}\n" + MINIMAL, "context.dir", "leads outside the project", ""),
         ("context: {dir: .agents/bob}\n" + MINIMAL, "context.dir", "another agent's context", ""),
         ("context: {dir: .workflows/alice}\n" + MINIMAL, "context.dir", "holds what is not the agent's own", ""),
-        ('context: {dir: "a\\nb"}\n' + MINIMAL, "context.dir", "contains a control character", ""),
+        ('context: {dir: "a\\nb"}\n' + MINIMAL, "context.dir", "holds a control character", ""),
         ("context: {dir: [a]}\n" + MINIMAL, "context.dir", "needs a text, has a list", ""),
         (MOCK + "  - txt: x", "mock[0].do[0].txt", "unknown key 'txt'", "did you mean text?"),
         (MOCK + "  - {text: x, shell: y}", "mock[0].do[0]", "exactly one of", ""),

@@ -231,7 +231,7 @@ def test_a_name_that_cannot_be_told_is_refused(root: Path, name: bytes) -> None:
     folder = os.path.join(os.fsencode(root / "skills"), name)
     os.mkdir(folder)
     Path(os.fsdecode(folder), "SKILL.md").write_text("---\nname: x\ndescription: x\n---\n")
-    with pytest.raises(BadDefinition, match="is not a file name that can be told"):
+    with pytest.raises(BadDefinition, match="is no name of a file that can be told"):
         Catalog(root).agent("alice")
 
 

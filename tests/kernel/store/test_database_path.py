@@ -124,7 +124,7 @@ def test_what_was_saved_is_told_of_until_it_is_in_use_or_gone(tmp_path: Path) ->
     assert again.writer().execute(COUNT).get == 0
     told = again.saved_notice() or ""
     assert told.startswith(f"{copy} contains all data before")
-    assert f"awk stop, move {path} away, move the copy to {path}, awk start" in told
+    assert f"run awk stop, move {path} away, move the copy to {path} and run awk start" in told
     again.close()
     path.rename(path.with_name("away.db"))
     Path(copy).rename(path)

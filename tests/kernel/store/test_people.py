@@ -83,7 +83,7 @@ async def test_a_person_answers_after_a_day_and_two_restarts_and_nobody_held_a_p
     [
         ("i1", "again", "conflict", "i1 has ended: done"),
         ("i2", "I do it for her", "conflict", "i2 of alice does not wait for a person's answer"),
-        ("i9", "hello", "not_found", "there is no instruction 'i9'"),
+        ("i9", "hello", "not_found", "instruction 'i9' not found"),
         ("i3", "x" * (TEXT_LIMIT_BYTES + 1), "too_large", "answer too large: the limit is"),
     ],
 )
@@ -188,7 +188,7 @@ async def test_a_model_takes_up_what_a_person_was_asked(store: Store) -> None:
         ("i1", "carol", "conflict", "i1 is already assigned to carol"),
         ("i2", "bob", "not_a_participant", "i2 was sent only to carol"),
         ("i3", "carol", "conflict", "i3 of bob does not wait for a person's answer"),
-        ("i9", "bob", "not_found", "there is no instruction 'i9'"),
+        ("i9", "bob", "not_found", "instruction 'i9' not found"),
     ],
 )
 async def test_only_what_waits_for_a_person_is_given_to_another_member(

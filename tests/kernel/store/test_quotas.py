@@ -114,7 +114,7 @@ async def test_work_for_others_is_counted_however_it_came_about(store: Store) ->
     await store.writer.commit(append, draft)
     with pytest.raises(QuotaReached, match="2 instructions for others"):
         await store.writer.commit(append, draft, call_key="2")
-    with pytest.raises(Refused, match="no proposal"):  # what wakes nobody is not counted as such
+    with pytest.raises(Refused, match="not found"):  # what wakes nobody is not counted as such
         await store.writer.commit(vote, space, "p1", "yes", author=author)
     await store.writer.commit(append, msgspec.structs.replace(draft, text="well"))
 
