@@ -199,8 +199,6 @@ def process(conn: apsw.Connection, key: str, now_ms: int) -> AgentProcess | None
 
 
 class _ProcessRow(AgentWork, frozen=True):
-    """Row returned by PS."""
-
     key: AgentKey
     name: str
     space: str | None

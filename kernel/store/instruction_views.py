@@ -232,8 +232,6 @@ LANE: Final = "SELECT lane FROM instructions WHERE id = ?"
 
 
 class _Queued(InstructionStatus, frozen=True):
-    """Row returned by QUEUE."""
-
     number: int
     lane: int
     attempt: int

@@ -180,8 +180,6 @@ class RunCounts(msgspec.Struct, frozen=True):
 
 
 class _StateCount(msgspec.Struct, frozen=True):
-    """Row returned by COUNTS."""
-
     state: Status
     instructions: int
     usage: Usage

@@ -176,8 +176,6 @@ WHERE m.space = ?
 
 
 class _Member(NamedTuple):
-    """Row returned by MEMBERS."""
-
     name: str
     state: AgentState
     hold_reason: WaitReason | None
@@ -195,8 +193,6 @@ WHERE i.space = ? AND i.state IN ('queued', 'leased', 'running', 'yielded', 'wai
 
 
 class _WorkRow(InstructionStatus, frozen=True):
-    """Row returned by WORK."""
-
     name: str
 
 

@@ -230,68 +230,53 @@ class TransactionView:
         self._conn = conn
 
     def agent_exists(self, key: AgentKey) -> bool:
-        """See View."""
         return self._conn.execute(AGENT_EXISTS, (key,)).fetchone() is not None
 
     def workspace(self, space: str) -> RunningWorkspace | None:
-        """See View."""
         return workflows.workspace(self._conn, space)
 
     def member(self, space: str, name: str) -> AgentKey | None:
-        """See View."""
         row = self._conn.execute(MEMBER, (space, name)).fetchone()
         return None if row is None else AgentKey(row[0])
 
     def member_names(self, space: str) -> tuple[str, ...]:
-        """See View."""
         return tuple(row[0] for row in self._conn.execute(MEMBER_NAMES, (space,)))
 
     def addressed_by(self, instruction: int) -> frozenset[AgentKey]:
-        """See View."""
         return frozenset(AgentKey(row[0]) for row in self._conn.execute(ADDRESSED_BY, (instruction,)))
 
     def incomplete(self, space: str, agent: AgentKey) -> int | None:
-        """See View."""
         row = self._conn.execute(INCOMPLETE, (agent, space)).fetchone()
         return None if row is None else int(row[0])
 
     def askers(self, instruction: int) -> tuple[AgentKey, ...]:
-        """See View."""
         return tuple(AgentKey(row[0]) for row in self._conn.execute(ASKERS, (instruction,)))
 
     def wakeup_before(self, instruction: int) -> EndedInstruction | None:
-        """See View."""
         row = self._conn.execute(WAKEUP_BEFORE, (instruction,)).fetchone()
         return None if row is None else EndedInstruction(*row)
 
     def seats(self, agent: AgentKey, workflow: str) -> tuple[Membership, ...]:
-        """See View."""
         return tuple(Membership(*row) for row in self._conn.execute(SEATS, (agent, workflow, DEFAULT_TAG)))
 
     def roster(self, space: str) -> tuple[tuple[AgentKey, str], ...]:
-        """See View."""
         return tuple((AgentKey(agent), name) for agent, name in self._conn.execute(ROSTER, (space,)))
 
     def has_ballot(self, space: str, name: str) -> bool:
-        """See View."""
         return voting.find(self._conn, space, name) is not None
 
     def open_ballots(self, space: str) -> int:
-        """See View."""
         return len(voting.open_deadlines(self._conn, space))
 
     def active_rules(self, space: str) -> tuple[ActiveRule, ...]:
-        """See View."""
         return active(self._conn, space)
 
     def has_grant(self, space: str, agent: AgentKey, scope: Scope, at_ms: int) -> bool:
-        """See View."""
         run = self._conn.execute(NEWEST_RUN, (space,)).get
         known = grants.book(self._conn, agent, space, run)
         return authority(known, agent, scope, at_ms) is not None
 
     def held_rule(self, space: str, proposal: str) -> HeldRule | None:
-        """See View."""
         return held(self._conn, space, proposal)
 
 

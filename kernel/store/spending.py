@@ -109,8 +109,6 @@ GROUP BY 1, 2, 3, 4
 
 
 class _TotalsRow(msgspec.Struct, frozen=True):
-    """Row returned by TOTALS."""
-
     agent: str
     place: str
     """Empty for work outside of workflows."""
@@ -209,15 +207,11 @@ class Period(msgspec.Struct, frozen=True):
 
 
 class _EndedRow(_TotalsRow, frozen=True):
-    """Row returned by ENDED_THEN."""
-
     day: str
     retries: int
 
 
 class _LandedRow(msgspec.Struct, frozen=True):
-    """Row returned by LANDED."""
-
     place: str
     day: str
     merges: int

@@ -186,8 +186,6 @@ WHERE key = :agent
 
 
 class _Ended(msgspec.Struct, frozen=True):
-    """Row returned by END."""
-
     agent: AgentKey
     name: AgentName
     space: SpaceId

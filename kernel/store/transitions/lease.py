@@ -116,8 +116,6 @@ WORKED_ON: Final = "UPDATE agents SET node = ? WHERE key = ? AND node <> ?"
 
 
 class _LeaseRow(LeaseColumns, frozen=True, kw_only=True):
-    """Row returned by LEASE."""
-
     message: int
     by_mention: int
     vouched: bytes | None
