@@ -1,5 +1,5 @@
 """The first hundred milliseconds: arguments, lock, listener, discovery record. Standard library only, no trio.
 
-What comes after (kernel.app) takes the best part of a second to import; a client that asks meanwhile
-already gets an answer and proof that this is its kernel.
+Importing the rest (kernel.app) takes almost a second. Meanwhile clients already get an answer and a proof that this is
+their kernel.
 """

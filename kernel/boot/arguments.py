@@ -1,4 +1,4 @@
-"""The start of a kernel: its command line, the facts of its boot, and how its heap is kept."""
+"""Start of a kernel: its command line, the facts of its boot, and the settings of its heap."""
 
 import argparse
 import ctypes
@@ -14,7 +14,7 @@ from protocol.discovery import forget_empty_home, project_state, state_home
 
 
 class KernelArguments(NamedTuple):
-    """The command line, resolved: absolute paths, no symbolic links in ``project``."""
+    """Resolved command line: absolute paths, no symbolic links in ``project``."""
 
     project: str
     home: str
@@ -22,48 +22,46 @@ class KernelArguments(NamedTuple):
     foreground: bool
     trusted: bool
     handover: int | None = None
-    """Descriptor of what an earlier program of this kernel hands over."""
+    """Descriptor of the state that an earlier program of this kernel hands over."""
     returned: str | None = None
-    """Why the program that was to replace it did not: this one goes on."""
+    """Reason why the program that should have replaced this one failed."""
     trial: int | None = None
-    """Descriptor of what a kernel would hand over: say whether that can be taken over, and do nothing."""
+    """Descriptor of a trial handover: report whether it can be taken over, and exit."""
 
     @property
     def words(self) -> tuple[str, ...]:
-        """The words that start a kernel as this one was started."""
+        """Return the arguments that start a kernel in the same way."""
         flags = {"--foreground": self.foreground, "--trust": self.trusted}
         return ("--project", self.project, *(flag for flag, given in flags.items() if given))
 
 
 class Boot(NamedTuple):
-    """The facts of one start. ``listener`` is bound and listening; ``token`` is the administrator's."""
+    """Facts of one start. ``listener`` is bound and listening; ``token`` is the administrator's."""
 
     arguments: KernelArguments
     listener: socket.socket
     lock: Locked
     token: str
     record_token: str
-    """The limited one, which the discovery record shows."""
+    """Limited token in the discovery record."""
     version: str
     started_at: str
     clock_offset_ns: int
-    """Of the kernel's clock: what the first program of it has found."""
+    """Offset of the kernel's clock, as the kernel's first program determined it."""
     after_death: bool = False
-    """The kernel before did not take its record away: it was killed."""
+    """The previous kernel was killed: its record still exists."""
     kept_by: KeptBy | None = None
-    """The service that starts it again when it died."""
+    """Service that restarts the kernel after a crash."""
     early_signals: Sequence[int] = ()
-    """Those that asked it to stop while it was being imported; may grow until its services start."""
+    """Stop signals received during imports; may grow until the services start."""
 
 
 def parse_arguments(words: list[str]) -> KernelArguments:
     """Parse ``python -I -m kernel`` words. Exits with 2 on bad usage."""
     parser = argparse.ArgumentParser(prog="python -I -m kernel", description="The agent-worker kernel of one project.")
-    parser.add_argument("--project", default=os.getcwd(), help="the project's root (default: here)")
+    parser.add_argument("--project", default=os.getcwd(), help="the project's root (default: working directory)")
     parser.add_argument("--foreground", action="store_true", help="log to standard error, stop on Ctrl-C")
-    parser.add_argument(
-        "--trust", action="store_true", help="let agents run the commands that the project's files name"
-    )
+    parser.add_argument("--trust", action="store_true", help="allow agents to run the commands in the project's files")
     for name, kind in (("--handover", int), ("--returned", str), ("--trial", int)):
         parser.add_argument(name, type=kind, help=argparse.SUPPRESS)
     given = parser.parse_args(words)
@@ -92,25 +90,25 @@ def parse_arguments(words: list[str]) -> KernelArguments:
 
 
 COLLECTED_AFTER: Final = (2_000, 20, 20)
-"""Objects that are not freed by themselves; and collections of the young before one of the older."""
+"""Thresholds of the garbage collector: new objects, and young collections before an older one."""
 MAPPED_BYTES: Final = 128 * 1024
-"""Blocks of so many bytes are mapped each by itself, and unmapped when they are freed."""
+"""Size from which a block is mapped separately and returned to the system when it is freed."""
 _M_MMAP_THRESHOLD: Final = -3
-"""mallopt(3)."""
+"""Parameter of mallopt(3)."""
 
 
 def tune_gc() -> None:
-    """Freeze the heap of a started kernel, and collect less often: what there is now stays."""
+    """Freeze the heap of a started kernel and collect less often, because these objects remain."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(*COLLECTED_AFTER)
 
 
 def give_back_large_blocks() -> None:
-    """Hold glibc to the threshold it begins with: it raises it at the first large block that is freed.
+    """Fix glibc's initial mmap threshold, which it otherwise raises when the first large block is freed.
 
-    From then on bodies of megabytes lie on the heap among what is small, and stay when they are freed.
+    With a raised threshold, bodies of megabytes lie between small objects on the heap and are never returned.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
-    if mallopt is not None:  # there are other libraries than glibc
+    if mallopt is not None:  # only glibc has mallopt
         mallopt(_M_MMAP_THRESHOLD, MAPPED_BYTES)

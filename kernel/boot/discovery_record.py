@@ -1,6 +1,6 @@
-"""The discovery record, by which a project's clients find its kernel (contracts 3), and the port it listens on.
+"""The discovery record, by which a project's clients find its kernel (contracts 3), and the kernel's port.
 
-The record has a limited token, for programs of others. The administrator's is in a file of its own beside it.
+The record contains a limited token, for other programs. The administrator's token is in a separate file beside it.
 """
 
 import contextlib
@@ -19,9 +19,9 @@ _PORTS: Final = range(1024, 65536)
 
 
 def listen(state: str, backlog: int) -> socket.socket:
-    """Listen on the port that the kernel before had, if nobody else has it now, else on any; and note which it is.
+    """Listen on the port of the previous kernel, or on any port if that is taken, and record the port.
 
-    So what outside programs know of a kernel holds for the next one too, as the tokens do that were made for them.
+    A stable port keeps the addresses in other programs' configurations valid, as their tokens are.
     """
     path = os.path.join(state, PORT)
     port = 0
@@ -29,7 +29,7 @@ def listen(state: str, backlog: int) -> socket.socket:
         noted = int(Path(path).read_bytes()[:8])
         port = noted if noted in _PORTS else 0
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    # Connections of the kernel before may still be on their way out; no other listener is let in by this.
+    # Closing connections of the previous kernel must not block the port; this does not admit a second listener.
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind(("127.0.0.1", port))
@@ -39,15 +39,15 @@ def listen(state: str, backlog: int) -> socket.socket:
         listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         listener.bind(("127.0.0.1", 0))
         listener.listen(backlog)
-    with contextlib.suppress(OSError):  # a disk that is full keeps no kernel from serving
+    with contextlib.suppress(OSError):  # a full disk must not prevent a kernel from serving
         Path(path).write_text(f"{listener.getsockname()[1]}\n")
     return listener
 
 
 def publish(boot: Boot) -> None:
-    """Write the administrator's token, the project's record, and the one that names the newest kernel.
+    """Write the administrator's token, the project's record, and the record of the newest kernel.
 
-    Raises OSError, with no record left half-written.
+    Raises OSError and leaves no partial record.
     """
     host, port = boot.listener.getsockname()[:2]
     url, of = f"http://{host}:{port}", digest(boot.record_token.encode())
@@ -71,7 +71,8 @@ def publish(boot: Boot) -> None:
         _write_private(os.path.join(directory, RECORD), text)
     note = os.path.join(boot.arguments.state, PROJECT)
     if not os.path.exists(note):
-        with contextlib.suppress(OSError):  # without it awk projects does not know the project once it is stopped
+        # without this file, awk projects does not list the project once its kernel has stopped
+        with contextlib.suppress(OSError):
             _write_private(note, json.dumps({"project": boot.arguments.project}).encode())
 
 
@@ -82,7 +83,7 @@ def _write_private(path: str, text: bytes) -> None:
 
 
 def withdraw(boot: Boot) -> None:
-    """Remove the records, where they are still this kernel's."""
+    """Delete the records if they still belong to this kernel."""
     state, home = boot.arguments.state, boot.arguments.home
     for path in (os.path.join(state, RECORD), os.path.join(home, RECORD), os.path.join(state, ADMIN)):
         with contextlib.suppress(OSError, ValueError):
@@ -91,7 +92,7 @@ def withdraw(boot: Boot) -> None:
 
 
 def process_start_time(pid: int) -> int:
-    """Clock ticks from boot to the start of ``pid`` (proc(5) stat, field 22); 0 where there is no /proc."""
+    """Return the clock ticks from boot to the start of ``pid`` (proc(5) stat, field 22), or 0 without /proc."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
@@ -100,7 +101,7 @@ def process_start_time(pid: int) -> int:
 
 
 def boot_id() -> str:
-    """The id of this boot of the machine; empty where the system has none."""
+    """Return the id of this boot of the machine, or "" if the system has none."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     except OSError:

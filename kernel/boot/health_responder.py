@@ -1,10 +1,9 @@
-"""Answers /health while the kernel behind it is still being imported. Exists for speed.
+"""Answer /health while the kernel is still being imported, so that clients need not wait for the imports.
 
-Importing the HTTP and MCP stacks takes half a second; a client that has just started this kernel wants to know at once
-that it is alive and genuine. Who names another Host is refused, as the HTTP server does (promise P17). At first
-anything but /health gets 503 and is asked to come back. Once it is known that nothing keeps the kernel from starting,
-``accept`` lets requests in: they wait for the HTTP server, which takes over their connections and the listening
-socket, so none is ever refused.
+Importing the HTTP and MCP stacks takes half a second; a client that has just started this kernel learns at once that it
+is alive and genuine. Requests with another Host are refused, as by the HTTP server (promise P17). At first all other
+requests get 503 and a hint to retry. Once the start cannot fail any more, ``accept`` admits requests: they wait for the
+HTTP server, which adopts their connections and the listening socket, so that none is refused.
 """
 
 import json
@@ -19,20 +18,20 @@ from protocol.discovery import authorities, prove
 
 REQUEST_LIMIT_BYTES: Final = 8192
 PATIENCE_SECONDS: Final = 0.5
-"""The time that one client may take; clients are served one at a time."""
+"""Time limit for one client; clients are served one at a time."""
 HELD_LIMIT: Final = 256
-"""Connections that wait for the HTTP server; those beyond are told to come back."""
+"""Connections that may wait for the HTTP server; further ones get 503."""
 
 
 class HeldConnection(NamedTuple):
-    """A connection that waits for the HTTP server, and what was read of its next request."""
+    """Connection that waits for the HTTP server, and the part of its next request that was read."""
 
     client: socket.socket
     begun: bytes
 
 
 class HealthResponder:
-    """A thread that answers on ``listener`` until ``close``."""
+    """Thread that answers on ``listener`` until ``close``."""
 
     def __init__(self, listener: socket.socket, token: str, version: str, admin_token: str) -> None:
         self._listener = listener
@@ -50,11 +49,11 @@ class HealthResponder:
         self._thread.start()
 
     def accept(self) -> None:
-        """Let requests in from now on: /health is ``ok``, all else waits for the HTTP server."""
+        """Admit requests: /health reports ``ok``, all others wait for the HTTP server."""
         self._accepts = True
 
     def close(self) -> list[HeldConnection]:
-        """Stop answering. Returns the connections that wait; those not yet accepted stay in the backlog."""
+        """Stop answering. Return the waiting connections; those not yet accepted stay in the backlog."""
         self._waker.close()
         self._thread.join()
         self._wake.close()
@@ -76,7 +75,7 @@ class HealthResponder:
                     self._held.append(held)
 
     def _answer(self, client: socket.socket) -> HeldConnection | None:
-        """Answer one request. Returns what the HTTP server has to go on with; None: the connection is over."""
+        """Answer one request. Return the connection if the HTTP server has to continue it, else None."""
         deadline = time.monotonic() + PATIENCE_SECONDS
         waits = self._accepts and len(self._held) < HELD_LIMIT
         try:
@@ -112,7 +111,7 @@ class HealthResponder:
                 problem["hint"] = "try again in a second"
                 response = _http("503 Service Unavailable", "application/problem+json", problem)
             client.sendall(response)
-        except (OSError, ValueError):  # the client has gone, or what it asks for is no address
+        except (OSError, ValueError):  # the client has disconnected or the URL is invalid
             return None
         return HeldConnection(client, request.partition(b"\r\n\r\n")[2]) if waits else None
 

@@ -1,8 +1,8 @@
-"""The kernel's log: standard error, which whoever starts a kernel in the background points at ``kernel.log``.
+"""The kernel's log: standard error, which is redirected to ``kernel.log`` when the kernel starts in the background.
 
-Everything that is written there by anybody in this process ends up in one file, a crash of the interpreter included. So
-the file is not the logger's: when it has grown too large it is renamed, and the standard descriptors are pointed at a
-new one. At most two files of LIMIT_BYTES are kept (promise P10). A log elsewhere is left to whoever reads it.
+All output of the process goes to one file, including a crash of the interpreter. Therefore the file is rotated below
+the logger: when it is too large it is renamed, and the standard descriptors are redirected to a new one. At most two
+files of LIMIT_BYTES are retained (promise P10). A log elsewhere is not rotated.
 """
 
 import faulthandler
@@ -22,11 +22,13 @@ if TYPE_CHECKING:
 
 LIMIT_BYTES: Final = 8 * 1024 * 1024
 OLD: Final = ".1"
-"""What is added to the name of the file before the last one."""
+"""Suffix of the previous log file."""
 FORMAT: Final = "AGENT_WORKER_LOG"
-"""Variable: ``json`` has all lines from the first one on as JSON; the project file's ``log`` counts once it is read."""
+"""Environment variable: ``json`` selects JSON from the first line on; the project file's ``log`` applies once it is
+read.
+"""
 TEXT_CHARACTERS: Final = 16_000
-"""Of a text or a traceback in a line of JSON."""
+"""Limit of a text or a traceback in a line of JSON."""
 _EVENT: Final = re.compile(r"[a-z_]+(?:\.[a-z_]+)+", re.ASCII)
 _IDS: Final = {
     "instruction": re.compile(r"i[0-9]{1,18}", re.ASCII),
@@ -36,13 +38,13 @@ _IDS: Final = {
     "approval": re.compile(r"a[0-9]{1,18}", re.ASCII),
 }
 PATIENCE_MS: Final = 100
-"""The time that a reader of standard error has to take a line, unless it left one before."""
+"""Time for the reader of standard error to accept a line, unless it missed the previous one."""
 _STDOUT: Final = 1
 _STDERR: Final = 2
 
 
 def start_logging(path: str) -> None:
-    """Log to standard error from now on, in files of LIMIT_BYTES where that is the file at ``path``."""
+    """Log to standard error, with rotation if that is the file at ``path``."""
     faulthandler.enable(_STDERR)
     try:
         own = os.path.samestat(os.fstat(_STDERR), os.stat(path))
@@ -55,23 +57,23 @@ def start_logging(path: str) -> None:
 
 
 def log_as_json() -> None:
-    """Have every line from now on be one JSON object."""
+    """Write all further lines as JSON objects."""
     for handler in logging.getLogger().handlers:
         handler.setFormatter(JsonFormatter())
 
 
 class JsonFormatter(logging.Formatter):
-    """Makes one line of ASCII of a record, whatever is in it.
+    """Formatter that turns any record into one line of ASCII.
 
-    ``event`` is the first word of the message, such as ``kernel.ready``. Ids are values that the message was made of,
-    and not words in them: what somebody wrote names nothing.
+    ``event`` is the first word of the message, such as ``kernel.ready``. Ids are taken from the arguments of the
+    message and never from its text, which may be untrusted.
     """
 
     def format(self, record: logging.LogRecord) -> str:
-        """Never raises for what a message holds."""
+        """Format a record; never raises for its contents."""
         try:
             message = record.getMessage()
-        except Exception as error:  # noqa: BLE001 - a message that does not fit its values is shown as it stands
+        except Exception as error:  # noqa: BLE001 - show a message that does not fit its arguments unformatted
             message = f"{record.msg} ({type(error).__name__})"
         first, _, rest = message.partition(" ")
         event = first if _EVENT.fullmatch(first) else None
@@ -87,7 +89,7 @@ class JsonFormatter(logging.Formatter):
         line["text"] = _cut(message if event is None else rest)
         if record.exc_info:
             line["error"] = _cut(self.formatException(record.exc_info))
-        return json.dumps(line)  # ASCII: no terminal and no reader of lines takes anything in it for its own
+        return json.dumps(line)  # ASCII, so that no terminal or line reader interprets parts of it
 
 
 def _cut(text: str) -> str:
@@ -95,11 +97,11 @@ def _cut(text: str) -> str:
 
 
 class _Stderr(io.RawIOBase):
-    """Standard error that drops and counts what its reader does not take: the kernel waits for no reader."""
+    """Standard error that drops and counts output instead of blocking on a slow reader."""
 
     def __init__(self) -> None:
         self.dropped = 0
-        """Writes that were dropped, as a whole or their ends."""
+        """Number of writes that were dropped, completely or in part."""
         self._is_full = False
         self._room = select.poll()
         self._room.register(_STDERR, select.POLLOUT)
@@ -111,7 +113,7 @@ class _Stderr(io.RawIOBase):
         return _STDERR
 
     def write(self, data: "Buffer", /) -> int:
-        """Write what is taken. A descriptor that is ready takes PIPE_BUF bytes without a wait (poll(2), pipe(7))."""
+        """Write as much as possible. A ready descriptor accepts PIPE_BUF bytes without blocking (poll(2), pipe(7))."""
         left = whole = bytes(data)
         with suppress(OSError):
             while left and self._room.poll(0 if self._is_full else PATIENCE_MS):
@@ -122,11 +124,11 @@ class _Stderr(io.RawIOBase):
 
 
 class DroppingStderrHandler(logging.StreamHandler):  # type: ignore[type-arg]
-    """Writes to standard error as ``_Stderr``, for the whole process; logs how much was dropped before."""
+    """Handler that writes through ``_Stderr`` and logs how many lines were dropped before."""
 
     def __init__(self) -> None:
         self._raw = _Stderr()
-        raw = cast(BinaryIO, self._raw)  # of which a text needs less than the type says
+        raw = cast(BinaryIO, self._raw)  # the handler needs less than this type declares
         sys.stderr = io.TextIOWrapper(raw, errors="backslashreplace", write_through=True)
         super().__init__(sys.stderr)
 
@@ -134,14 +136,14 @@ class DroppingStderrHandler(logging.StreamHandler):  # type: ignore[type-arg]
         """Write one record. The handler's lock is held."""
         if dropped := self._raw.dropped:
             told = {"name": __name__, "levelno": logging.WARNING, "levelname": "WARNING", "args": (dropped,)}
-            told["msg"] = "log.dropped %d lines, which the reader of standard error did not take"
+            told["msg"] = "log.dropped %d lines: the reader of standard error was too slow"
             super().emit(logging.makeLogRecord(told))
             self._raw.dropped -= dropped if self._raw.dropped == dropped else 1
         super().emit(record)
 
 
 class RotatingStderrHandler(logging.StreamHandler):  # type: ignore[type-arg]
-    """Writes to standard error, the file at ``path``; begins a new one when that is full or was removed."""
+    """Handler that writes to standard error, the file at ``path``, and replaces the file if it is full or deleted."""
 
     def __init__(self, path: str) -> None:
         super().__init__(sys.stderr)
@@ -152,7 +154,7 @@ class RotatingStderrHandler(logging.StreamHandler):  # type: ignore[type-arg]
         with suppress(OSError):
             info = os.fstat(_STDERR)
             if info.st_size > LIMIT_BYTES or not info.st_nlink:
-                # Where it cannot be done the same file goes on, and the next record tries again.
+                # If the rotation fails, the file is still used and the next record tries again.
                 with suppress(FileNotFoundError):
                     os.replace(self._path, self._path + OLD)
                 self.flush()

@@ -1,10 +1,9 @@
-"""The replacement of this process's program by another one, with the same pid and descriptors, and the way back.
+"""Replacement of this process's program by another one, with the same pid and descriptors, and the return to it.
 
-What is handed over lies in a file in memory: a line of JSON that is read here, and the rest, which is not. Before the
-exec a *guardian* is forked, which holds duplicates of every descriptor. Where the new program ends or says nothing for
-PATIENCE_SECONDS, the guardian kills it if need be and goes on itself as the kernel: it has the old program in its
-memory, whatever lies on the disk by now. The new program dismisses it once nothing is left that could keep it from
-serving.
+The state is handed over in a memory file: one line of JSON that is read here, and a table for another reader. Before
+the exec, a *guardian* is forked, which holds duplicates of all descriptors. If the new program exits or sends nothing
+for PATIENCE_SECONDS, the guardian kills it and continues as the kernel: it still has the old program in memory,
+whatever is on the disk. The new program dismisses the guardian once its start can no longer fail.
 """
 
 import contextlib
@@ -25,23 +24,23 @@ from kernel.fault_injection import fault_point
 from kernel.procs.spec import restore_limit
 
 FORMAT: Final = 1
-"""Of the line. Of the rest its own reader knows."""
+"""Version of the JSON line; the table has a version of its own."""
 PATIENCE_SECONDS: Final = 60.0
 PATIENCE: Final = "AGENT_WORKER_UPGRADE_SECONDS"
-"""Variable: another patience, for tests."""
+"""Environment variable that changes the patience in tests."""
 BLOCKED: Final = frozenset({signal.SIGTERM, signal.SIGINT})
-"""They wait while nobody can act on them."""
+"""Signals that wait while the program is replaced."""
 _READY: Final = b"ready\n"
 _LINE_BYTES: Final = 4096
 
 
 class ProcessHoldings(NamedTuple):
-    """Everything the process has, whichever program runs in it. All but ``pid`` and ``guardian`` stays as it is."""
+    """Resources of the process that outlive its program. Only ``pid`` and ``guardian`` change."""
 
     pid: int
-    """Of whoever wrote it."""
+    """Pid of the process that wrote this record."""
     version: str
-    """Of the program that hands over."""
+    """Version of the program that hands over."""
     listening: int
     locks: tuple[int, int | None]
     token: str
@@ -49,28 +48,28 @@ class ProcessHoldings(NamedTuple):
     clock_offset_ns: int
     service: str | None
     descriptors: tuple[int, ...]
-    """All that stay open, with those above."""
+    """Descriptors that stay open, including those above."""
     guardian: tuple[int, int] | None = None
-    """Its pid, and the descriptor to speak to it by."""
+    """Pid of the guardian, and the descriptor of the pipe to it."""
     program: tuple[str, ...] = ()
-    """The command line that runs the program which hands over, where it lies on the disk as it was."""
+    """Command line of the program that hands over, if its files are unchanged on disk."""
     record_token: str = ""
-    """Empty from a version whose record showed the administrator's token."""
+    """Empty from a version whose record contained the administrator's token."""
 
 
 class Returned(NamedTuple):
-    """The new program did not take over: this one goes on."""
+    """The new program did not take over; the old one continues."""
 
     why: str
 
 
 def patience() -> float:
-    """Return the seconds in which a new version has to say something."""
+    """Return the time in seconds within which a new version has to respond."""
     return float(os.environ.get(PATIENCE, PATIENCE_SECONDS))
 
 
 def pack(held: ProcessHoldings, table: bytes) -> int:
-    """Write what is handed over into a file in memory. Returns its descriptor, which outlives an exec."""
+    """Write the handover into a memory file. Return its descriptor, which outlives an exec."""
     fd = os.memfd_create("agent-worker-handover", 0)
     _write(fd, held, table)
     return fd
@@ -86,12 +85,12 @@ def _write(fd: int, held: ProcessHoldings, table: bytes) -> None:
 
 
 def unpack(fd: int) -> tuple[ProcessHoldings, bytes]:
-    """Read it again. Raises ValueError for what is none of ours."""
+    """Read the handover. Raises ValueError for another format."""
     data = os.pread(fd, os.fstat(fd).st_size, 0)
     line, _, table = data.partition(b"\n")
     found: dict[str, Any] = json.loads(line)
     if found.pop("format", None) != FORMAT:
-        raise ValueError("what is handed over has another format: the two versions are too far apart")
+        raise ValueError("handover has an unknown format: the two versions are too different")
     held = ProcessHoldings(**{name: value for name, value in found.items() if name in ProcessHoldings._fields})
     guardian = None if held.guardian is None else (held.guardian[0], held.guardian[1])
     locks = held.locks[0], held.locks[1]
@@ -101,14 +100,14 @@ def unpack(fd: int) -> tuple[ProcessHoldings, bytes]:
 
 
 def boot_from(held: ProcessHoldings, arguments: KernelArguments, version: str, early_signals: list[int]) -> Boot:
-    """Return the facts of a start that is none: all but the version are the earlier program's."""
+    """Return the facts of a start by handover: all but the version come from the earlier program."""
     for fd in held.descriptors:
         os.set_inheritable(fd, False)
     return Boot(
         arguments=arguments,
         listener=socket.socket(fileno=held.listening),
         lock=Locked(*held.locks),
-        # What an earlier version has shown in its record is a limited token from now on.
+        # A token that an earlier version published in its record becomes the limited token.
         token=held.token if held.record_token else secrets.token_urlsafe(32),
         record_token=held.record_token or held.token,
         version=version,
@@ -120,7 +119,7 @@ def boot_from(held: ProcessHoldings, arguments: KernelArguments, version: str, e
 
 
 def keep_signals() -> list[int]:
-    """Keep the requests to stop that come from now on, until somebody acts on them."""
+    """Collect stop signals in the returned list until the kernel can handle them."""
     kept: list[int] = []
     for number in BLOCKED:
         signal.signal(number, lambda caught, _frame: kept.append(caught))
@@ -129,7 +128,7 @@ def keep_signals() -> list[int]:
 
 
 def tell_main_pid() -> None:
-    """Tell the service manager which process the kernel is now; a unit may let all its processes speak."""
+    """Notify the service manager of the kernel's new main pid, if its unit accepts messages of all processes."""
     pid, environ = str(os.getpid()), os.environ
     if "WATCHDOG_PID" in environ:
         environ["WATCHDOG_PID"] = pid
@@ -141,9 +140,9 @@ def tell_main_pid() -> None:
 
 
 def replace(held: ProcessHoldings, table: bytes, command: tuple[str, ...]) -> tuple[ProcessHoldings, bytes, Returned]:
-    """Execute ``command`` in this process, with ``--handover`` and the descriptor added. Returns only to go on.
+    """Execute ``command`` in this process, with ``--handover`` and the descriptor added.
 
-    In the guardian, or where the command could not be executed.
+    Returns only in the guardian, if it has to continue as the kernel, or if the command cannot be executed.
     """
     signal.pthread_sigmask(signal.SIG_BLOCK, BLOCKED)
     sys.stdout.flush()
@@ -183,15 +182,15 @@ def _execute(command: tuple[str, ...]) -> str:
 
 
 def _guard(kernel: int, listens: int) -> str:
-    """Be the guardian of the process that ``kernel`` is a descriptor of. Returns why to go on in its place; ends this
-    process where that is not needed.
+    """Guard the process behind the descriptor ``kernel``. Exit if it succeeds, else return why to continue in its
+    place.
     """
     seconds = patience()
     poll = select.poll()
     for fd in (kernel, listens):
         poll.register(fd, select.POLLIN)
     heard = b""
-    why = f"the new version said nothing for {seconds:g} s"
+    why = f"the new version did not respond for {seconds:g} s"
     while events := poll.poll(seconds * 1000):
         if any(fd == listens for fd, _ in events):
             piece = os.read(listens, _LINE_BYTES)
@@ -218,11 +217,11 @@ def _guard(kernel: int, listens: int) -> str:
 
 
 def dismiss(held: ProcessHoldings) -> None:
-    """Have the guardian end, and return when it has: from now on nobody holds what this process holds."""
+    """End the guardian and wait for its exit, so that no other process holds the resources of this one."""
     if held.guardian is None:
         return
     pid, speaks = held.guardian
-    with contextlib.suppress(OSError):  # it was killed
+    with contextlib.suppress(OSError):  # the guardian was killed
         os.write(speaks, _READY)
     os.close(speaks)
     with contextlib.suppress(ChildProcessError):
@@ -230,8 +229,9 @@ def dismiss(held: ProcessHoldings) -> None:
 
 
 def give_up(held: ProcessHoldings, fd: int, why: str) -> int:
-    """Give way to the program that handed over: executed anew, where it lies on the disk; else by the guardian, once
-    this process has ended. Returns the exit code to end with.
+    """Return control to the old program: execute it if its files are unchanged, else let the guardian continue.
+
+    Return the exit code of this process, whose exit wakes the guardian.
     """
     text = " ".join(why.split())[: _LINE_BYTES // 2]
     if held.guardian is not None and not held.program:

@@ -1,11 +1,11 @@
-"""The surroundings of the kernel process: the service that keeps it, and process 1 of a container.
+"""Surroundings of the kernel process: the service that restarts it, and process 1 of a container.
 
-systemd runs a shell once the kernel has ended (``ExecStopPost`` of the unit that ``awk service`` writes), which leaves
-its three words in a file. Every kernel takes the file away, so that it never tells of an older end.
+When the kernel has ended, systemd runs a shell (``ExecStopPost`` of the unit that ``awk service`` writes), which stores
+three words in a file. Every kernel deletes the file, so that it never reports an older end.
 
-In a container the kernel becomes a child, and process 1 does what nobody else can do. Orphans of the whole container
-end up with process 1, which has to reap them; the kernel must not, for it would take children away from trio. And a
-signal that process 1 has no handler for is dropped, so it passes them on.
+In a container the kernel runs as a child of process 1, which has two duties. It reaps the orphans of the whole
+container; the kernel must not, because it would reap trio's children. And it forwards signals, because the system drops
+signals to a process 1 without a handler.
 """
 
 import os
@@ -23,13 +23,13 @@ PASSED_ON: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1
 
 
 def serve_as_init() -> int | None:
-    """Return None in the process that is to be the kernel; elsewhere stay until that has ended, and give its code.
+    """Return None in the process that becomes the kernel; elsewhere wait for its end and return its exit code.
 
-    To be called before there are threads. When the caller exits, the system kills what is left in the container.
+    Call this before any thread starts. When the caller exits, the system kills all processes of the container.
     """
     if os.getpid() != 1:
         return None
-    # Nothing may come between the fork and the handlers: it would be dropped.
+    # Signals between the fork and the handlers would be dropped.
     signal.pthread_sigmask(signal.SIG_BLOCK, PASSED_ON)
     kernel = os.fork()
     if kernel:
@@ -42,26 +42,26 @@ def serve_as_init() -> int | None:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, PASSED_ON)
     if not kernel:
         return None
-    while True:  # reap whoever ends; the kernel's end is the end
+    while True:  # reap all children until the kernel ends
         pid, status = os.waitpid(-1, 0)
         if pid == kernel:
             code = os.waitstatus_to_exitcode(status)
-            return code if code >= 0 else 128 - code  # as a shell shows a signal
+            return code if code >= 0 else 128 - code  # the shell's exit code for a signal
 
 
 _WORDS: Final = re.compile(r"([a-z-]{1,32}) ([a-z]{0,16}) ([A-Z0-9+]{0,16})\n?", re.ASCII)
 _UNIT: Final = re.compile(r"[A-Za-z0-9:._@-]{1,200}", re.ASCII)
 OTHER_RUNS: Final = "75"
-"""EX_TEMPFAIL: the end of a start beside another kernel, and not of that one."""
+"""EX_TEMPFAIL: the exit code of a start while another kernel runs."""
 _RESULTS: Final = {
-    "watchdog": "the service's watchdog ended it: its event loop had stood still",
-    "oom-kill": "the system killed it: memory was short",
-    "timeout": "its service ended it: it had taken too long to start or to stop",
+    "watchdog": "the service's watchdog killed it: its event loop was blocked",
+    "oom-kill": "the system killed it: out of memory",
+    "timeout": "its service killed it: it took too long to start or to stop",
 }
 
 
 class KeptBy(NamedTuple):
-    """The service by its name; how the kernel before had ended and when, where that is known."""
+    """Name of the service, and how and when the previous kernel ended, if known."""
 
     service: str
     how: str | None = None
@@ -69,14 +69,14 @@ class KeptBy(NamedTuple):
 
     @property
     def notice(self) -> str:
-        """For people, where the kernel before had died."""
+        """Return the notice to people about the death of the previous kernel."""
         when = f" at {self.at}" if self.at else ""
-        how = self.how or "how it had ended is not known: see kernel.log"
-        return f"the kernel before this one died{when} and was started again by its service {self.service}: {how}"
+        how = self.how or "the cause is unknown: see kernel.log"
+        return f"the previous kernel died{when} and was restarted by its service {self.service}: {how}"
 
 
 def kept_by(environ: Mapping[str, str], state: str) -> KeptBy | None:
-    """Read, and forget, how the kernel before had ended. None: no service keeps this kernel."""
+    """Read and delete the record of the previous kernel's end. Return None if no service runs this kernel."""
     path = os.path.join(state, ENDED)
     said: bytes = b""
     at_seconds = 0.0
@@ -90,7 +90,7 @@ def kept_by(environ: Mapping[str, str], state: str) -> KeptBy | None:
             os.close(descriptor)
         os.unlink(path)
     except OSError:
-        pass  # there is none
+        pass  # no record
     service = environ.get(SERVICE, "")
     if not _UNIT.fullmatch(service):
         return None
@@ -102,7 +102,7 @@ def kept_by(environ: Mapping[str, str], state: str) -> KeptBy | None:
 
 
 def in_words(result: str, code: str, status: str) -> str:
-    """Say what systemd calls $SERVICE_RESULT, $EXIT_CODE and $EXIT_STATUS (systemd.exec(5))."""
+    """Describe systemd's $SERVICE_RESULT, $EXIT_CODE and $EXIT_STATUS (systemd.exec(5))."""
     if result in _RESULTS:
         return _RESULTS[result]
     if code in ("killed", "dumped") and status:

@@ -1,4 +1,4 @@
-"""The state directory: private, ours, and locked by one kernel for its whole life (promise P23)."""
+"""State directory: private, owned by the user, and locked by one kernel for its whole life (promise P23)."""
 
 import errno
 import fcntl
@@ -19,7 +19,7 @@ class StateDirRefused(Exception):
 
 
 def prepare_state_dir(path: str) -> None:
-    """Create ``path`` and its parents with mode 0700, or check that it is ours and that nobody else reads it."""
+    """Create ``path`` and its parents with mode 0700, or check their owner and deny others access."""
     fault = parents_fault(path)
     if fault is not None:
         raise StateDirRefused(fault)
@@ -35,29 +35,29 @@ def prepare_state_dir(path: str) -> None:
             raise StateDirRefused(f"{directory} is not a directory; move it away or set AGENT_WORKER_HOME")
         if info.st_uid != os.geteuid():
             raise StateDirRefused(
-                f"{directory} belongs to user {info.st_uid}; set AGENT_WORKER_HOME to a directory of yours"
+                f"{directory} belongs to user {info.st_uid}; set AGENT_WORKER_HOME to a directory of your own"
             )
         if info.st_mode & 0o077:
             os.chmod(directory, 0o700)
 
 
 class Locked(NamedTuple):
-    """Descriptors that hold the lock for as long as they are open: of its file, and of the directory if that can be."""
+    """Open descriptors that hold the lock: of the lock file and, if possible, of its directory."""
 
     file: int
     directory: int | None
 
 
 def take_lock(path: str) -> Locked | None:
-    """Lock ``path`` for life; None where another process holds it.
+    """Lock ``path`` for the life of the process; return None if another process holds the lock.
 
-    The lock is the kernel's identity: a pid proves nothing (it can be reused), a held flock does. Its directory is
-    locked too, where that can be: who deletes the file must not let a second kernel in. Raises OSError;
-    StateDirRefused where locks keep nobody out.
+    The lock is the kernel's identity: a pid can be reused, a held flock cannot. The directory is locked too, if
+    possible, so that deleting the file does not admit a second kernel. Raises OSError; StateDirRefused if locks do not
+    exclude other processes.
     """
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
-        # Clients test the lock by sharing it for a moment (interface.discovery): that is no kernel.
+        # Clients briefly take a shared lock to test it (interface.discovery); retry if no kernel holds the lock.
         while _refused(lambda: fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)):
             if _refused(lambda: fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)):
                 os.close(descriptor)
@@ -67,7 +67,7 @@ def take_lock(path: str) -> Locked | None:
         raise
     if not _keeps_others_out(path):
         raise StateDirRefused(
-            f"locks on {path} succeed and keep nobody out, so two kernels could write to one database; "
+            f"locks on {path} are ineffective, so two kernels could write to one database; "
             f"set AGENT_WORKER_HOME to a directory on a local disk"
         )
     try:
@@ -78,12 +78,12 @@ def take_lock(path: str) -> Locked | None:
 
 
 def _keeps_others_out(path: str) -> bool:
-    """Return whether locks refuse others: flock, and locks on parts of a file, which SQLite takes."""
+    """Return whether locks exclude others: flock, and the byte-range locks of SQLite."""
     other = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
     try:
         if not _refused(lambda: fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)):
             return False
-        if not hasattr(fcntl, "F_OFD_SETLK"):  # only they tell two descriptors of one process apart
+        if not hasattr(fcntl, "F_OFD_SETLK"):  # only these locks distinguish two descriptors of one process
             return True
         whole = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
         first = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
@@ -108,7 +108,7 @@ def _refused(lock: Callable[[], object]) -> bool:
 
 
 def _lock_directory(path: str) -> int | None:
-    """Lock a directory; None where it cannot be, as on NFS. Raises BlockingIOError where somebody else holds it."""
+    """Lock a directory; return None if that is unsupported, as on NFS. Raises BlockingIOError if it is locked."""
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -121,11 +121,13 @@ def _lock_directory(path: str) -> int | None:
 
 
 def remedy(error: OSError, directory: str) -> str:
-    """Explain ``error``, met while the state ``directory`` was prepared: what is wrong, where, what to do."""
+    """Explain ``error``, which occurred while the state ``directory`` was prepared: the problem, the path and the
+    remedy.
+    """
     place = str(error.filename or directory)
     said = error.strerror or str(error)
     if error.errno in _FULL:
         return f"the disk of {place} is full: free some space there, then start again ({said})"
     if error.errno in _NO_LOCKS:
         return f"the file system of {place} has no locks: set AGENT_WORKER_HOME to a directory on a local disk ({said})"
-    return f"cannot use {place}: {said}; see to it that it can be written, or set AGENT_WORKER_HOME"
+    return f"cannot use {place}: {said}; make it writable or set AGENT_WORKER_HOME"

@@ -1,4 +1,4 @@
-"""Reads files that users wrote: bounded bytes, a tree with places, typed Structs or located errors.
+"""Read files that users wrote: bounded bytes, a tree with locations, typed Structs or located errors.
 
-It knows YAML and msgspec types, not what an agent or a workflow is.
+This package knows YAML and msgspec types, not what an agent or a workflow is.
 """

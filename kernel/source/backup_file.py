@@ -1,7 +1,7 @@
-"""The file of a backup: a zip with a manifest, written whole or not at all, and read as what anybody may have made.
+"""The file of a backup: a zip with a manifest, written completely or not at all, and read as untrusted input.
 
-Each file in it stands in the manifest with its size and digest, and nothing else is in it. Names are few and plain;
-what is unpacked is bounded before a byte of it is written.
+The manifest lists every file with its size and digest, and the archive contains no others. Names are restricted, and
+limits are checked before anything is unpacked.
 """
 
 import errno
@@ -29,12 +29,12 @@ MANIFEST: Final = "manifest.json"
 MANIFEST_BYTES: Final = 64 * 1024 * 1024
 FILES: Final = 100_000
 FILE_BYTES: Final = 16 * 1024 * 1024
-"""Of one file beside the database."""
+"""Limit of one file other than the database."""
 RATIO: Final = 200
-"""What is unpacked has at most so many times the bytes of the file. A database of ours is packed to a tenth at best."""
+"""Limit of the unpacked size in proportion to the backup's. A database is compressed to a tenth at best."""
 FLOOR_BYTES: Final = 64 * 1024 * 1024
 ROOM_BYTES: Final = 64 * 1024 * 1024
-"""Left on the disk."""
+"""Free space that must remain on the disk."""
 PROJECT: Final = "project"
 PARTS: Final = frozenset({MEMORY, NOTES, TODO})
 _CHUNK_BYTES: Final = 1024 * 1024
@@ -43,18 +43,18 @@ _PART: Final = ".awk-backup-"
 
 
 class BadBackup(Exception):
-    """A file that is no backup of ours, or not whole, or pretends to be one. The text says why."""
+    """The file is not a backup, or is incomplete or forged. The text gives the reason."""
 
 
 class BackupWriter:
-    """Packs files. ``sizes`` are what the manifest says of them."""
+    """Packs files into a backup. ``sizes`` are their entries for the manifest."""
 
     def __init__(self, archive: zipfile.ZipFile) -> None:
         self._archive = archive
         self.files: list[BackedUpFile] = []
 
     def add(self, name: str, content: IO[bytes]) -> None:
-        """Pack ``content``, read to its end, under ``name``."""
+        """Pack all of ``content`` under ``name``."""
         digest, size = hashlib.sha256(), 0
         info = zipfile.ZipInfo(name, _STAMP)
         info.external_attr = (stat.S_IFREG | 0o600) << 16
@@ -70,7 +70,7 @@ class BackupWriter:
 
 @contextmanager
 def work_folder(above: str) -> Generator[str]:
-    """A folder of ours in ``above``, gone after the block; what a backup left that was killed goes first."""
+    """Yield a temporary folder in ``above``, deleted after the block. First delete folders of killed backups."""
     for name in os.listdir(above):
         number = name.removeprefix(_PART)
         if number != name and number.isdecimal():
@@ -90,9 +90,9 @@ def work_folder(above: str) -> Generator[str]:
 
 
 def write_backup(file: str, fill: Callable[[BackupWriter], BackupHead], *, force: bool) -> BackupManifest:
-    """Write the backup into a file without a name, check it, and give it its name. Raises OSError, BadBackup.
+    """Write a backup into an unnamed file, verify it, and give it its name. Raises OSError, BadBackup.
 
-    FileExistsError where the name is taken, unless ``force``. Killed before, it leaves nothing.
+    Raises FileExistsError if the name is taken, unless ``force``. A killed backup leaves nothing behind.
     """
     above = os.path.dirname(os.path.abspath(file))
     with _nameless(above) as (made, out):
@@ -104,12 +104,12 @@ def write_backup(file: str, fill: Callable[[BackupWriter], BackupHead], *, force
         os.fsync(out.fileno())
         with open_backup(made) as (read, archive):
             if read != manifest:
-                raise BadBackup("it does not read as it was written")
+                raise BadBackup("the written file failed verification")
             for one in read.files:
                 for _data in unpacked(archive, one):
                     pass
         fault_point("backup.written")
-        # With a descriptor of a place, which an absolute path does not use, Python has the system follow links.
+        # Python follows a symbolic link only with a directory descriptor, which an absolute path does not use.
         link = partial(os.link, made, src_dir_fd=out.fileno())
         named = os.path.join(above, f"{_PART}{os.getpid()}")
         try:
@@ -121,7 +121,7 @@ def write_backup(file: str, fill: Callable[[BackupWriter], BackupHead], *, force
         except OSError as error:
             if isinstance(error, FileExistsError) or made != named:
                 raise
-            if os.path.lexists(file):  # this file system has no second names
+            if os.path.lexists(file):  # this file system has no hard links
                 raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), file) from None
             force = True
         if force:
@@ -133,7 +133,7 @@ def write_backup(file: str, fill: Callable[[BackupWriter], BackupHead], *, force
 
 @contextmanager
 def _nameless(above: str) -> Generator[tuple[str, IO[bytes]]]:
-    """A file in the folder ``above`` that nobody sees, and a path to it; of another name where there are no such."""
+    """Yield an unnamed file in the folder ``above`` and a path to it, or a named file if those are unsupported."""
     named = os.path.join(above, f"{_PART}{os.getpid()}")
     try:
         descriptor = os.open(above, os.O_RDWR | getattr(os, "O_TMPFILE", 0) | os.O_CLOEXEC, 0o600)
@@ -154,44 +154,44 @@ def _nameless(above: str) -> Generator[tuple[str, IO[bytes]]]:
 
 @contextmanager
 def open_backup(file: str, *, whole: bool = True) -> Generator[tuple[BackupManifest, zipfile.ZipFile]]:
-    """The manifest of ``file``, and what it stands in. Names, kinds, number and sizes are judged. Raises BadBackup.
+    """Yield the manifest of ``file`` and its archive. Names, types, number and sizes are checked. Raises BadBackup.
 
-    ``whole``: the database is in it, too.
+    ``whole``: the backup must contain the database.
     """
     try:
         with _plain(file) as opened_file, zipfile.ZipFile(opened_file) as archive:
             size = os.fstat(opened_file.fileno()).st_size
             found = archive.infolist()
             if len(found) > FILES:
-                raise BadBackup(f"it holds {len(found):,} files: more than {FILES:,} are in no backup")
+                raise BadBackup(f"it contains {len(found):,} files; the limit is {FILES:,}")
             by_name = {info.filename: info for info in found}
             if len(by_name) != len(found):
-                raise BadBackup("two files in it have one name")
+                raise BadBackup("two of its files have the same name")
             head = by_name.pop(MANIFEST, None)
             if head is None or head.file_size > MANIFEST_BYTES:
-                raise BadBackup("it has no manifest: awk backup did not write it")
+                raise BadBackup("it has no manifest, so it was not written by awk backup")
             with archive.open(head) as opened:
                 text = opened.read(MANIFEST_BYTES + 1)
             if len(text) > MANIFEST_BYTES:
-                raise BadBackup("its manifest is longer than it says")
-            # Judged by itself: who reads a later form has to be told so, and not that a key is not known.
+                raise BadBackup("its manifest is longer than declared")
+            # Checked first, so that a newer format is reported as such and not as an unknown key.
             if msgspec.json.decode(text, type=_Form).schema != BACKUP:
                 raise BadBackup(f"it is not {BACKUP}: upgrade agent-worker, if a newer one wrote it")
             manifest = msgspec.json.decode(text, type=BackupManifest)
             _judge(manifest, by_name, size, whole=whole)
             yield manifest, archive
     except (zipfile.BadZipFile, zipfile.LargeZipFile, NotImplementedError, RuntimeError, EOFError) as error:
-        raise BadBackup(f"it is no backup, or not whole: {error}") from error
+        raise BadBackup(f"it is not a backup or is incomplete: {error}") from error
     except (msgspec.MsgspecError, UnicodeError, ValueError) as error:
         raise BadBackup(f"its manifest cannot be read: {error}") from error
 
 
 def _plain(path: str) -> IO[bytes]:
-    """A file, opened without waiting for anybody. Raises BadBackup where it is a pipe, or anything else; OSError."""
+    """Open a regular file without blocking on a pipe. Raises BadBackup if it is anything else; OSError."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
-        raise BadBackup("it is no plain file")
+        raise BadBackup("it is not a regular file")
     return open(descriptor, "rb")
 
 
@@ -202,9 +202,9 @@ class _Form(msgspec.Struct, frozen=True):
 def _judge(manifest: BackupManifest, by_name: dict[str, zipfile.ZipInfo], size: int, *, whole: bool) -> None:
     named = {one.path: one for one in manifest.files}
     if len(named) != len(manifest.files) or set(named) != set(by_name):
-        raise BadBackup("what it holds is not what its manifest says")
+        raise BadBackup("its files do not match its manifest")
     if (DATABASE in named) != whole:
-        raise BadBackup("there is no database in it" if whole else "there is a database in it")
+        raise BadBackup("it contains no database" if whole else "it contains a database")
     for path, one in named.items():
         why = name_fault(path)
         if why is not None:
@@ -212,16 +212,16 @@ def _judge(manifest: BackupManifest, by_name: dict[str, zipfile.ZipInfo], size: 
         info = by_name[path]
         kind = info.external_attr >> 16
         if stat.S_IFMT(kind) not in (0, stat.S_IFREG):
-            raise BadBackup(f"{path[:200]!r} is no plain file")
+            raise BadBackup(f"{path[:200]!r} is not a regular file")
         if info.file_size != one.bytes or (path != DATABASE and one.bytes > FILE_BYTES):
-            raise BadBackup(f"{path[:200]!r} has not the size that it may have")
+            raise BadBackup(f"{path[:200]!r} has an invalid size")
     total = sum(one.bytes for one in manifest.files)
     if total > FLOOR_BYTES + RATIO * size:
-        raise BadBackup(f"it would become {total:,} bytes out of {size:,}: that is no backup")
+        raise BadBackup(f"it would expand from {size:,} to {total:,} bytes, which no backup does")
 
 
 def name_fault(path: str) -> str | None:
-    """Return why ``path`` can be no file of a backup; None where it can. Pure."""
+    """Return why ``path`` cannot be a file of a backup, or None. Pure."""
     parts = path.split("/")
     plain = all(part not in ("", ".", "..") and len(part.encode("utf-8", "replace")) <= 255 for part in parts)
     if not plain or len(path) > 1000 or any(ord(letter) < 32 or letter == "\\" for letter in path):
@@ -229,19 +229,19 @@ def name_fault(path: str) -> str | None:
     if path == DATABASE or (parts[0] == CONTEXTS and len(parts) in (3, 4)):
         return None
     if parts[0] != PROJECT or len(parts) < 3:
-        return "is none of the places that a backup has"
+        return "is not a location of a backup"
     above = parts[1:-1]
     if above[-1] in PARTS:
         above.pop()
     elif parts[-1] != SOUL_FILE:
-        return "is not of what an agent keeps"
+        return "is not a file that an agent stores"
     owner = above[1] if above[0:1] == [AGENTS] and len(above) > 1 else ""
     known = bool(above) and dir_fault("/".join(above), owner) is None and parts[-1].endswith((".yaml", ".md"))
-    return None if known else "is not of what an agent keeps"
+    return None if known else "is not a file that an agent stores"
 
 
 def unpacked(archive: zipfile.ZipFile, one: BackedUpFile) -> Generator[bytes]:
-    """Yield the content of a file, as large as the manifest says. Raises BadBackup where it is another."""
+    """Yield the contents of a file. Raises BadBackup if its size or digest differs from the manifest."""
     digest, size = hashlib.sha256(), 0
     try:
         with archive.open(one.path) as packed:
@@ -254,16 +254,16 @@ def unpacked(archive: zipfile.ZipFile, one: BackedUpFile) -> Generator[bytes]:
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError, OSError) as error:
         raise BadBackup(f"{one.path} cannot be read: {error}") from error
     if size != one.bytes or digest.hexdigest() != one.sha256:
-        raise BadBackup(f"{one.path} is not what was backed up: its digest is another")
+        raise BadBackup(f"{one.path} is damaged: its digest does not match")
 
 
 def unpack(archive: zipfile.ZipFile, manifest: BackupManifest, folder: str) -> None:
-    """Unpack everything into the new folder ``folder``. Raises BadBackup, OSError."""
+    """Unpack all files into the new folder ``folder``. Raises BadBackup, OSError."""
     os.mkdir(folder, 0o700)
     free = os.statvfs(folder)
     total = sum(one.bytes for one in manifest.files)
     if total + ROOM_BYTES > free.f_bavail * free.f_frsize:
-        raise BadBackup(f"it needs {total:,} bytes at {folder}, and there is no room for them")
+        raise BadBackup(f"not enough disk space at {folder}: {total:,} bytes needed")
     for one in manifest.files:
         path = Path(folder, one.path)
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -1,15 +1,15 @@
-"""Converts a tree of nodes to frozen Structs by the model of their types, and notes every mistake at its place.
+"""Convert a tree of nodes to frozen Structs by a model of their types, and report every error with its location.
 
-The model has each field with its key, value type, bounds, default and text; it is built once per Struct. YAML
-conversion, JSON Schema, the reference pages and the origins of values walk this model and no Python types. A Struct
-inside of another is named, and modelled only when it is met: a small file needs few of them.
+The model describes each field with its key, value type, bounds, default and text; it is built once per Struct. YAML
+conversion, JSON Schema, the reference pages and the origins of values use this model instead of Python types. A nested
+Struct is modelled only when it is first used, because a small file needs few of them.
 
-TypeRules say what the types cannot: short forms, keys and values that are refused. Rules between fields are checked
-by the owner of the Struct, after conversion.
+TypeRules express what types cannot: short forms, and refused keys and values. The owner of a Struct checks rules
+between fields after the conversion.
 
-``msgspec.inspect.type_info`` is not used. It translates all nested Structs at once (8 ms for an agent's, against
-0.3 ms for its own fields, at each start of a kernel), and it sorts the words of a ``Literal``, which are shown in the
-order of the source.
+``msgspec.inspect.type_info`` is not used. It translates all nested Structs at once (8 ms for an agent's, against 0.3 ms
+for its own fields, at each start of a kernel), and it sorts the words of a ``Literal``, which are shown in the order of
+the source.
 """
 
 import ast
@@ -27,11 +27,11 @@ from kernel.source.yaml_tree import ListNode, MapNode, Node, ScalarNode
 
 
 class Anything(msgspec.Struct, frozen=True):
-    """A value that nothing is known of."""
+    """Value of any type."""
 
 
 class Scalar(msgspec.Struct, frozen=True):
-    """A text, number or truth value. ``quantity`` is set for a number that is written with a unit."""
+    """Text, number or truth value. ``quantity`` is set for a number that is written with a unit."""
 
     kind: type
     low: float | None = None
@@ -41,31 +41,31 @@ class Scalar(msgspec.Struct, frozen=True):
 
 
 class Words(msgspec.Struct, frozen=True):
-    """One of a closed set of words, in the order of the source."""
+    """Word from a closed set, in the order of the source."""
 
     words: tuple[str, ...]
 
 
 class Items(msgspec.Struct, frozen=True):
-    """A list of values of one type."""
+    """List of values of one type."""
 
     item: "ValueType"
 
 
 class Entries(msgspec.Struct, frozen=True):
-    """A mapping of names to values of one type."""
+    """Mapping of names to values of one type."""
 
     value: "ValueType"
 
 
 class Nested(msgspec.Struct, frozen=True):
-    """A value that is a Struct; ``model_of`` has its fields."""
+    """Value that is a Struct; ``model_of`` returns its fields."""
 
     struct: type[msgspec.Struct]
 
 
 class OneOf(msgspec.Struct, frozen=True):
-    """A value of one of several types; ``nullable``: or none at all."""
+    """Value of one of several types; ``nullable``: or no value."""
 
     options: "tuple[ValueType, ...]"
     nullable: bool
@@ -75,7 +75,7 @@ ValueType = Anything | Scalar | Words | Items | Entries | Nested | OneOf
 
 
 class Field(msgspec.Struct, frozen=True):
-    """A field of a Struct. ``key`` is its name in a file; ``default`` is NODEFAULT where it has none, or makes one."""
+    """Field of a Struct. ``key`` is its name in a file; ``default`` is NODEFAULT if it has none or creates one."""
 
     name: str
     key: str
@@ -85,13 +85,13 @@ class Field(msgspec.Struct, frozen=True):
 
     @property
     def quantity(self) -> Quantity | None:
-        """The unit that its number is written with; None where it has none."""
+        """Return the unit of its number, or None."""
         options = self.type.options if isinstance(self.type, OneOf) else (self.type,)
         return next((one.quantity for one in options if isinstance(one, Scalar) and one.quantity is not None), None)
 
 
 class StructModel(msgspec.Struct, frozen=True):
-    """The fields of a Struct in the order of the source, and by the key of the file."""
+    """Fields of a Struct in the order of the source, and by their keys in a file."""
 
     struct: type[msgspec.Struct]
     fields: tuple[Field, ...]
@@ -100,7 +100,7 @@ class StructModel(msgspec.Struct, frozen=True):
 
 @cache
 def model_of(struct: type[msgspec.Struct]) -> StructModel:
-    """The model of ``struct``. Raises TypeError for a type of a field that no file can hold."""
+    """Return the model of ``struct``. Raises TypeError for a field type that no file can contain."""
     fields = tuple(
         Field(info.name, info.encode_name, _value_type(info.type), info.default, info.required)
         for info in msgspec.structs.fields(struct)
@@ -110,9 +110,9 @@ def model_of(struct: type[msgspec.Struct]) -> StructModel:
 
 @cache
 def field_texts(struct: type[msgspec.Struct]) -> Mapping[str, str]:
-    """The docstrings below the fields of ``struct`` by the field's name, each on one line; they are read from source.
+    """Return the docstrings of the fields of ``struct`` by field name, each on one line, read from the source.
 
-    A field that has none is left out; one that is inherited has that of the base.
+    Fields without a docstring are omitted; inherited fields have their base's.
     """
     (node,) = ast.parse(inspect.getsource(struct)).body
     assert isinstance(node, ast.ClassDef)
@@ -127,7 +127,7 @@ def field_texts(struct: type[msgspec.Struct]) -> Mapping[str, str]:
 
 
 def struct_text(struct: type[msgspec.Struct]) -> list[str]:
-    """The paragraphs of the docstring of ``struct``, each on one line."""
+    """Return the paragraphs of the docstring of ``struct``, each on one line."""
     return [_prose(paragraph) for paragraph in (struct.__doc__ or "").split("\n\n")]
 
 
@@ -158,7 +158,7 @@ def _value_type(kind: Any) -> ValueType:  # noqa: PLR0911  (one for each type)
         return Entries(_value_type(arguments[1]))
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
         return Nested(kind)
-    raise TypeError(f"no key of a file can be a {kind}")
+    raise TypeError(f"a key of a file cannot have the type {kind}")
 
 
 S = TypeVar("S", bound=msgspec.Struct)
@@ -167,7 +167,7 @@ _WHERE_LIMIT: Final = 200
 
 
 class _Invalid:
-    """The type of the mark for a value that was noted as a mistake."""
+    """Type of the mark for an invalid value."""
 
 
 _INVALID: Final = _Invalid()
@@ -178,22 +178,22 @@ class TypeRules(msgspec.Struct, frozen=True):
     """Rules for the keys of files that types cannot express, by (Struct type, key of the file)."""
 
     short_forms: Mapping[tuple[type, str], Callable[[Node], Node]] = _EMPTY
-    """Rewrites a short spelling to the full one before it is converted."""
+    """Functions that rewrite a short form to the full one before the conversion."""
     refused: Mapping[tuple[type, str], tuple[str, str]] = _EMPTY
-    """Keys that are not taken, fields among them: message and hint."""
+    """Refused keys, including fields: message and hint."""
     refused_values: Mapping[tuple[type, str], Mapping[str, str]] = _EMPTY
-    """Values of a closed set that are known but not taken: value -> hint."""
+    """Refused values of a closed set: value -> hint."""
 
 
 class Converter:
-    """Converts the nodes of one file. Mistakes go to ``problems``; a Struct with one in it is not made."""
+    """Converts the nodes of one file. Errors go to ``problems``; a Struct with an error is not created."""
 
     def __init__(self, problems: Diagnostics, rules: TypeRules) -> None:
         self._problems = problems
         self._rules = rules
 
     def struct(self, node: Node, kind: type[S], where: str, given: Mapping[str, object] = _EMPTY) -> S | None:
-        """``node`` as ``kind``; None where it was not right. ``given`` are fields that do not come from the file."""
+        """Return ``node`` as ``kind``, or None if it is invalid. ``given`` are fields not from the file."""
         value = self._struct(node, model_of(kind), where, given)
         return None if value is _INVALID else cast("S", value)
 
@@ -223,7 +223,7 @@ class Converter:
                     values[found.name] = self._value(full, found.type, at)
         missing = [key for key, one in fields.items() if one.required and node.get(key) is None]
         if not any((struct, key.text) in rules.refused for key, _ in node.entries):
-            # A key that is refused may be the missing one under another name.
+            # A refused key may be a misspelled required key.
             for name in missing:
                 self._problems.add(node.place, _join(where, name), "is missing", f"add {name}:")
         return _INVALID if missing or _has_invalid(values.values()) else struct(**values)
@@ -235,7 +235,7 @@ class Converter:
             case OneOf(options, nullable):
                 if nullable and isinstance(node, ScalarNode) and node.is_null:
                     return None
-                # The first option that a node of this shape can be, else the error of the first of all.
+                # The first option that fits the shape of the node, else the error of the first option.
                 fitting = (one for one in options if isinstance(node, _SHAPES.get(type(one), ScalarNode)))
                 return self._value(node, next(fitting, options[0]), where)
             case Words(words):
@@ -294,7 +294,7 @@ _NEEDS: Final[Mapping[type, str]] = MappingProxyType(
     {str: "a text", int: "a whole number", float: "a number", bool: "true or false"}
 )
 _SHAPES: Final[Mapping[type, type[Node]]] = MappingProxyType({Items: ListNode, Entries: MapNode, Nested: MapNode})
-"""The nodes that can be of a type; of every other one, scalars."""
+"""Node types that fit a value type; all other types need scalars."""
 
 
 def _has_invalid(values: Iterable[object]) -> bool:

@@ -1,6 +1,6 @@
-"""Collects the mistakes in one file, each with its place and the line itself, and raises them all at once.
+"""Collect the errors of one file, each with its location and source line, and raise them together.
 
-Where a word is not known, the nearest known one is suggested.
+For an unknown word, the nearest known one is suggested.
 """
 
 import re
@@ -14,25 +14,25 @@ from protocol.errors import Refused
 from protocol.text import shown_name
 
 MAX_ERRORS: Final = 50
-"""Of one file. Whoever made more has one mistake, fifty times."""
+"""Limit per file. More errors are usually repetitions of one mistake."""
 
 SOURCE_LIMIT: Final = 200
-"""Characters of a source line that an error shows."""
+"""Limit of a source line in an error."""
 
 _MESSAGE_LIMIT: Final = 500
 _LINE_BREAK: Final = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
-"""What ends a line for libyaml, whose line numbers we report."""
+"""Line breaks of libyaml, whose line numbers are reported."""
 
 
 class Location(msgspec.Struct, frozen=True):
-    """A place in a file: both count from 1, columns in characters."""
+    """Location in a file: both numbers start at 1, columns count characters."""
 
     line: int = 1
     column: int = 1
 
 
 def place_text(errors: tuple[FileError, ...]) -> str:
-    """The first of ``errors`` in one line, with its place, and how many more there are."""
+    """Return the first of ``errors`` with its location in one line, and the number of further errors."""
     first = errors[0]
     more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
     place = f"{first.path}:{first.line}:{first.column} {first.where}".rstrip()
@@ -40,9 +40,9 @@ def place_text(errors: tuple[FileError, ...]) -> str:
 
 
 class BadDefinition(Refused):
-    """A file that a user wrote is wrong. ``errors`` has every mistake, in the order of the file.
+    """Invalid file of a user. ``errors`` has all errors in the order of the file.
 
-    Not raised for a file that is not there: that is ``unknown_agent`` or ``unknown_workflow``.
+    A missing file is reported as ``unknown_agent`` or ``unknown_workflow`` instead.
     """
 
     def __init__(self, errors: tuple[FileError, ...]) -> None:
@@ -50,18 +50,18 @@ class BadDefinition(Refused):
         self.errors: tuple[FileError, ...] = errors
 
     def remote(self, *, quotes: bool) -> "BadDefinition":
-        """Return the same refusal for a caller of the API (see ``remote_error``)."""
+        """Return the error for a caller of the API (see ``remote_error``)."""
         return BadDefinition(tuple(remote_error(error, quotes=quotes) for error in self.errors))
 
 
 _QUOTED: Final = re.compile(r"""'(?:[^'\\]|\\.)*(?:'|\Z)|"(?:[^"\\]|\\.)*(?:"|\Z)|\*\S+""")
-"""Values in a message, as ``repr`` shows them, perhaps cut off, and the names of aliases."""
+"""Matches values in a message, as ``repr`` shows them (possibly truncated), and the names of aliases."""
 
 
 def remote_error(error: FileError, *, quotes: bool) -> FileError:
-    """Return ``error`` as callers of the API get it: a place and a message, and no line of the file.
+    """Return ``error`` as callers of the API receive it: with location and message, but without the source line.
 
-    Without ``quotes`` the message repeats no value, and for a file outside the project no key or hint either.
+    Without ``quotes`` the message repeats no value, and for a file outside the project neither key nor hint.
     """
     plain = _QUOTED.sub("'...'", error.message)
     if error.path.startswith(("/", "../")):
@@ -70,7 +70,7 @@ def remote_error(error: FileError, *, quotes: bool) -> FileError:
 
 
 class Diagnostics:
-    """The mistakes found in one file so far. ``path`` is how the user would name the file, on one line."""
+    """Errors found in one file. ``path`` is the user's name of the file, on one line."""
 
     def __init__(self, path: str, text: str = "") -> None:
         self.path = shown_name(path)
@@ -80,16 +80,16 @@ class Diagnostics:
 
     @property
     def full(self) -> bool:
-        """True once looking for more is pointless."""
+        """Return whether enough errors have been collected."""
         return len(self._found) >= MAX_ERRORS
 
     @property
     def errors(self) -> tuple[FileError, ...]:
-        """The mistakes that were found, in the order of the file."""
+        """Return the errors in the order of the file."""
         return tuple(sorted(self._found, key=lambda error: (error.line, error.column)))
 
     def add(self, place: Location, where: str, message: str, hint: str | None = None) -> None:
-        """Note one mistake. ``where`` is the path of keys; empty for the file as a whole."""
+        """Add an error. ``where`` is the path of keys; empty for the whole file."""
         if self.full:
             return
         error = FileError(
@@ -105,12 +105,12 @@ class Diagnostics:
             self._found.append(error)
 
     def line(self, number: int) -> str:
-        """The source line ``number``; empty where there is none."""
+        """Return the source line ``number``, or ""."""
         lines = self._split()
         return lines[number - 1] if 0 < number <= len(lines) else ""
 
     def find(self, text: str, after: Location) -> Location:
-        """The first place at or below the line of ``after`` where the source says ``text``; else ``after``."""
+        """Return the first location of ``text`` on or below the line of ``after``, else ``after``."""
         lines = self._split()
         for number in range(after.line, len(lines) + 1):
             column = lines[number - 1].find(text)
@@ -119,7 +119,7 @@ class Diagnostics:
         return after
 
     def check(self) -> None:
-        """Raise BadDefinition if anything was found."""
+        """Raise BadDefinition if there are errors."""
         if self._found:
             raise BadDefinition(self.errors)
 
@@ -130,7 +130,7 @@ class Diagnostics:
 
 
 def fail(path: str, message: str, hint: str | None = None, *, where: str = "") -> BadDefinition:
-    """The error for a file that cannot be looked into at all."""
+    """Return the error for a file that cannot be read."""
     problems = Diagnostics(path)
     problems.add(Location(), where, message, hint)
     return BadDefinition(problems.errors)
@@ -140,17 +140,17 @@ _LONGEST = 40
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
-    """The one of ``known`` that ``word`` is most likely a slip of; None where none is near."""
+    """Return the known word that ``word`` probably means, or None."""
     if len(word) > _LONGEST:
         return None
-    from difflib import get_close_matches  # noqa: PLC0415  (some milliseconds, for mistakes only)
+    from difflib import get_close_matches  # noqa: PLC0415  (takes milliseconds, which only errors should cost)
 
     matches = get_close_matches(word.lower(), sorted(known), n=1, cutoff=0.6)
     return matches[0] if matches else None
 
 
 def suggest(word: str, known: Iterable[str], *, what: str = "known", limit: int = 20) -> str:
-    """A hint: the nearest word, or else all there are (the first ``limit``)."""
+    """Return a hint with the nearest word, or else with the first ``limit`` known words."""
     words = sorted(known)
     close = nearest(word, words)
     if close is not None:

@@ -1,11 +1,11 @@
-"""Reads files that users wrote: inside a root, regular, bounded; one file, or all of a folder with their digest.
+"""Read files that users wrote: inside a root, regular, bounded; one file, or all files of a folder with a digest.
 
-It never blocks on what is not a file (CF11). A folder is opened step by step from the root; links in it are told and
-not followed. Its digest stands for all of its files: names, what can be run, and every byte.
+Reading never blocks on a pipe or device (CF11). A folder is opened step by step from the root; links in it are reported
+and not followed. Its digest covers names, executable bits and all bytes.
 
-A StatCache tells by one stat whether a file can still be what was read before. Some file systems count time so coarsely
-that two writes within a moment look like one, so a file is *settled* only where it was seen SETTLED_SECONDS ago
-already: whatever is written from then on looks different.
+StatCache detects changes of a file with one stat. Some file systems have such coarse timestamps that two quick writes
+look the same. Therefore a file is *settled* only SETTLED_SECONDS after its last visible change: any later write changes
+its stat.
 """
 
 import errno
@@ -27,20 +27,20 @@ from protocol.api.document import FileError
 
 
 class FileMissing(Exception):
-    """There is no such file. Not raised for one that is there and cannot be used: that is BadDefinition."""
+    """The file does not exist. A file that exists but cannot be used raises BadDefinition."""
 
 
 def inside(root: Path, relative: str, shown: str, where: str = "") -> Path:
-    """The file ``relative`` to ``root``, with links followed.
+    """Return the path of the file ``relative`` to ``root``, with links followed.
 
     Raises BadDefinition if it leads outside, FileMissing.
     """
     if os.path.isabs(relative) or relative.startswith("~"):
-        hint = "write the path as seen from the project's root"
+        hint = "use a path relative to the project's root"
         raise fail(shown, f"{relative[:200]!r} is not a path inside the project", hint, where=where)
     real_root = os.path.realpath(root)
     path = os.path.join(real_root, relative)
-    # Checked before the file is looked for: outside, nobody is told whether there is such a file.
+    # Checked first, so that the error does not reveal whether a file outside exists.
     escapes = os.path.normpath(relative).split(os.sep)[0] == os.pardir
     if escapes or ("\0" not in path and os.path.commonpath([real_root, os.path.realpath(path)]) != real_root):
         raise fail(shown, f"{relative[:200]!r} leads outside the project", "keep the file in the project", where=where)
@@ -48,18 +48,16 @@ def inside(root: Path, relative: str, shown: str, where: str = "") -> Path:
 
 
 def folder_errors(root: Path, folder: str) -> tuple[FileError, ...]:
-    """The errors where ``folder`` of the project holds no files though it is there.
+    """Return the errors if ``folder`` of the project exists but is not a readable folder.
 
-    It is a file or a pipe, or cannot be read.
+    Examples are a file, a pipe, or a folder without read permission.
     """
     try:
         os.listdir(root / folder)
     except FileNotFoundError:
         return ()
     except NotADirectoryError:
-        return fail(
-            folder, "is not a folder, so nothing in it counts", "move it away: its files go into a folder"
-        ).errors
+        return fail(folder, "is not a folder", "move it away and create a folder with this name").errors
     except OSError as error:
         return _unreadable(error, folder).errors
     return ()
@@ -68,7 +66,7 @@ def folder_errors(root: Path, folder: str) -> tuple[FileError, ...]:
 def read_bytes(
     path: Path, shown: str, limit: int = yaml_tree.MAX_BYTES, where: str = "", *, links: bool = True
 ) -> bytes:
-    """All of a regular file of at most ``limit`` bytes; with ``links`` what a link points to.
+    """Return the contents of a regular file of at most ``limit`` bytes; with ``links`` follow a symbolic link.
 
     Raises BadDefinition, FileMissing.
     """
@@ -76,13 +74,13 @@ def read_bytes(
     try:
         mode = os.lstat(real).st_mode
         if stat.S_ISLNK(mode) and not links:
-            raise fail(shown, "is a link, which is not followed here", "put a file in its place", where=where)
-        if stat.S_ISLNK(mode):  # resolved only where it has to be: that takes longer than to read the file
+            raise fail(shown, "is a symbolic link", "replace it with a file", where=where)
+        if stat.S_ISLNK(mode):  # resolved only for links, because that takes longer than reading the file
             real = _real(real, shown, where)
             mode = os.lstat(real).st_mode
         if not stat.S_ISREG(mode):
             raise fail(shown, "is not a regular file", where=where)
-        # The file may have been swapped for a pipe since: O_NONBLOCK keeps the open from waiting for a writer.
+        # The file may have been replaced by a pipe since: O_NONBLOCK prevents waiting for a writer.
         descriptor = os.open(real, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NOCTTY)
     except (OSError, ValueError) as error:
         raise _translate(error, shown, where) from error
@@ -101,7 +99,7 @@ def read_bytes(
 
 
 def read_text(path: Path, shown: str, where: str = "") -> str:
-    """A UTF-8 file as text. Raises BadDefinition, FileMissing."""
+    """Return a UTF-8 file as text. Raises BadDefinition, FileMissing."""
     problems = Diagnostics(shown)
     text = decode_utf8(read_bytes(path, shown, where=where), problems)
     problems.check()
@@ -109,12 +107,12 @@ def read_text(path: Path, shown: str, where: str = "") -> str:
 
 
 def read_tree(path: Path, shown: str) -> tuple[Node, Diagnostics]:
-    """A YAML file as a tree, and where to note what is wrong with it. Raises BadDefinition, FileMissing."""
+    """Return a YAML file as a tree with its diagnostics. Raises BadDefinition, FileMissing."""
     return tree_of(read_bytes(path, shown), shown)
 
 
 def tree_of(data: bytes, shown: str) -> tuple[Node, Diagnostics]:
-    """YAML (or JSON, which is YAML) as a tree. Raises BadDefinition if there is none."""
+    """Return YAML (or JSON, which is YAML) as a tree. Raises BadDefinition if it contains none."""
     problems = Diagnostics(shown)
     text = decode_utf8(data, problems)
     problems.check()
@@ -152,11 +150,11 @@ MAX_DEPTH: Final = 16
 
 
 class BadFolder(ValueError):
-    """A folder that is not taken: it is too large, or has something else in it than files. The text says so."""
+    """A folder that is refused, because it is too large or contains special files. The text gives the reason."""
 
 
 class FolderFile(msgspec.Struct, frozen=True):
-    """A file, or a link with where it points to. ``name`` is as seen from the folder."""
+    """File, or symbolic link with its target. ``name`` is relative to the folder."""
 
     name: str
     kind: str
@@ -165,7 +163,7 @@ class FolderFile(msgspec.Struct, frozen=True):
 
 
 def folder_files(root: str, path: str) -> tuple[FolderFile, ...]:
-    """All that is in ``path`` below ``root``, by name. Raises NotInside, BadFolder, OSError."""
+    """Return all files below ``path`` in ``root``, by name. Raises NotInside, BadFolder, OSError."""
     descriptor = open_folder(root, path)
     try:
         return _FolderReading().all(descriptor)
@@ -174,7 +172,7 @@ def folder_files(root: str, path: str) -> tuple[FolderFile, ...]:
 
 
 def digest_of(files: tuple[FolderFile, ...]) -> str:
-    """SHA-256, in hex."""
+    """Return the SHA-256 of the files in hexadecimal."""
     whole = hashlib.sha256()
     for file in files:
         whole.update(
@@ -184,7 +182,7 @@ def digest_of(files: tuple[FolderFile, ...]) -> str:
 
 
 class _FolderReading:
-    """One folder on its way in. What was read counts against the bounds."""
+    """Reading of a folder, which counts against the limits."""
 
     def __init__(self) -> None:
         self._files = 0
@@ -208,7 +206,7 @@ class _FolderReading:
                 continue
             self._files += 1
             if self._files > MAX_FILES:
-                raise BadFolder(f"it has more than {MAX_FILES} files")
+                raise BadFolder(f"it contains more than {MAX_FILES} files")
             if stat.S_ISLNK(mode):
                 yield FolderFile(path, "link", os.fsencode(os.readlink(name, dir_fd=folder)))
                 continue
@@ -218,19 +216,19 @@ class _FolderReading:
                 data = file.read(MAX_BYTES - self._bytes + 1)
             self._bytes += len(data)
             if self._bytes > MAX_BYTES:
-                raise BadFolder(f"it holds more than {MAX_BYTES // 2**20} MiB")
+                raise BadFolder(f"it contains more than {MAX_BYTES // 2**20} MiB")
             yield FolderFile(path, "program" if mode & 0o100 else "file", data)
 
 
 SETTLED_SECONDS: Final = 2.5
-"""FAT counts in steps of two seconds."""
+"""FAT timestamps have steps of two seconds."""
 
 Signature = tuple[int, int, int, int]
-"""What changes with a file's content: modification and change time, size, inode."""
+"""Values that change with a file's content: modification and change time, size, inode."""
 
 
 def signature(path: str) -> Signature | None:
-    """Of the file at ``path``, links followed; None where there is none."""
+    """Return the signature of the file at ``path``, following links, or None if it is missing."""
     try:
         found = os.stat(path)
     except (OSError, ValueError):
@@ -239,9 +237,9 @@ def signature(path: str) -> Signature | None:
 
 
 class FileStat(NamedTuple):
-    """The state of a file by its stat.
+    """State of a file according to its stat.
 
-    Content that was read after a settled one holds as long as later ones are the same.
+    Content that was read after a settled state is current while later states are equal.
     """
 
     signature: Signature | None
@@ -249,18 +247,20 @@ class FileStat(NamedTuple):
 
 
 class StatCache:
-    """Looks at files, and remembers since when each looks as it does."""
+    """Observes files and remembers since when each has its current signature."""
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
-        """``now``: seconds, of a clock that nobody sets."""
+        """Use the monotonic clock ``now``, in seconds."""
         self._now = now
         self._since: dict[str, tuple[Signature, float]] = {}
 
     def at(self, path: str) -> FileStat:
-        """The stat of the file at ``path`` now. One that is not there has settled: its coming is seen."""
+        """Return the current state of the file at ``path``. A missing file is settled, because its creation is
+        detectable.
+        """
         seen, now = signature(path), self._now()
         if seen is None:
-            self._since.pop(path, None)  # anybody may ask for any name
+            self._since.pop(path, None)  # callers may ask for any name, so missing files must use no memory
             return FileStat(None, True)
         known = self._since.get(path)
         if known is None or known[0] != seen:

@@ -1,8 +1,8 @@
-"""The journal of a restore: all that is to be moved, written down before anything is, so that it ends as a whole.
+"""Journal of a restore: all planned moves, written before the first one, so that an interrupted restore completes.
 
-Until the journal has its name, nothing was changed. From then on whoever has the project's lock next, a restore or a
-kernel that starts, moves what is left to move: each move is done once, however often it is tried. What stood where
-something comes is set aside first.
+Until the journal has its final name, nothing changes. After that, the next holder of the project's lock, a restore or a
+starting kernel, completes the remaining moves: each is done once, however often it is tried. Existing files at the
+targets are set aside first.
 """
 
 import errno
@@ -20,14 +20,14 @@ from osfiles.atomic_write import replacing, sync_folder
 from protocol.discovery import JOURNAL
 
 STAGED: Final = "restore-staged"
-"""In the directory of state: the folder in which what was in an archive waits for its place."""
+"""Folder in the state directory with the unpacked files that await their move."""
 ASIDE: Final = "aside"
-"""In the directory of state: what restores set aside, a folder for each."""
+"""Folder in the state directory for replaced files, with one folder per restore."""
 _CHUNK_BYTES: Final = 1024 * 1024
 
 
 class Move(msgspec.Struct, frozen=True, kw_only=True):
-    """``target`` and ``aside`` are names in the state; ``staged`` comes in its place. None: nothing does."""
+    """Move in the state directory: ``staged`` replaces ``target``, which becomes ``aside``. None: no replacement."""
 
     target: str
     aside: str
@@ -35,7 +35,7 @@ class Move(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StagedFile(msgspec.Struct, frozen=True, kw_only=True):
-    """The file ``name`` of a folder of the project, and its copy in the state. ``staged`` None: it goes."""
+    """File ``name`` in a folder of the project, and its staged copy. ``staged`` None: the file is deleted."""
 
     folder: str
     name: str
@@ -44,14 +44,14 @@ class StagedFile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ProjectFolder(msgspec.Struct, frozen=True, kw_only=True):
-    """A folder of the project that gets another name beside it."""
+    """Folder of the project that is renamed to ``aside``."""
 
     folder: str
     aside: str
 
 
 class Journal(msgspec.Struct, frozen=True, kw_only=True):
-    """One restore into the project at ``root``."""
+    """Moves of a restore into the project at ``root``."""
 
     root: str
     moves: tuple[Move, ...]
@@ -60,7 +60,7 @@ class Journal(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def begin(state: str, journal: Journal) -> None:
-    """Give the journal its name: from now on the restore happens. Raises OSError, with nothing changed."""
+    """Give the journal its final name, which commits the restore. Raises OSError if nothing was changed."""
     path = os.path.join(state, JOURNAL)
     with replacing(path, beside=f"{path}.new", written=lambda: fault_point("restore.written")) as file:
         file.write(msgspec.json.encode(journal))
@@ -69,9 +69,9 @@ def begin(state: str, journal: Journal) -> None:
 
 
 def finish(state: str) -> bool:
-    """End a restore that was begun; what one left that was not goes. Call it with the project's lock.
+    """Complete a committed restore, or discard an uncommitted one. Call this with the project's lock.
 
-    Returns whether there was one. Raises OSError: then it is tried again by the next.
+    Return whether there was a committed one. Raises OSError: then the next caller tries again.
     """
     path = os.path.join(state, JOURNAL)
     try:
@@ -84,9 +84,7 @@ def finish(state: str) -> bool:
     try:
         journal = msgspec.json.decode(data, type=Journal)
     except msgspec.MsgspecError as error:
-        raise OSError(
-            errno.EINVAL, f"a restore was interrupted, and what it wrote is damaged ({error})", path
-        ) from error
+        raise OSError(errno.EINVAL, f"an interrupted restore left a damaged journal ({error})", path) from error
     for folder in journal.folders:
         _rename(folder.folder, folder.aside, journal.root)
         fault_point("restore.folder")

@@ -1,6 +1,6 @@
-"""Folders of a project that we write to: opened step by step from the root, so that no link leads out (P15, XF05).
+"""Folders of a project that the kernel writes to, opened step by step so that no link leads outside (P15, XF05).
 
-What a name means is decided once, when it is opened: who swaps a folder for a link meanwhile gains nothing.
+A name is resolved once, when it is opened: replacing a folder by a link afterwards has no effect.
 """
 
 import errno
@@ -25,13 +25,13 @@ _NOT_OURS: Final = frozenset({".git", ".agents", ".workflows"})
 
 
 class NotInside(ValueError):
-    """A path that is none within a project, as its text tells. The text says why."""
+    """The path is not within the project. The text gives the reason."""
 
 
 def plain_path(text: str) -> str:
-    """``text`` as the path of a folder inside a project: ``./data//x/`` -> ``data/x``. Raises NotInside."""
+    """Normalize ``text`` as a folder path within a project: ``./data//x/`` -> ``data/x``. Raises NotInside."""
     if "\0" in text or any(ord(letter) < 32 for letter in text):
-        raise NotInside("holds a control character")
+        raise NotInside("contains a control character")
     if text.startswith(("/", "~")):
         raise NotInside("is not a path inside the project")
     parts = PurePosixPath(text).parts
@@ -43,16 +43,16 @@ def plain_path(text: str) -> str:
 
 
 def folder_fault(path: str, root: Path | None = None) -> str | None:
-    """The reason why ``path`` cannot be a folder that we write to.
+    """Return why ``path`` cannot be a folder that the kernel writes to, or None.
 
-    With a ``root`` also as far as the folder is there already.
+    With a ``root``, existing parts of the path are checked too.
     """
     try:
         parts = plain_path(path).split("/")
     except NotInside as error:
         return f"{path[:200]!r} {error}"
     if parts[0] in _NOT_OURS:
-        return f"{path[:200]!r} is in {parts[0]}, which has another purpose"
+        return f"{path[:200]!r} is in {parts[0]}, which is reserved"
     for count in range(1, len(parts) + 1 if root else 1):
         shown = "/".join(parts[:count])
         try:
@@ -65,38 +65,41 @@ def folder_fault(path: str, root: Path | None = None) -> str | None:
 
 
 _roots: Final[dict[str, tuple[int, int]]] = {}
-"""Device and inode of the projects that kernels of this process began with."""
+"""Device and inode of the projects' folders when their kernels started in this process."""
 
 
 def keep_root(root: str) -> None:
-    """Remember which folder is at ``root`` now: another one in its place is not written to. Raises OSError."""
+    """Record the identity of the folder at ``root``: a replacement is not written to. Raises OSError."""
     found = os.stat(root)
     _roots[root] = found.st_dev, found.st_ino
 
 
 def root_fault(path: str) -> str | None:
-    """The reason why the project that ``path`` is in is not the one that was there; None: it is. Blocks."""
+    """Return why the project that contains ``path`` was moved or replaced; None if it was not. Blocks."""
     root = next((root for root in _roots if path == root or path.startswith(f"{root}/")), "")
     try:
         found = os.stat(root) if root else None
     except OSError:
-        return f"the project's folder {root} is not there any more"
+        return f"the project's folder {root} no longer exists"
     if found is None or (found.st_dev, found.st_ino) == _roots[root]:
         return None
     return f"the project's folder {root} was replaced by another folder"
 
 
 def open_folder(root: str, path: str, *, make: bool = False) -> int:
-    """A descriptor of the folder ``path`` below ``root``, which with ``make`` is made.
+    """Return a descriptor of the folder ``path`` below ``root``; create the folder with ``make``.
 
-    Raises NotInside, and OSError: ENOENT, ENOTDIR where a part of it is a link or no folder, ESTALE where ``root`` was
+    Raises NotInside, and OSError: ENOENT, ENOTDIR for a part that is a link or not a folder, ESTALE if ``root`` was
     replaced.
     """
     return open_parts(root, plain_path(path).split("/"), make=0o755 if make else 0)
 
 
 def open_parts(root: str, parts: Sequence[str], *, make: int = 0) -> int:
-    """As ``open_folder``, of names that are plain; folders are made in the mode ``make``. Raises OSError."""
+    """Open a folder as ``open_folder`` does, from plain names. Create folders with the mode ``make``.
+
+    Raises OSError.
+    """
     descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     found = os.fstat(descriptor)
     if _roots.get(root, (found.st_dev, found.st_ino)) != (found.st_dev, found.st_ino):
@@ -115,9 +118,11 @@ def open_parts(root: str, parts: Sequence[str], *, make: int = 0) -> int:
 
 
 def open_file(folder: int, name: str, flags: int, mode: int = 0o600) -> int:
-    """The regular file ``name`` in ``folder``, never what a link points to. Raises OSError (EINVAL: it is none)."""
+    """Open the regular file ``name`` in ``folder`` without following a link. Raises OSError (EINVAL: not a regular
+    file).
+    """
     if "/" in name:
-        raise OSError(errno.EINVAL, "is no name of a file", name)
+        raise OSError(errno.EINVAL, "is not a file name", name)
     return open_regular(name, flags, mode, folder=folder)
 
 
@@ -131,9 +136,9 @@ def open_path(path: str, flags: int = os.O_RDONLY) -> int:
 
 
 def copy_open(descriptor: int, target: str, limit: int) -> int:
-    """Copy an opened file with its mode and times to the new file ``target``. Returns its size; closes ``descriptor``.
+    """Copy an open file with its mode and times to the new file ``target``. Return its size and close ``descriptor``.
 
-    Raises OSError: EFBIG where the file has more than ``limit`` bytes, EEXIST where anything is at ``target``.
+    Raises OSError: EFBIG if the file exceeds ``limit`` bytes, EEXIST if ``target`` exists.
     """
     size = 0
     with open(descriptor, "rb", buffering=0) as source, open(target, "xb", buffering=0) as out:
@@ -156,7 +161,7 @@ def copy_path(path: str, target: str, limit: int) -> None:
 
 
 class NotSynced(OSError):
-    """A file has its new text, and a power cut may take it back."""
+    """The file has its new text, but a power failure may revert it."""
 
 
 TEXT_BYTES: Final = 1024 * 1024
@@ -164,7 +169,7 @@ _TEMPORARY: Final = ".tmp-"
 
 
 def read_here(folder: int, name: str) -> tuple[str, os.stat_result]:
-    """All of the UTF-8 file ``name`` in ``folder``, and its stat. Raises OSError, which says why it cannot be."""
+    """Return the UTF-8 file ``name`` in ``folder`` and its stat. Raises OSError with the reason."""
     descriptor = open_file(folder, name, os.O_RDONLY)
     with open(descriptor, "rb") as file:
         found = os.fstat(descriptor)
@@ -178,14 +183,14 @@ def read_here(folder: int, name: str) -> tuple[str, os.stat_result]:
 
 
 def is_half_written(name: str) -> bool:
-    """Return whether a file of this name is what a writer that died left."""
+    """Return whether a file of this name was left by a writer that died."""
     return name.startswith(".") and _TEMPORARY in name
 
 
 def put_here(folder: int, name: str, text: str, *, new: bool = False) -> None:
-    """Have ``text`` in the file ``name``, whole or not at all; ``new``: there must be none (FileExistsError).
+    """Write ``text`` to the file ``name`` atomically; ``new``: the file must not exist (FileExistsError).
 
-    It is on the disk then; a file that was there keeps its mode. Raises OSError (NotSynced: it has the text).
+    The file is synced, and an existing file retains its mode. Raises OSError (NotSynced: the text was written).
     """
     beside = f".{name}{_TEMPORARY}{secrets.token_hex(6)}"
     written = partial(fault_point, "file.written")
@@ -199,14 +204,14 @@ def put_here(folder: int, name: str, text: str, *, new: bool = False) -> None:
 
 
 PATIENCE_SECONDS: Final = 10.0
-"""A write takes milliseconds: whoever keeps the lock for so long keeps nobody waiting for good."""
+"""Time limit for the lock. A write takes milliseconds, so that only a stuck writer exceeds the limit."""
 
 
 @contextmanager
 def locked(folder: int) -> Generator[None]:
-    """Keep other writers away, from reading to writing; what one of them left half-written when it died goes.
+    """Exclude other writers for the block, after deleting the partial file of a writer that died.
 
-    Raises OSError (EAGAIN) where another one keeps the lock for PATIENCE_SECONDS.
+    Raises OSError (EAGAIN) if another process holds the lock for PATIENCE_SECONDS.
     """
     with safe_open.locked(folder, PATIENCE_SECONDS):
         for name in os.listdir(folder):
@@ -217,7 +222,7 @@ def locked(folder: int) -> Generator[None]:
 
 
 def room_of(place: Path) -> tuple[int, int]:
-    """The room that a file or folder takes on the disk, and its number of files. What goes meanwhile counts nothing."""
+    """Return the disk space of a file or folder and its number of files. Files deleted meanwhile are not counted."""
     size = files = 0
     waiting = [str(place)]
     while waiting:
@@ -235,15 +240,15 @@ def room_of(place: Path) -> tuple[int, int]:
 
 
 def parents_fault(path: str) -> str | None:
-    """Return why a state directory is not safe where it is: others could replace it. None: they cannot."""
+    """Return why a state directory is not safe at ``path``, where others could replace it; None if it is."""
     for directory in (os.path.dirname(path), os.path.dirname(os.path.dirname(path))):
         try:
             info = os.stat(directory)
         except FileNotFoundError:
             continue
         if info.st_uid not in (os.geteuid(), 0):
-            return f"{directory} belongs to user {info.st_uid}; set AGENT_WORKER_HOME to a directory of yours"
+            return f"{directory} belongs to user {info.st_uid}; set AGENT_WORKER_HOME to a directory of your own"
         if info.st_mode & 0o022 and not info.st_mode & stat.S_ISVTX:
             mode = f"{info.st_mode & 0o777:04o}"
-            return f"{directory} can be written by others (mode {mode}); chmod go-w it, or set AGENT_WORKER_HOME"
+            return f"{directory} is writable by others (mode {mode}); run chmod go-w on it or set AGENT_WORKER_HOME"
     return None

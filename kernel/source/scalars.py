@@ -1,9 +1,8 @@
-"""Reads the text of a scalar as the type that is needed: YAML 1.2 core, without its surprises.
+"""Read the text of a scalar as the required type: YAML 1.2 core, without its surprises.
 
-A string field takes any text as it stands (``no``, ``12:30``, ``010``, ``1e3``); a number or a truth value is
-taken only where it is unmistakable (fault CF06). Quantities are numbers that people write with a unit: durations
-(``200ms``, ``120s``, ``10m``, ``2h``, ``1d``; a bare number is seconds) and amounts of memory (``512MiB``, ``4GiB``,
-``2GB``; a bare number is bytes).
+A string field takes any text literally (``no``, ``12:30``, ``010``, ``1e3``); a number or truth value is accepted only
+if it is unambiguous (fault CF06). Quantities are numbers with a unit: durations (``200ms``, ``120s``, ``10m``, ``2h``,
+``1d``; a bare number is seconds) and amounts of memory (``512MiB``, ``4GiB``, ``2GB``; a bare number is bytes).
 """
 
 import math
@@ -23,11 +22,11 @@ GRAMMAR: Final = "write it as 200ms, 30s, 10m, 2h or 1d"
 
 
 class DurationRejected(ValueError):
-    """Text that is no duration: a sign, an exponent or an unknown unit."""
+    """The text is not a duration, because of a sign, an exponent or an unknown unit."""
 
 
 def parse_duration(text: str) -> float:
-    """``text`` in seconds. Raises DurationRejected; bounds are the caller's."""
+    """Return ``text`` in seconds. Raises DurationRejected; bounds are the caller's."""
     match = _DURATION.fullmatch(text.strip())
     if match is None:
         raise DurationRejected(f"{text[:40]!r} is not a duration")
@@ -35,7 +34,7 @@ def parse_duration(text: str) -> float:
 
 
 def show_duration(seconds: float) -> str:
-    """``seconds`` in the largest unit that needs no fraction."""
+    """Return ``seconds`` in the largest unit that needs no fraction."""
     for unit in ("d", "h", "m", "s"):
         if seconds >= _SECONDS[unit] and seconds % _SECONDS[unit] == 0:
             return f"{seconds / _SECONDS[unit]:g}{unit}"
@@ -56,11 +55,11 @@ SIZES_GRAMMAR: Final = "write it as 512MiB, 4GiB or 2GB"
 
 
 class SizeRejected(ValueError):
-    """Text that is no amount of memory: a sign, an exponent or an unknown unit."""
+    """The text is not an amount of memory, because of a sign, an exponent or an unknown unit."""
 
 
 def parse_size(text: str) -> int:
-    """``text`` in bytes. Raises SizeRejected; bounds are the caller's."""
+    """Return ``text`` in bytes. Raises SizeRejected; bounds are the caller's."""
     match = _SIZE.fullmatch(text.strip())
     if match is None:
         raise SizeRejected(f"{text[:40]!r} is not an amount of memory")
@@ -68,7 +67,7 @@ def parse_size(text: str) -> int:
 
 
 def show_size(count: float) -> str:
-    """``count`` bytes in the largest binary unit that needs no fraction."""
+    """Return ``count`` bytes in the largest binary unit that needs no fraction."""
     for unit in _SHOWN:
         if count >= _BYTES[unit] and count % _BYTES[unit] == 0:
             return f"{count / _BYTES[unit]:.0f}{unit}"
@@ -87,7 +86,7 @@ _LONGEST_NUMBER: Final = 60
 
 
 class Mismatch(ValueError):
-    """A value that is not what its key needs: what it needs, and what to do."""
+    """A value does not fit its key. The message names the required type; the hint is a remedy."""
 
     def __init__(self, message: str, hint: str | None = None) -> None:
         super().__init__(message)
@@ -96,28 +95,28 @@ class Mismatch(ValueError):
 
 
 def show(node: ScalarNode) -> str:
-    """The scalar as a few characters for a message."""
+    """Return the scalar, shortened for a message."""
     if node.is_null:
         return "nothing"
     return repr(node.text if len(node.text) <= 60 else node.text[:57] + "...")
 
 
 def read_text(node: ScalarNode) -> str:
-    """Any text; not nothing."""
+    """Return any text; a null value is refused."""
     if node.is_null:
         raise Mismatch("needs a text, has nothing", "write a value, or remove the key")
     return node.text
 
 
 def read_int(node: ScalarNode) -> int:
-    """A decimal whole number of at most 18 digits."""
+    """Read a decimal whole number of at most 18 digits."""
     if node.plain and _INT.fullmatch(node.text):
         return int(node.text)
     raise Mismatch(f"needs a whole number, has {show(node)}", _number_hint(node))
 
 
 def read_float(node: ScalarNode) -> float:
-    """A finite decimal number."""
+    """Read a finite decimal number."""
     value = _float(node)
     if value is None:
         raise Mismatch(f"needs a number, has {show(node)}", _number_hint(node))
@@ -125,7 +124,7 @@ def read_float(node: ScalarNode) -> float:
 
 
 def read_bool(node: ScalarNode) -> bool:
-    """``true`` or ``false``; never ``yes``."""
+    """Read ``true`` or ``false``; ``yes`` and ``no`` are refused."""
     if node.plain and node.text in _BOOLS:
         return _BOOLS[node.text]
     word = _YES_NO.get(node.text.lower()) or (node.text.lower() if node.text.lower() in _BOOLS else None)
@@ -133,7 +132,7 @@ def read_bool(node: ScalarNode) -> bool:
 
 
 def read_duration(node: ScalarNode) -> float:
-    """Seconds."""
+    """Read a duration in seconds."""
     try:
         return parse_duration(node.text)
     except DurationRejected:
@@ -141,7 +140,7 @@ def read_duration(node: ScalarNode) -> float:
 
 
 def read_size(node: ScalarNode) -> int:
-    """Bytes."""
+    """Read an amount of memory in bytes."""
     try:
         return parse_size(node.text)
     except SizeRejected:
@@ -149,7 +148,7 @@ def read_size(node: ScalarNode) -> int:
 
 
 def read_free(node: ScalarNode) -> str | int | float | bool | None:
-    """A value of a free-form mapping: as JSON would have it, and text where there is doubt."""
+    """Read a value of a free-form mapping: as in JSON, and as text in case of doubt."""
     if not node.plain:
         return node.text
     if node.is_null:
@@ -173,12 +172,12 @@ def _number_hint(node: ScalarNode) -> str | None:
     if not node.plain and _FLOAT.fullmatch(node.text):
         return "remove the quotes"
     if node.plain and re.fullmatch(r"[-+]?0[0-9]+", node.text, re.ASCII):
-        return "remove the leading zero: whether it means octal depends on the reader"
+        return "remove the leading zero: some programs read it as octal"
     return None
 
 
 class Quantity(NamedTuple):
-    """A number that people write with a unit: how it is read, shown, called, and described (a regular expression)."""
+    """Number with a unit: functions to read and show it, its noun, and a regular expression."""
 
     read: Callable[[ScalarNode], float]
     show: Callable[[float], str]
@@ -194,11 +193,11 @@ QUANTITIES: Final[Mapping[str, Quantity]] = MappingProxyType(
         "bytes": Quantity(read_size, show_size, "amount of memory", r"^[0-9]{1,16}(\.[0-9]{1,3})? ?([KMGT]i?B|B)?$"),
     }
 )
-"""By the word that marks a type in ``protocol`` (``msgspec.Meta(extra={"duration": True})``)."""
+"""Quantities by the key that marks a type in ``protocol`` (``msgspec.Meta(extra={"duration": True})``)."""
 
 
 def quantity_of(meta: msgspec.Meta | None) -> Quantity | None:
-    """The quantity that a type is marked as; None where it is a plain number."""
+    """Return the quantity that a type is marked as, or None for a plain number."""
     marks = (meta and meta.extra) or {}
     return next((quantity for mark, quantity in QUANTITIES.items() if marks.get(mark)), None)
 

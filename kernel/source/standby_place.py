@@ -1,8 +1,8 @@
-"""The folder of a standby: a copy of the database's file, pieces of the log that belong to it, and what tells of them.
+"""The folder of a standby: a copy of the database file, the pieces of its log, and their descriptions.
 
-Each file is written beside, synced and then named, so that one is whole or not there. Each piece names the digest of
-the head before it, and each head that of its body: what is missing, swapped or changed is noticed, and all before it
-is good. What is read there is read as what anybody may have written.
+Each file is written under a temporary name, synced and renamed, so that it is complete or absent. Each piece contains
+the digest of the previous piece's head, and each head its body's digest: missing, swapped and changed pieces are
+detected, and all earlier ones are valid. The contents are read as untrusted input.
 """
 
 import errno
@@ -29,7 +29,7 @@ PROMOTED: Final = "promoted.json"
 FILES: Final = "files.zip"
 PART: Final = ".part"
 PIECE_BYTES: Final = 64 * 1024 * 1024
-"""Of one piece at most."""
+"""Limit of one piece."""
 _HEAD_BYTES: Final = 64 * 1024
 _CHUNK_BYTES: Final = 4 * 1024 * 1024
 _MAGIC: Final = b"awk-log1"
@@ -40,21 +40,21 @@ T = TypeVar("T")
 
 
 class BadPlace(Exception):
-    """A folder that has no copy of ours, or one that cannot be used. The text says why."""
+    """The folder has no valid copy or cannot be used. The text gives the reason."""
 
 
 def new_base_name(number: int) -> str:
-    """The name of a base, without the suffix: ``.db`` is its file, ``.json`` what is said of it."""
+    """Return the name of a base without suffix: ``.db`` is the database, ``.json`` its description."""
     return f"base-{number:012d}-{secrets.token_hex(4)}"
 
 
 def piece_name(number: int) -> str:
-    """The name of a piece."""
+    """Return the name of a piece."""
     return f"log-{number:012d}.seg"
 
 
 def number_of(name: str) -> int | None:
-    """The number in a name of ours; None: it is none."""
+    """Return the number in the name of a base or piece, or None for other names."""
     found = _NUMBERED.fullmatch(name)
     return None if found is None else int(found[1] or found[2])
 
@@ -64,9 +64,9 @@ def number_of(name: str) -> int | None:
 
 @contextmanager
 def new_file(folder: str, name: str) -> Generator[IO[bytes]]:
-    """A file that gets its name once the block has ended, synced. Raises OSError; then nothing of it is left.
+    """Yield a file that is synced and renamed to ``name`` after the block. If it raises OSError, no file remains.
 
-    It is always a new one: what lies there under its name may be somebody else's, who would read along.
+    The file is always new: an existing one may be open in another process, which could read the contents.
     """
     path = os.path.join(folder, name)
     with replacing(path, beside=path + PART, written=lambda: fault_point("standby.written")) as file:
@@ -81,7 +81,7 @@ def write_json(folder: str, name: str, what: msgspec.Struct) -> None:
 
 
 def write_piece(folder: str, piece: Piece, body: bytes) -> str:
-    """Write a piece and return what the next one names. Raises OSError."""
+    """Write a piece and return the digest for the next one. Raises OSError."""
     head = msgspec.json.encode(piece)
     with new_file(folder, piece_name(piece.number)) as file:
         file.write(_MAGIC + _LENGTH.pack(len(head)) + head)
@@ -90,15 +90,15 @@ def write_piece(folder: str, piece: Piece, body: bytes) -> str:
 
 
 def claim(folder: str, owner: Owner) -> int:
-    """Have the folder for the copy of ``owner``; return the highest number that is there. Raises BadPlace, OSError."""
+    """Claim the folder for the copy of ``owner`` and return its highest number. Raises BadPlace, OSError."""
     if not stat.S_ISDIR(os.stat(folder).st_mode):
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), folder)
     promoted = _read(folder, PROMOTED, Promoted)
     if promoted is not None:
-        raise BadPlace(f"the copy there took this project's place at {promoted.at}, in {promoted.root}")
+        raise BadPlace(f"its copy was promoted at {promoted.at}, in {promoted.root}")
     found = _read(folder, OWNER, Owner)
     if found is not None and (found.log, found.state) != (owner.log, owner.state):
-        raise BadPlace(f"there is the copy of another project: {found.root} ({found.state})")
+        raise BadPlace(f"it contains the copy of another project: {found.root} ({found.state})")
     if found is None:
         write_json(folder, OWNER, owner)
         sync_folder(folder)
@@ -111,7 +111,7 @@ def claim(folder: str, owner: Owner) -> int:
 
 
 def forget_before(folder: str, first: int, kept: str) -> None:
-    """Remove all bases but ``kept``, and pieces before ``first``; what is said of a base goes first."""
+    """Delete all bases but ``kept``, and pieces before ``first``; the description of a base is deleted first."""
     names = [(name, number) for name in os.listdir(folder) if (number := number_of(name)) is not None]
     bases = (name for name, _ in names if name.startswith("base-") and not name.startswith(kept))
     older = [*bases, *(name for name, number in names if name.startswith("log-") and number < first)]
@@ -124,12 +124,12 @@ def forget_before(folder: str, first: int, kept: str) -> None:
 
 
 class StandbyCopy(NamedTuple):
-    """The copy in a folder: what is said of it, as far as it can be read."""
+    """Copy in a folder, with the descriptions that could be read."""
 
     owner: Owner
     base: Base
     base_name: str
-    """Without the suffix."""
+    """Name without suffix."""
     beat: Beat | None
     promoted: Promoted | None
     total_bytes: int
@@ -137,18 +137,18 @@ class StandbyCopy(NamedTuple):
 
 
 def look_at(folder: str) -> StandbyCopy:
-    """Read what is said of the copy in ``folder``. Raises BadPlace."""
+    """Read the description of the copy in ``folder``. Raises BadPlace."""
     try:
         names = frozenset(os.listdir(folder))
         owner = _read(folder, OWNER, Owner)
         if owner is None:
-            raise BadPlace("no standby was made there")
+            raise BadPlace("it contains no standby")
         if owner.form != STANDBY:
             raise BadPlace(f"it is not {STANDBY}: upgrade agent-worker, if a newer one wrote it")
         bases = sorted((name for name in names if name.startswith("base-") and name.endswith(".json")), reverse=True)
         read = [(one, name[: -len(".json")]) for name in bases if (one := _read(folder, name, Base)) is not None]
         if not read:
-            raise BadPlace("the copy of the database was not finished: there is nothing to go on with")
+            raise BadPlace("the copy of the database is incomplete and cannot be used")
         size = sum(os.lstat(os.path.join(folder, name)).st_size for name in names)
         beat, promoted = _read(folder, BEAT, Beat), _read(folder, PROMOTED, Promoted)
     except OSError as error:
@@ -158,7 +158,7 @@ def look_at(folder: str) -> StandbyCopy:
 
 
 def _read(folder: str, name: str, kind: type[T]) -> T | None:
-    """A small file; None where it is not there, or none of ours. Raises OSError."""
+    """Return a small file; None if it is missing or invalid. Raises OSError."""
     try:
         with _opened(folder, name) as file:
             return msgspec.json.decode(file.read(_HEAD_BYTES), type=kind)
@@ -171,7 +171,7 @@ def _opened(folder: str, name: str) -> IO[bytes]:
 
 
 def copy_base(folder: str, found: StandbyCopy, target: str) -> None:
-    """Copy the base's file to the new file ``target``, as large and with the digest that is said. Raises BadPlace."""
+    """Copy the base to the new file ``target`` and verify its size and digest. Raises BadPlace."""
     name, digest, left = f"{found.base_name}.db", hashlib.sha256(), found.base.size
     try:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -183,11 +183,11 @@ def copy_base(folder: str, found: StandbyCopy, target: str) -> None:
     except OSError as error:
         raise BadPlace(f"{name} cannot be copied: {error.strerror or error}") from error
     if left or digest.hexdigest() != found.base.sha256:
-        raise BadPlace(f"{name} is not what was written: its digest is another")
+        raise BadPlace(f"{name} is damaged: its digest does not match")
 
 
 def good_pieces(folder: str, found: StandbyCopy, fault: list[str]) -> Iterator[tuple[Piece, bytes]]:
-    """Yield the pieces of the base, in order. A fault ends it, and goes into ``fault``: all before it is good."""
+    """Yield the pieces of the base in order, up to the first fault, which is added to ``fault``."""
     number, chain = found.base.first, found.base.chain
     before: Piece | None = None
     while piece_name(number) in found.names:
@@ -205,7 +205,7 @@ def good_pieces(folder: str, found: StandbyCopy, fault: list[str]) -> Iterator[t
             fault.append(f"{piece_name(number)}: {error}")
             return
         if begins:
-            return  # its base is not finished yet
+            return  # the base of this piece is not complete yet
         yield piece, body
         before, chain, number = piece, digest, number + 1
     last = max(found.base.needs, 0 if found.beat is None else found.beat.last)
@@ -219,7 +219,7 @@ def _read_piece(folder: str, number: int) -> tuple[Piece, bytes, str]:
         size = os.fstat(file.fileno()).st_size
         start = file.read(len(_MAGIC) + _LENGTH.size)
         if len(start) != len(_MAGIC) + _LENGTH.size or not start.startswith(_MAGIC) or size > PIECE_BYTES:
-            raise BadPlace("it is no piece of a log")
+            raise BadPlace("it is not a piece of a log")
         (length,) = _LENGTH.unpack(start[len(_MAGIC) :])
         head = file.read(min(length, _HEAD_BYTES))
         body = file.read()
@@ -228,7 +228,7 @@ def _read_piece(folder: str, number: int) -> tuple[Piece, bytes, str]:
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise BadPlace(f"its head cannot be read: {error}") from error
     if hashlib.sha256(body).hexdigest() != piece.sha256:
-        raise BadPlace("it is not what was written: its digest is another")
+        raise BadPlace("it is damaged: its digest does not match")
     if piece.number != number or len(body) != piece.frames * (FRAME_HEADER_BYTES + page_bytes(piece.wal)) or not body:
-        raise BadPlace("it is not what its head says")
+        raise BadPlace("it does not match its head")
     return piece, body, hashlib.sha256(head).hexdigest()

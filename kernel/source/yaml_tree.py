@@ -1,8 +1,8 @@
-"""Parses YAML text into a tree of nodes that know their place: scalars (as text), lists and mappings.
+"""Parse YAML text into a tree of nodes with their locations: scalars (as text), lists and mappings.
 
-The meaning of a scalar is up to the type of its key. The tree is built from libyaml's events, never by construction of
-objects: tags are refused, nothing of YAML 1.1's guessing happens, and depth, size and aliases are counted while
-reading, so no input costs more than a bounded time (faults CF01-CF06).
+The type of a key determines the meaning of its scalar. The tree is built from libyaml's events, without the
+construction of objects: tags are refused, YAML 1.1 types are not guessed, and depth, size and aliases are counted while
+reading. The cost of any input is therefore bounded (faults CF01-CF06).
 """
 
 from collections.abc import Callable, Container, Mapping
@@ -17,7 +17,7 @@ _NULLS: Final = frozenset({"", "~", "null", "Null", "NULL"})
 
 
 class ScalarNode(msgspec.Struct, frozen=True):
-    """One value as text. ``plain``: it was written without quotes, so it may be a number or nothing."""
+    """Value as text. ``plain``: it has no quotes, so that it may be a number or null."""
 
     text: str
     plain: bool
@@ -26,7 +26,7 @@ class ScalarNode(msgspec.Struct, frozen=True):
 
     @property
     def is_null(self) -> bool:
-        """True where it says that there is no value."""
+        """Return whether the scalar is null."""
         return self.plain and self.text in _NULLS
 
 
@@ -46,15 +46,15 @@ class MapNode(msgspec.Struct, frozen=True):
     size: int = 1
 
     def get(self, key: str) -> "Node | None":
-        """The value of ``key``, if it is there."""
+        """Return the value of ``key``, or None."""
         return next((value for name, value in self.entries if name.text == key), None)
 
     def place_of(self, key: str) -> Location:
-        """The place of ``key``; the mapping's own place if it does not."""
+        """Return the location of ``key``, or the mapping's if the key is missing."""
         return next((name.place for name, _ in self.entries if name.text == key), self.place)
 
     def without(self, keys: Container[str]) -> "MapNode":
-        """The mapping without the entries of ``keys``."""
+        """Return the mapping without the entries of ``keys``."""
         return MapNode(tuple(entry for entry in self.entries if entry[0].text not in keys), self.place)
 
 
@@ -64,13 +64,13 @@ Node = ScalarNode | ListNode | MapNode
 MAX_BYTES: Final = 1024 * 1024
 MAX_DEPTH: Final = 64
 MAX_NODES: Final = 10_000
-"""With every alias counted at the size of what it repeats: a bomb is refused before it is walked."""
+"""Aliases count with the size of their targets, so that a YAML bomb is refused before it is expanded."""
 MAX_ALIASES: Final = 100
 
 _LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _HINTS: Final = (
-    ("that cannot start any token", "a tab, '@', '`' or '%' cannot begin a value: indent with spaces, or use quotes"),
-    ("mapping values are not allowed", "a text that holds ': ' needs quotes, or a '|' block"),
+    ("that cannot start any token", "a tab, '@', '`' or '%' cannot start a value: indent with spaces, or use quotes"),
+    ("mapping values are not allowed", "a text that contains ': ' needs quotes, or a '|' block"),
     ("could not find expected ':'", "every key ends in ':'; a long text belongs in a '|' block"),
     ("did not find expected key", "check the indentation, and that quotes are closed"),
     ("did not find expected '-' indicator", "check the indentation of the list"),
@@ -80,9 +80,9 @@ _HINTS: Final = (
 
 
 def parse_yaml(text: str, problems: Diagnostics) -> Node | None:
-    """The document in ``text``; None if it has none or broke off (``problems`` then says why).
+    """Return the document in ``text``; None if it is empty or invalid (``problems`` has the reason).
 
-    Duplicate keys and tags are noted and reading goes on; syntax errors and exceeded bounds end it.
+    Duplicate keys and tags are reported and parsing continues; syntax errors and exceeded limits end it.
     """
     builder = _Builder(problems)
     loader = _LOADER(text)
@@ -103,7 +103,7 @@ def parse_yaml(text: str, problems: Diagnostics) -> Node | None:
 
 
 def decode_utf8(data: bytes, problems: Diagnostics) -> str:
-    """``data`` as text, without a byte order mark; a byte that is no UTF-8 is noted and the text is empty."""
+    """Return ``data`` as text without a byte order mark; report an invalid byte and return ""."""
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -128,7 +128,7 @@ def _reader_place(error: yaml.YAMLError, problems: Diagnostics) -> Location:
 
 
 class _OpenCollection(msgspec.Struct):
-    """A collection that has not ended."""
+    """Collection whose end has not been read."""
 
     place: Location
     anchor: str | None
@@ -142,7 +142,7 @@ class _OpenCollection(msgspec.Struct):
 
 
 class _Builder:
-    """Folds events into a tree. Iterative: the depth of a document never becomes depth of our stack."""
+    """Builds a tree from events, iteratively: the depth of a document never becomes the depth of the stack."""
 
     def __init__(self, problems: Diagnostics) -> None:
         self.root: Node | None = None
@@ -162,12 +162,12 @@ class _Builder:
     def document(self, event: Any) -> None:
         self._documents += 1
         if self._documents > 1:
-            self._stop(_place(event), "a second document begins here", "one file holds one definition; remove '---'")
+            self._stop(_place(event), "a second document starts here", "one file holds one definition; remove '---'")
 
     def scalar(self, event: Any) -> None:
         self._refuse_tag(event)
         if "\0" in event.value:
-            self._problems.add(_place(event), self._where(), "the text holds a NUL character")
+            self._problems.add(_place(event), self._where(), "the text contains a NUL character")
         node = ScalarNode(event.value, not event.style, _place(event))
         self._anchor(event.anchor, node)
         self._put(node)
@@ -181,7 +181,7 @@ class _Builder:
         elif event.anchor not in self._anchors:
             self._stop(place, f"alias *{event.anchor[:40]} has no anchor above it")
         elif target is None:
-            self._stop(place, f"alias *{event.anchor[:40]} stands inside its own anchor")
+            self._stop(place, f"alias *{event.anchor[:40]} is inside its own anchor")
         else:
             self._put(target, place)
 
@@ -225,7 +225,7 @@ class _Builder:
 
     def _key(self, top: _OpenCollection, node: Node, at: Location) -> None:
         if not isinstance(node, ScalarNode):
-            fault, hint = "a key must be a plain word", "quote the value if it begins with '[' or '{'"
+            fault, hint = "a key must be a plain word", "quote the value if it starts with '[' or '{'"
         elif node.is_null:
             fault, hint = "a key is missing before ':'", "write the key's name"
         elif node.plain and node.text == "<<":
@@ -252,7 +252,7 @@ class _Builder:
 
     def _refuse_tag(self, event: Any) -> None:
         if event.tag is not None:
-            hint = "remove it: every value is what its key needs"
+            hint = "remove it: the key determines the type of its value"
             self._problems.add(_place(event), self._where(), f"the tag {event.tag[:60]!r} is not allowed", hint)
 
     def _where(self) -> str:

@@ -1,7 +1,7 @@
 """Agents: their rows, the members of spaces, the process table, and restarts after crashes.
 
-A name must be here before anything can be sent to it. An agent whose worker left without being asked to is charged by
-the restart policy in the commit that books the end (promise P13).
+Messages can be sent only to names that are stored here. The commit that books an unexpected exit of a worker also
+applies the restart policy (promise P13).
 """
 
 from collections import Counter
@@ -27,7 +27,7 @@ from protocol.names import AgentKey, AgentName, InstructionId, instruction_id, n
 
 
 class AgentSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """One agent to know of. ``definition`` is JSON of an AgentDefinition; None leaves what is stored as it is."""
+    """Agent to store. ``definition`` is JSON of an AgentDefinition; None retains the stored one."""
 
     key: AgentKey
     origin: Origin
@@ -37,7 +37,7 @@ class AgentSpec(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AgentRecord(AgentSpec, frozen=True, kw_only=True):
-    """A stored agent. ``home_space`` is set on inline agents."""
+    """Stored agent. ``home_space`` is set on inline agents."""
 
     name: AgentName
     backend: str
@@ -49,7 +49,7 @@ class AgentRecord(AgentSpec, frozen=True, kw_only=True):
 row = Sql("""
 SELECT key, name, home_space, origin, file, definition, backend, model, state, reason FROM agents WHERE key = ?
 """).row(AgentRecord, key=AgentKey)
-"""One agent."""
+"""Return one agent."""
 
 
 ALL: Final = """
@@ -59,12 +59,12 @@ WHERE origin <> 'inline' ORDER BY key
 
 
 def all(conn: apsw.Connection) -> tuple[AgentRecord, ...]:  # noqa: A001 - read as agents.all
-    """Every agent that can be sent to by its name alone: of files and ephemeral."""
+    """Return all agents that can be addressed by name alone: file-based and ephemeral ones."""
     return tuple(rows.all_(conn.execute(ALL), ALL, AgentRecord, key=AgentKey))
 
 
 class SpaceMember(msgspec.Struct, frozen=True):
-    """One member of a space, the agent behind it, and what it does."""
+    """Member of a space, with its agent and activity."""
 
     name: AgentName
     key: AgentKey
@@ -78,7 +78,7 @@ SELECT m.name, m.agent AS key, CASE
   WHEN a.state = 'active' THEN 'idle' ELSE a.state END AS state
 FROM members AS m CROSS JOIN agents AS a ON a.key = m.agent WHERE m.space = ? ORDER BY m.name
 """).rows(SpaceMember)
-"""Return the members of ``space`` (also after its workflow has stopped)."""
+"""Return the members of ``space``, also after its workflow has stopped."""
 
 
 WORKSPACES: Final = """
@@ -88,12 +88,12 @@ WHERE m.agent = ? ORDER BY m.space
 
 
 def workspaces(conn: apsw.Connection, key: AgentKey) -> tuple[str, ...]:
-    """The places of running workflows that the agent is a member of."""
+    """Return the public names of the running workflows of which the agent is a member."""
     return tuple(place_of(str(space)) for (space,) in conn.execute(WORKSPACES, (key,)))
 
 
 class AgentProcess(msgspec.Struct, frozen=True):
-    """One line of the process table, with the ids that live data is found by."""
+    """Row of the process table, with the ids for its live data."""
 
     key: AgentKey
     instruction: InstructionId | None
@@ -111,7 +111,7 @@ SELECT a.key, coalesce(place.name, a.name) AS name, coalesce(live.space, a.home_
   parked.waits_for AS parked_for, coalesce(parked.not_before_ms, 0) AS parked_until_ms,
   (SELECT min(q.not_before_ms) FROM instructions AS q
     WHERE q.agent = a.key AND q.state IN ('queued', 'yielded')) AS due_ms,
-  -- in two counts for each lane, so that each is answered by its partial index
+  -- two counts per lane, so that each uses its partial index
   (SELECT count(*) FROM instructions AS q WHERE q.agent = a.key AND q.state IN ('queued', 'yielded') AND q.lane = 0)
     + (SELECT count(*) FROM instructions AS q WHERE q.agent = a.key AND q.state = 'waiting' AND q.lane = 0)
     AS immediate,
@@ -121,7 +121,7 @@ SELECT a.key, coalesce(place.name, a.name) AS name, coalesce(live.space, a.home_
   (SELECT count(*) FROM instructions AS q WHERE q.agent = a.key AND q.state IN ('queued', 'yielded') AND q.lane = 2)
     + (SELECT count(*) FROM instructions AS q WHERE q.agent = a.key AND q.state = 'waiting' AND q.lane = 2)
     AS background,
-  -- what the index of inboxes says comes first, so that it is used
+  -- the first condition repeats that of the inboxes' index, so that SQLite uses it
   (SELECT count(*) FROM deliveries AS d
     WHERE d.agent = a.key AND d.state IN ('queued', 'leased', 'injected') AND d.state = 'queued') AS unread,
   a.input_tokens + coalesce(live.input_tokens, 0) AS input_tokens,
@@ -130,18 +130,18 @@ SELECT a.key, coalesce(place.name, a.name) AS name, coalesce(live.space, a.home_
   a.cache_write_tokens + coalesce(live.cache_write_tokens, 0) AS cache_write_tokens,
   a.cost_usd AS ended_usd, live.cost_usd AS live_usd
 FROM agents AS a LEFT JOIN instructions AS live ON live.agent = a.key AND live.state IN ('leased', 'running')
--- of what waits, the most urgent
+-- the most urgent waiting instruction
 LEFT JOIN instructions AS parked ON parked.id = (
   SELECT w.id FROM instructions AS w WHERE w.agent = a.key AND w.state = 'waiting' ORDER BY w.lane, w.id LIMIT 1)
--- the space that it is shown in: where it works, lives, or is a member; none where that is more than one
+-- the displayed space: of its work, its home, or its only workspace
 LEFT JOIN members AS place ON place.agent = a.key AND place.space = coalesce(live.space, a.home_space, (
   SELECT min(m.space) FROM members AS m CROSS JOIN workflows AS w ON w.space = m.space AND w.state = 'running'
   WHERE m.agent = a.key HAVING count(*) = 1))
--- one agent, or all but those of workflows that do not run
+-- one agent, or all except those of ended workflows
 WHERE a.key = :key OR (:key IS NULL AND (:ended OR a.origin <> 'inline' OR EXISTS (SELECT 1 FROM members AS m
   CROSS JOIN workflows AS w ON w.space = m.space AND w.state = 'running'
   WHERE m.agent = a.key AND m.space = a.home_space)))
--- of thousands most have nothing to do, and nothing that keeps them from it
+-- without :idle, skip agents without work or a block, which are most of thousands
 AND (:idle OR a.state <> 'active' OR a.hold_reason IS NOT NULL OR a.resume_at_ms > 0
   OR live.id IS NOT NULL OR parked.id IS NOT NULL
   OR EXISTS (SELECT 1 FROM instructions AS q WHERE q.agent = a.key AND q.state IN ('queued', 'yielded')))
@@ -150,11 +150,10 @@ ORDER BY a.key
 
 
 def ps(conn: apsw.Connection, now_ms: int, *, idle: bool = True, ended: bool = False) -> tuple[AgentProcess, ...]:
-    """Every agent there is now, as far as the store knows it. Counts queues: ask in a thread.
+    """Return the process table of all current agents. Counts queues: call in a thread.
 
-    It is named as it is called in the space that is shown; idle in several workflows it is shown in none. Without
-    ``idle`` those are left out that have nothing to do, and nothing that keeps them from it. With ``ended`` those of
-    workflows that have ended are there, too.
+    An agent is listed under its name in the displayed space; an idle member of several workflows has none. Without
+    ``idle``, agents without work or a block are omitted. With ``ended``, agents of ended workflows are included.
     """
     values = {"key": None, "idle": idle, "ended": ended}
     found = (_process(row, now_ms) for row in rows.all_(conn.execute(PS, values), PS, _ProcessRow))
@@ -177,14 +176,14 @@ WHERE a.origin <> 'inline' OR EXISTS (SELECT 1 FROM members AS m
 
 
 class AgentCounts(msgspec.Struct, frozen=True):
-    """Counts of agents by state, and those of them that do not simply have nothing to do."""
+    """Counts of agents by state, and the agents with work or a block."""
 
     states: dict[str, int]
     busy: tuple[AgentProcess, ...]
 
 
 def summary(conn: apsw.Connection, now_ms: int) -> AgentCounts:
-    """Every agent that ``ps`` has, most of them only counted. Ask in a thread."""
+    """Return counts of all agents of ``ps``, and details of the busy ones. Call in a thread."""
     row = conn.execute(COUNT).fetchone()
     assert row is not None
     busy = ps(conn, now_ms, idle=False)
@@ -194,14 +193,12 @@ def summary(conn: apsw.Connection, now_ms: int) -> AgentCounts:
 
 
 def process(conn: apsw.Connection, key: str, now_ms: int) -> AgentProcess | None:
-    """One agent as ``ps`` has it, or one of a workflow that does not run any more."""
+    """Return the row of one agent, which may belong to an ended workflow."""
     found = rows.one(conn.execute(PS, {"key": key, "idle": True, "ended": False}), PS, _ProcessRow)
     return None if found is None else _process(found, now_ms)
 
 
 class _ProcessRow(AgentWork, frozen=True):
-    """A row of PS."""
-
     key: AgentKey
     name: str
     space: str | None
@@ -278,7 +275,7 @@ WHERE key = :agent AND state <> 'stopped'
 
 
 def charge_crash(tx: Transaction, agent: AgentKey, jitter: float) -> None:
-    """Have ``agent`` restarted as its file says: at once, later, or not at all. ``jitter`` is uniform in [0, 1)."""
+    """Apply the restart policy to ``agent``: at once, later, or not at all. ``jitter`` is uniform in [0, 1)."""
     row = tx.conn.execute(RECORD, (agent,)).fetchone()
     if row is None:
         return
@@ -322,8 +319,9 @@ class _Shown(msgspec.Struct, frozen=True):
 
     @property
     def provider_name(self) -> str:
-        """The provider whose limit its workers count against, as far as the file says; an alias is resolved at its
-        first attempt.
+        """Return the provider whose limit applies to its workers, according to the file.
+
+        An alias is resolved at the first attempt.
         """
         if self.backend == "mock":
             return "mock"
@@ -341,9 +339,9 @@ _placed: Final = msgspec.json.Decoder(_Placed)
 
 
 def not_stored(conn: apsw.Connection, specs: Iterable[AgentSpec], *, over: Collection[str]) -> list[AgentSpec]:
-    """Those of ``specs``, which are of files, that are not what is stored; made at run time, only those in ``over``.
+    """Return the file-based ``specs`` that differ from the stored ones. They replace ephemeral agents only in ``over``.
 
-    Reads all agents: ask in a thread.
+    Reads all agents: call in a thread.
     """
     stored = {record.key: record for record in all(conn)}
     found: list[AgentSpec] = []
@@ -356,7 +354,7 @@ def not_stored(conn: apsw.Connection, specs: Iterable[AgentSpec], *, over: Colle
 
 
 def put_agents(tx: Transaction, specs: Iterable[AgentSpec]) -> None:
-    """Add or update agents; what did not change tells no event."""
+    """Add or update agents; unchanged ones emit no event."""
     for spec in specs:
         put_agent(tx, spec)
 
@@ -370,7 +368,7 @@ ON CONFLICT (key) DO UPDATE SET
   home_space = :home_space, origin = :origin, file = coalesce(:file, file), definition = :definition,
   backend = :backend, model = :model, provider = :provider, queue_limit = :queue_limit, answer_ms = :answer_ms,
   needs = :needs, resume_at_ms = 0
--- only where something changed, so that nobody is told of nothing
+-- only for changes, so that no event is emitted without one
 WHERE :definition IS NOT NULL
   AND (definition IS NOT :definition OR origin IS NOT :origin OR home_space IS NOT :home_space
     OR file IS NOT coalesce(:file, file))
@@ -378,14 +376,14 @@ RETURNING state, hold_key
 """
 
 
-# What is edited may be the budget or what it needs of a machine, so who waits for that looks again.
+# The edit may change the budget or the needs, so that work that waits for these is checked again.
 LOOKS_AGAIN: Final = """
 SELECT id FROM instructions WHERE agent = ? AND state = 'waiting' AND waits_for IN ('budget', 'node') ORDER BY lane, id
 """
 
 
 def put_agent(tx: Transaction, spec: AgentSpec) -> None:
-    """Add or update one agent. State, queue and usage stay; a new definition may call its provider again."""
+    """Add or update one agent. State, queue and usage are unchanged; a new definition may call its provider again."""
     shown = _Shown() if spec.definition is None else _shown.decode(spec.definition)
     needs = PlaceNeeds() if spec.definition is None else _placed.decode(spec.definition).needs
     values = msgspec.structs.asdict(spec)
@@ -423,7 +421,7 @@ DELETE_RULES: Final = "DELETE FROM approval_rules WHERE agent = ?"
 
 
 def require_idle(tx: Transaction, key: AgentKey) -> None:
-    """Raise Refused (conflict) where an agent is a member of a running workflow, or has open work."""
+    """Raise Refused (conflict) if an agent is a member of a running workflow or has open work."""
     member = tx.conn.execute(MEMBER_OF, (key,)).fetchone()
     if member is not None:
         place = place_of(str(member[0]))
@@ -433,10 +431,10 @@ def require_idle(tx: Transaction, key: AgentKey) -> None:
 
 
 def remove_agent(tx: Transaction, key: AgentKey) -> None:
-    """Forget an agent that has nothing to do. Raises Refused (unknown_agent, conflict)."""
+    """Delete an agent without open work. Raises Refused (unknown_agent, conflict)."""
     require_idle(tx, key)
     if tx.conn.execute(DELETE, (key,)).fetchone() is None:
-        raise Refused("unknown_agent", f"there is no agent {key!r}", "awk ls lists the agents")
+        raise Refused("unknown_agent", f"agent {key!r} not found", "awk ls lists the agents")
     tx.conn.execute(DELETE_TIMERS, (key,))
     tx.conn.execute(DELETE_RULES, (key,))
     tx.emit("agent.changed", agent=name_of(key), data={"state": "deleted", "reason": None})
@@ -446,7 +444,7 @@ SET_STATE: Final = "UPDATE agents SET state = ?, reason = ? WHERE key = ? RETURN
 
 
 def set_agent_state(tx: Transaction, key: AgentKey, state: AgentState, reason: str | None = None) -> None:
-    """Change whether an agent is given work. Raises Refused (unknown_agent)."""
+    """Change the state of an agent. Raises Refused (unknown_agent)."""
     if tx.conn.execute(SET_STATE, (state, reason, key)).fetchone() is None:
-        raise Refused("unknown_agent", f"there is no agent {key!r}", "awk ls lists the agents")
+        raise Refused("unknown_agent", f"agent {key!r} not found", "awk ls lists the agents")
     tx.emit("agent.changed", agent=name_of(key), data={"state": state, "reason": reason})

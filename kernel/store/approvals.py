@@ -1,7 +1,7 @@
-"""Approvals: requests, decisions and standing rules.
+"""Approvals: requests, decisions and approval rules.
 
-Work that waits for an approval holds no worker: it is ``waiting`` for ``approval``. Where the call itself is kept
-waiting its attempt lives on, and its instruction says all the same for what.
+Work that waits for an approval holds no worker: it is ``waiting`` for ``approval``. If the call itself waits, its
+attempt remains live, and the instruction records the same wait.
 """
 
 import hashlib
@@ -26,11 +26,11 @@ from protocol.names import AgentKey, ApprovalId, approval_id, instruction_id, na
 from protocol.tools import former_name
 
 SHOWN_BYTES: Final = 64 * 1024
-"""Of an input in a list; the whole of it is shown with the request itself."""
+"""Limit of an input in a list; the request itself shows the full input."""
 
 
 def _sql(statement: str) -> str:
-    """Fill in ``{columns}``: those of an ApprovalCall, of approvals ``a`` and blobs ``b``."""
+    """Fill in ``{columns}``: the columns of an ApprovalCall, from approvals ``a`` and blobs ``b``."""
     return statement.format(
         columns="""a.id, a.name AS agent, a.space, a.tool, a.why AS reason,
   CASE WHEN a.blob IS NULL THEN a.input ELSE b.body END AS input, a.instruction AS instruction_id,
@@ -57,7 +57,7 @@ _CALL: Mapping[str, Callable[[Any], Any]] = {
 
 
 def pending(conn: apsw.Connection, page: RowPage = WHOLE) -> Pending:
-    """Return the open requests, the oldest first. Ask in a thread."""
+    """Return the open requests, the oldest first. Call in a thread."""
     found = rows.all_(conn.execute(OPEN, (page.after or 0, page.limit + 1)), OPEN, _listed, **_CALL)
     shown, following = page.cut(found, lambda row: row.id)
     return Pending(approvals=shown, total=int(conn.execute(COUNT_OPEN).get), next=following)
@@ -71,7 +71,7 @@ def _listed(*, input: bytes | None, **columns: Any) -> ApprovalRow:
 
 
 def info(conn: apsw.Connection, approval: str) -> ApprovalInfo | None:
-    """Return all about one request."""
+    """Return the details of one request."""
     found = conn.execute(ONE, (number_of(approval, "a"),))
     return rows.one(found, ONE, ApprovalInfo, **_CALL, input=_json, decided_at=optional_rfc3339)
 
@@ -85,7 +85,7 @@ WHERE a.instruction = ? AND a.state <> 'open' AND a.told = 0 ORDER BY a.id LIMIT
 
 
 def granted(conn: apsw.Connection, instruction: str) -> tuple[Granted, ...]:
-    """Return calls of an instruction that were decided on after the attempt that asked had ended."""
+    """Return the calls of an instruction that were decided after the asking attempt had ended."""
     found = conn.execute(GRANTED, (number_of(instruction, "i"),))
     return tuple(rows.all_(found, GRANTED, Granted, input=_json))
 
@@ -98,14 +98,14 @@ of_instruction = Sql("""
 SELECT id, tool, state, told AS heard, requested_ms AS requested_at, decided_ms AS decided_at
 FROM approvals WHERE instruction = ? ORDER BY id
 """).rows(AskedApproval, id=approval_id, heard=bool, requested_at=rfc3339, decided_at=optional_rfc3339)
-"""Everything an instruction asked for, the first first."""
+"""Return all requests of an instruction, the oldest first."""
 
 
 EXPIRES: Final = "SELECT expires_ms FROM approvals WHERE id = ?"
 
 
 def expires_at(conn: apsw.Connection, approval: str) -> str | None:
-    """Return the time at which one request expires, or expired."""
+    """Return the expiry time of a request."""
     found = conn.execute(EXPIRES, (number_of(approval, "a"),)).fetchone()
     return None if found is None else rfc3339(int(found[0]))
 
@@ -134,15 +134,15 @@ SELECT w.approval FROM instructions AS i CROSS JOIN workflows AS w ON w.id = i.r
 
 
 def of_run(conn: apsw.Connection, instruction: str) -> Approval | None:
-    """Return the ``approval`` that the run of ``instruction`` was started with, whatever its agents' files say."""
+    """Return the ``approval`` that the run of ``instruction`` was started with, which overrides its agents' files."""
     row = conn.execute(OF_RUN, (number_of(instruction, "i"),)).fetchone()
     return None if row is None else cast("Approval | None", row[0])
 
 
 class GatedCall(msgspec.Struct, frozen=True, kw_only=True):
-    """A call that needs an approval. ``key`` names it; None: its client names no calls. ``input`` is canonical JSON.
+    """Call that needs an approval. ``key`` identifies it, if its client does so. ``input`` is canonical JSON.
 
-    ``held``: it is kept waiting until somebody has decided.
+    ``held``: the call waits for the decision.
     """
 
     key: str | None
@@ -170,7 +170,7 @@ VALUES (:instruction, :epoch, :agent, :name, :space, :call_key, :tool, :input, :
 
 
 def put_request(tx: Transaction, asker: Held, epoch: int, call: GatedCall, expires_ms: int) -> None:
-    """Store a request; what a standing rule grants is decided at once, and waits for nobody."""
+    """Store a request, or grant it at once if an approval rule covers it."""
     asked = (call.tool, former_name(call.tool), asker.agent)
     known = rows.each(tx.conn.execute(APPROVAL_RULES, asked), APPROVAL_RULES, ApprovalRule)
     rule = covering(known, call.input.decode())
@@ -192,7 +192,7 @@ def put_request(tx: Transaction, asker: Held, epoch: int, call: GatedCall, expir
         "state": "open" if by is None else "granted",
         "now": tx.now_ms,
         "expires": expires_ms,
-        # Its run is kept open for it only where somebody watches that.
+        # The run stays open for the request only if a person watches it.
         "waits": expires_ms if workspace is not None and workspace.options.attended else 0,
         "held": call.held,
         "decided": None if by is None else tx.now_ms,
@@ -208,7 +208,7 @@ def put_request(tx: Transaction, asker: Held, epoch: int, call: GatedCall, expir
 
 
 class Named(NamedTuple):
-    """A request as events name it: the instruction, its agent and space, the tool."""
+    """Names of a request in events: the instruction, its agent and space, and the tool."""
 
     instruction: int
     name: str
@@ -217,7 +217,7 @@ class Named(NamedTuple):
 
 
 def tell_request(tx: Transaction, number: int, one: Named, expires_ms: int) -> None:
-    """Somebody is waited for, who may watch; and work stands still, that something else may depend on."""
+    """Announce that work is blocked until a person decides."""
     data = {"id": approval_id(number), "tool": one.tool, "expires_at": rfc3339(expires_ms)}
     tx.emit("approval.requested", space=one.space, agent=one.name, instruction=one.instruction, data=data)
 
@@ -229,7 +229,7 @@ WHERE id = :id AND state = 'open' RETURNING instruction, name, space, tool
 
 
 def put_decision(tx: Transaction, number: int, decision: Decision, by: str, reason: str) -> None:
-    """Decide an open request, and let the work that waits for it continue."""
+    """Decide an open request, and resume the work that waits for it."""
     values = {"id": number, "state": decision, "by": by, "reason": reason, "now": tx.now_ms}
     one = rows.one(tx.conn.execute(DECIDE, values), DECIDE, Named)
     if one is None:
@@ -259,7 +259,7 @@ ORDER BY a.id DESC LIMIT 1
 
 
 def update_wait(tx: Transaction, number: int) -> None:
-    """Have an instruction that an attempt holds say whether a call of it is kept waiting for an approval."""
+    """Record on an instruction that an attempt holds whether its call waits for an approval."""
     held = tx.conn.execute(HELD, {"id": number}).fetchone()
     if held is None:
         waits.unmark_live(tx, number, "approval")
@@ -268,7 +268,7 @@ def update_wait(tx: Transaction, number: int) -> None:
 
 
 class Awaited(NamedTuple):
-    """The request that an instruction waits for, and until when its run is kept open for that (0: it is not)."""
+    """Request that an instruction waits for, and the time until which its run stays open for it (0: it does not)."""
 
     approval: ApprovalId
     waits_ms: int
@@ -277,14 +277,14 @@ class Awaited(NamedTuple):
 awaited = Sql("""
 SELECT id AS approval, waits_ms FROM approvals WHERE instruction = ? AND state = 'open' ORDER BY id LIMIT 1
 """).row(Awaited, approval=approval_id)
-"""Return the first open request of an instruction that is put back into its lane."""
+"""Return the first open request of a requeued instruction."""
 
 
 OPEN_OF: Final = "SELECT id FROM approvals WHERE instruction = ? AND state = 'open' ORDER BY id"
 
 
 def drop_requests(tx: Transaction, number: int, status: str) -> None:
-    """The work has ended: nobody waits any more for what it had asked."""
+    """Expire the open requests of work that has ended."""
     for (approval,) in cast("list[tuple[int]]", tx.conn.execute(OPEN_OF, (number,)).fetchall()):
         reason = f"{instruction_id(number)} ended {status}"
         put_decision(tx, approval, "expired", SYSTEM, reason)
@@ -294,7 +294,7 @@ UNBIND: Final = "UPDATE approvals SET call_key = NULL, told = 1 WHERE instructio
 
 
 def unbind(tx: Transaction, number: int, *, everything: bool) -> None:
-    """The work is tried again: what was refused may be asked again, and ``everything`` where it begins anew."""
+    """Allow refused calls of retried work to be requested again; with ``everything``, also granted ones."""
     tx.conn.execute(UNBIND, (number, everything))
 
 
@@ -304,7 +304,7 @@ INSERT INTO approval_rules (agent, tool, pattern, created_by, created_ms) VALUES
 
 
 def put_rule(tx: Transaction, agent: AgentKey | None, tool: str, pattern: str, by: str) -> None:
-    """Grant calls of ``tool`` whose input has ``pattern`` from now on. ``agent`` None: those of any agent."""
+    """Grant future calls of ``tool`` whose input matches ``pattern``. ``agent`` None: of any agent."""
     tx.conn.execute(INSERT_RULE, (agent, tool, pattern, by, tx.now_ms))
     data = {"id": rule_id(tx.conn.last_insert_rowid()), "tool": tool, "state": "kept"}
     tx.emit("approval.rule", agent=_optional_name(agent), data=data)

@@ -1,7 +1,7 @@
-"""Reads what an archive is made of, some rows at a time: each answer is bounded in rows and in bytes.
+"""Read the parts of an archive in batches, limited in rows and bytes.
 
-One function for each part; the table of parts (kernel.operations.archives) names them. Each reads on behind the place
-where the one before it stopped, so nobody holds a snapshot while a client takes its time.
+There is one function per part; the table of parts (kernel.operations.archives) names them. Each batch starts after the
+previous one, so that a slow client holds no snapshot.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -31,16 +31,16 @@ from protocol.names import instruction_id, number_of, split_space
 T = TypeVar("T")
 ROWS: Final = 200
 CHARACTERS: Final = 1_000_000
-"""Of text in one answer; the row that exceeds it is its last."""
+"""Limit of text in one batch; the row that exceeds it is the last one."""
 IDS: Final = 1000
 TEXTS: Final = 64
-"""Versions of a document whose texts are made at once, at most: each may have a quarter of a megabyte."""
+"""Limit of versions of a document that are rebuilt together: each may have a quarter of a megabyte."""
 
 
 class Scope(NamedTuple):
-    """One run and its space; without a run an agent's personal space. ``now_ms``: as things stand then.
+    """Run and its space, or an agent's personal space. ``now_ms`` is the time of the archive.
 
-    ``whole``: what the space has as a whole, for all runs that went on in it, is read with this one.
+    ``whole``: include data of the space that all its runs share.
     """
 
     space: str
@@ -50,7 +50,7 @@ class Scope(NamedTuple):
 
 
 class ArchiveBatch(NamedTuple):
-    """Some rows of a part. ``after``: where the rest begins; None: that was all."""
+    """Rows of a part. ``after``: position of the next batch; None: no more."""
 
     rows: tuple[msgspec.Struct, ...]
     after: tuple[int, int] | None
@@ -58,9 +58,9 @@ class ArchiveBatch(NamedTuple):
 
 START: Final = (0, 0)
 Read = Callable[[apsw.Connection, Scope, tuple[int, int]], ArchiveBatch]
-"""The rows of a part behind a place: the number of a row, and of a row within that."""
+"""Function that reads the rows of a part after a position: the number of a row, and of a row within it."""
 
-# One for each index: of a run, and of what belongs to none.
+# Two statements, one per index: for a run, and for messages outside of runs.
 SAID_IN_RUN: Final = f"""
 {MESSAGES} WHERE run = :run AND space = :space AND seq > :after AND {SAID} ORDER BY seq LIMIT :limit
 """
@@ -68,7 +68,7 @@ SAID_IN_SPACE: Final = f"{MESSAGES} WHERE space = :space AND seq > :after AND {S
 
 
 def channel(conn: apsw.Connection, scope: Scope, after: tuple[int, int]) -> ArchiveBatch:
-    """The messages, in order."""
+    """Return the messages, in order."""
     values = {"run": scope.run, "space": scope.space, "after": after[0], "limit": ROWS}
     found = conn.execute(SAID_IN_SPACE if scope.run is None else SAID_IN_RUN, values)
     said = tuple(_bounded(map(message_of, found), lambda message: len(message.text)))
@@ -79,7 +79,7 @@ RESOURCES: Final = "SELECT number, id FROM resources WHERE space = ? AND number 
 
 
 def kept_texts(conn: apsw.Connection, scope: Scope, after: tuple[int, int]) -> ArchiveBatch:
-    """The resources, with their texts."""
+    """Return the resources with their texts."""
     ids = conn.execute(RESOURCES, (scope.space, after[0], ROWS)).fetchall() if scope.whole else []
     texts = ((int(str(number)), resources.read(conn, str(name), scope.space, 0, None)) for number, name in ids)
     shown = tuple(_bounded(texts, lambda one: 0 if one[1] is None else one[1].characters))
@@ -87,7 +87,7 @@ def kept_texts(conn: apsw.Connection, scope: Scope, after: tuple[int, int]) -> A
 
 
 def versions(conn: apsw.Connection, scope: Scope, after: tuple[int, int]) -> ArchiveBatch:
-    """The documents, each version: the second number is of the version within its document."""
+    """Return all versions of documents: the second number is the version."""
     if scope.run is None or not scope.whole:
         return ArchiveBatch((), None)
     shown = tuple(_bounded(_versions(conn, scope.space, after), lambda one: len(one[1].content or "")))
@@ -110,7 +110,7 @@ def _versions(
         assert document is not None, "it is of this list"
         behind = after[1] if number == after[0] else 0
         here = documents.settings(conn, space)
-        # As many as have room in an answer, if they were as long as the newest.
+        # As many versions as fit into a batch if they are as long as the newest.
         limit = max(1, min(TEXTS, CHARACTERS // max(1, len(document.content))))
         while behind < document.version:
             values = {"document": document.id, "file": document.file, "after": behind, "limit": limit}
@@ -131,7 +131,7 @@ SUGGESTED: Final = "SELECT id FROM document_suggestions WHERE space = ? AND id >
 
 
 def suggested(conn: apsw.Connection, scope: Scope, after: tuple[int, int]) -> ArchiveBatch:
-    """The suggestions for documents, and what became of them."""
+    """Return the suggestions for documents, with their decisions."""
     if scope.run is None or not scope.whole:
         return ArchiveBatch((), None)
     ids = [int(str(number)) for (number,) in conn.execute(SUGGESTED, (scope.space, after[0], ROWS))]
@@ -141,7 +141,7 @@ def suggested(conn: apsw.Connection, scope: Scope, after: tuple[int, int]) -> Ar
 
 
 def planned(conn: apsw.Connection, scope: Scope, after: tuple[int, int]) -> ArchiveBatch:
-    """The tasks, in the order of their numbers."""
+    """Return the tasks by number."""
     if scope.run is None or not scope.whole:
         return ArchiveBatch((), None)
     found = task_views.listed(conn, scope.space, RowPage(ROWS, after[0])).tasks
@@ -150,7 +150,7 @@ def planned(conn: apsw.Connection, scope: Scope, after: tuple[int, int]) -> Arch
 
 
 def statuses(conn: apsw.Connection, scope: Scope, _after: tuple[int, int]) -> ArchiveBatch:
-    """The words of agents about their own work."""
+    """Return the statuses of agents."""
     key = split_space(scope.space)[1]
     there = ((key, key),) if scope.run is None else tuple((m.key, m.name) for m in agents.members(conn, scope.space))
     said = ((name, work_notes.status(conn, key, scope.space)) for key, name in there if scope.whole)
@@ -159,7 +159,7 @@ def statuses(conn: apsw.Connection, scope: Scope, _after: tuple[int, int]) -> Ar
 
 
 def votes(conn: apsw.Connection, scope: Scope, after: tuple[int, int]) -> ArchiveBatch:
-    """The proposals, with all votes."""
+    """Return the proposals with all votes."""
     if scope.run is None:
         return ArchiveBatch((), None)
     found = voting.of_run_there(conn, scope.space, RowPage(ROWS, after[0]), scope.run)
@@ -167,7 +167,7 @@ def votes(conn: apsw.Connection, scope: Scope, after: tuple[int, int]) -> Archiv
 
 
 def instructions(conn: apsw.Connection, scope: Scope, after: tuple[int, int]) -> ArchiveBatch:
-    """The instructions, and what came of them."""
+    """Return the instructions with their results."""
     ids = _ids(conn, scope, after[0])
     infos = (instruction_views.info(conn, instruction_id(number), scope.now_ms) for number in ids)
     kept = (one for one in infos if one is not None)
@@ -177,7 +177,7 @@ def instructions(conn: apsw.Connection, scope: Scope, after: tuple[int, int]) ->
 
 
 def transcript(conn: apsw.Connection, scope: Scope, after: tuple[int, int]) -> ArchiveBatch:
-    """The steps that were done for each instruction, without secrets: the second number is of the entry within it."""
+    """Return the steps of each instruction without secrets: the second number is the entry."""
     done: list[ArchivedEntry] = []
     size, entry = 0, after[1]
     ids = (*([after[0]] if entry else []), *_ids(conn, scope, after[0]))
@@ -199,7 +199,7 @@ RUNS_AT: Final = "SELECT id FROM workflows WHERE name = ? AND tag = ? AND id > ?
 
 
 def next_run(conn: apsw.Connection, place: str, after: int) -> WorkflowRecord | None:
-    """The first run of ``place`` behind the one with the number ``after``."""
+    """Return the first run of ``place`` after the run ``after``."""
     number = conn.execute(RUNS_AT, (*split_space(place), after)).get
     return None if number is None else workflows.by_id(conn, number)
 

@@ -1,12 +1,11 @@
-"""Attempts: the fence, their tokens, start, working time and end; and the quotas of their instructions.
+"""Attempts: their fence, tokens, start, working time and end; and the quotas of their instructions.
 
-An attempt ends when nothing is left of its processes: in the commit that ends or requeues its work, or in one of its
-own behind the reply.
-Only the attempt that holds an instruction's epoch may touch it (``held``). The working time is booked minute by minute
-with the budget of the agent. All but ``identify`` is part of another commit, never a job.
+An attempt ends when none of its processes is left: in the commit that ends or requeues its work, or in a separate one
+after the reply. Only the attempt that holds an instruction's epoch may change it (``held``). Working time is booked per
+minute together with the agent's budget. All functions but ``identify`` are part of another commit.
 
-Quotas limit what one instruction may do through the kernel's tools, over all its attempts: they are counted in the
-transaction of each effect, and what is refused is not counted.
+Quotas limit the effects of an instruction through the kernel's tools, over all its attempts. They are counted in the
+transaction of each effect; refused effects do not count.
 """
 
 from collections.abc import Mapping
@@ -31,7 +30,7 @@ from protocol.text import encode_json
 
 
 class Held(AgentInSpace, frozen=True):
-    """An instruction that a live attempt holds."""
+    """Instruction that a live attempt holds."""
 
     number: int
     message: int
@@ -47,7 +46,7 @@ WHERE id = ? AND epoch = ? AND state IN ('leased', 'running')
 
 
 def held(conn: apsw.Connection, instruction: str, epoch: int) -> Held:
-    """The instruction, if ``epoch`` still holds it. Raises Refused (stale_attempt)."""
+    """Return the instruction if ``epoch`` still holds it. Raises Refused (stale_attempt)."""
     row = rows.one(conn.execute(HELD, (number_of(instruction, "i"), epoch)), HELD, Held)
     if row is None:
         raise stale(instruction, epoch)
@@ -55,28 +54,28 @@ def held(conn: apsw.Connection, instruction: str, epoch: int) -> Held:
 
 
 def stale(instruction: str, epoch: int) -> Refused:
-    """The refusal of an attempt that has ended."""
-    return Refused("stale_attempt", f"attempt {instruction}-{epoch} has ended", "its instruction goes on without it")
+    """Return the error for an attempt that has ended."""
+    return Refused("stale_attempt", f"attempt {instruction}-{epoch} has ended", "its instruction continues without it")
 
 
 class Identity(AgentInSpace, frozen=True):
-    """The attempt a token was made for. ``live`` False: it has ended, and the token is worth nothing."""
+    """Attempt that a token belongs to. ``live`` False: it has ended, and the token is invalid."""
 
     instruction: InstructionId
     epoch: int
     live: bool
     has_tree: bool = False
-    """It works in a git working tree."""
+    """The attempt works in a git working tree."""
     scopes: frozenset[Scope] = SCOPES
-    """Of its agent's file, as the attempt began."""
+    """Scopes of its agent's file at the start of the attempt."""
     node: str = ""
-    """Where it runs; "" is here."""
+    """Node on which it runs; "" is the kernel's machine."""
     has_grants: bool = False
-    """It was given more than that, which may count no longer."""
+    """The attempt got further scopes, which may have expired."""
 
 
 def scopes_in(stored: str | None) -> frozenset[Scope]:
-    """The scopes of an attempt, as its row has them."""
+    """Return the scopes that are stored in an attempt's row."""
     return SCOPES if stored is None else frozenset(cast("list[Scope]", stored.split()))
 
 
@@ -89,16 +88,16 @@ SELECT i.agent, i.name, i.space, i.id AS instruction, a.epoch,
     AND g.revoked_ms IS NULL AND g.scope IS NOT NULL) AS has_grants
 FROM attempts AS a CROSS JOIN instructions AS i ON i.id = a.instruction WHERE a.token_hash = ?
 """).row(Identity, instruction=instruction_id, live=bool, has_tree=bool, scopes=scopes_in, has_grants=bool)
-"""Return the attempt that a token belongs to; None: no live one."""
+"""Return the attempt that a token belongs to, or None if it is not live."""
 
 
 NARROW: Final = "UPDATE attempts SET scopes = ? WHERE instruction = ? AND epoch = ?"
 
 
 def narrow(tx: Transaction, instruction: str, epoch: int, scopes: frozenset[Scope], seen: SourceClass = "user") -> None:
-    """Have the token of an attempt open no tools but those of ``scopes``. Before anybody is told the token.
+    """Restrict an attempt's token to tools of ``scopes``, before the token is given out.
 
-    ``seen`` is the class of what it begins with.
+    ``seen`` is the trust class of the attempt's input.
     """
     tx.conn.execute(NARROW, (" ".join(sorted(scopes)), number_of(instruction, "i"), epoch))
     lower(tx, number_of(instruction, "i"), seen)
@@ -109,7 +108,7 @@ SET_MODEL: Final = "UPDATE instructions SET model = ? WHERE id = ? AND model IS 
 
 
 class Beginning(msgspec.Struct, frozen=True, kw_only=True):
-    """Facts about a worker that has begun. ``manifest`` is what its prompt was made of."""
+    """Facts about a started worker. ``manifest`` lists the parts of its prompt."""
 
     pid: int
     backend: str
@@ -117,17 +116,17 @@ class Beginning(msgspec.Struct, frozen=True, kw_only=True):
     max_steps: int | None = None
     manifest: tuple[str, ...] = ()
     seen: SourceClass = "user"
-    """The class of what it begins with."""
+    """Trust class of its input."""
 
 
 def started(tx: Transaction, instruction: str, epoch: int, beginning: Beginning) -> None:
-    """Tell that the attempt's worker runs. Raises Refused (stale_attempt)."""
+    """Record that the attempt's worker runs. Raises Refused (stale_attempt)."""
     row = held(tx.conn, instruction, epoch)
     tell_started(tx, row.number, epoch, row.name, row.space, beginning)
 
 
 def tell_started(tx: Transaction, number: int, epoch: int, name: str, space: str, beginning: Beginning) -> None:
-    """The same as a part of another commit, which has seen that the attempt still holds its instruction."""
+    """Record the start as part of another commit, which has checked the fence."""
     model = beginning.model or beginning.backend
     if beginning.manifest:
         tx.conn.execute(SET_MANIFEST, (encode_json(beginning.manifest), model, number))
@@ -144,7 +143,7 @@ def tell_started(tx: Transaction, number: int, epoch: int, name: str, space: str
     tx.emit("attempt.started", space=space, agent=name, instruction=number, data=data)
 
 
-# One row for each minute it worked in: so its time leaves the window as it came.
+# One row per minute of work, so that the time leaves a sliding window minute by minute.
 BOOK: Final = """
 WITH RECURSIVE worked (minute) AS (
   SELECT :from / :size UNION ALL SELECT minute + 1 FROM worked WHERE (minute + 1) * :size < :to)
@@ -153,7 +152,7 @@ INSERT INTO spending (agent, minute, tokens, usd, worked_ms)
 ON CONFLICT (agent, minute) DO UPDATE SET worked_ms = worked_ms + excluded.worked_ms
 """
 
-# As many as were added, and a few: so the table needs no sweep.
+# Deletes as many rows as were added, and a few more, so that the table needs no sweep.
 FORGET: Final = """
 DELETE FROM spending WHERE agent = :agent AND minute IN (
   SELECT minute FROM spending WHERE agent = :agent AND minute < :oldest ORDER BY minute LIMIT :most)
@@ -161,7 +160,7 @@ DELETE FROM spending WHERE agent = :agent AND minute IN (
 
 
 def book_work(tx: Transaction, agent: str, started_ms: int, worked_ms: int) -> None:
-    """Add ``worked_ms`` from ``started_ms`` on to what ``agent`` has worked, as far as a window may reach back."""
+    """Add ``worked_ms`` from ``started_ms`` on to the working time of ``agent``, limited to the longest window."""
     if worked_ms <= 0:
         return
     oldest = tx.now_ms // MINUTE_MS - KEPT_MINUTES
@@ -173,7 +172,7 @@ def book_work(tx: Transaction, agent: str, started_ms: int, worked_ms: int) -> N
 
 
 class AttemptEnding(msgspec.Struct, frozen=True):
-    """End of an attempt. ``exit`` is a code or a signal's name; ``stderr_tail`` what its worker complained."""
+    """End of an attempt. ``exit`` is a code or a signal's name; ``stderr_tail`` the end of the worker's stderr."""
 
     outcome: str
     exit: str | None = None
@@ -181,9 +180,9 @@ class AttemptEnding(msgspec.Struct, frozen=True):
 
 
 KERNEL_RESTART: Final = "kernel_restart"
-"""The outcome of an attempt whose kernel died: nobody saw it end."""
+"""Outcome of an attempt whose kernel died, so that its end was not observed."""
 
-# Until when it worked that its kernel left behind is not known: until its last entry at least.
+# If the kernel died, the end of the work is unknown: it lasted at least until the last entry.
 END: Final = """
 UPDATE attempts SET ended_ms = :now, outcome = :outcome, exit = :exit, stderr_tail = :stderr,
   worked_ms = max(0, CASE WHEN :unseen THEN coalesce((SELECT max(at_ms) FROM entries
@@ -194,7 +193,7 @@ RETURNING (SELECT agent FROM instructions WHERE id = :instruction), started_ms, 
 
 
 def end_attempt(tx: Transaction, number: int, epoch: int, name: str, space: str, ending: AttemptEnding) -> None:
-    """Close the attempt's row, if one is open, and book its time. Its token is worth nothing from this commit on."""
+    """Close the attempt's open row, if any, and book its time. Its token is invalid from this commit on."""
     values = {
         "now": tx.now_ms,
         "outcome": ending.outcome,
@@ -222,7 +221,7 @@ def _tell_ended(tx: Transaction, number: int, epoch: int, name: str, space: str,
     tx.emit("attempt.ended", space=space, agent=name, instruction=number, data=data)
 
 
-# An attempt that has replied has done its work: what its processes do until they are gone counts for nothing.
+# A reply completes the work: the time until the processes have exited does not count.
 REPLIED: Final = """
 UPDATE attempts SET worked_ms = max(0, :now - started_ms) WHERE instruction = :instruction AND epoch = :epoch
 RETURNING started_ms, worked_ms
@@ -251,7 +250,7 @@ WHERE key = (SELECT agent FROM instructions WHERE id = :instruction)
 
 
 def leave(tx: Transaction, instruction: str, epoch: int, exit: str | None, ended_ms: int) -> None:
-    """End an attempt that had replied: at ``ended_ms`` nothing was left of its processes. Again, it changes nothing."""
+    """End an attempt that had replied and whose last process exited at ``ended_ms``. Repeating it changes nothing."""
     number = number_of(instruction, "i")
     values = {"instruction": number, "epoch": epoch, "exit": exit, "ended": ended_ms}
     row = tx.conn.execute(LEAVE, values).fetchone()
@@ -260,7 +259,7 @@ def leave(tx: Transaction, instruction: str, epoch: int, exit: str | None, ended
         _tell_ended(tx, number, epoch, str(row[0]), str(row[1]), AttemptEnding("done", exit))
 
 
-# By its own index, which holds nobody but the attempts that have not ended.
+# Uses the index that contains only attempts without an end.
 LEFT_BEHIND: Final = """
 SELECT a.instruction, a.epoch FROM attempts AS a INDEXED BY attempts_open
 CROSS JOIN instructions AS i ON i.id = a.instruction AND i.state NOT IN ('leased', 'running')
@@ -269,7 +268,7 @@ WHERE a.ended_ms IS NULL ORDER BY a.instruction
 
 
 def end_left_behind(tx: Transaction) -> None:
-    """End the attempts that had replied when their kernel died: it has not seen their processes leave; all are gone."""
+    """End the attempts that had replied when their kernel died. Their processes have exited unobserved."""
     for number, epoch in cast("list[tuple[int, int]]", tx.conn.execute(LEFT_BEHIND).fetchall()):
         leave(tx, instruction_id(number), epoch, None, tx.now_ms)
 
@@ -278,21 +277,21 @@ Quota = Literal["messages", "instructions", "approvals", "feedback", "bytes"]
 
 _WORDS: Final[Mapping[Quota, str]] = MappingProxyType(
     {
-        "messages": "messages (votes and questions are some)",
+        "messages": "messages (including votes and questions)",
         "instructions": "instructions for others",
         "approvals": "requests for approval",
         "feedback": "pieces of feedback",
-        "bytes": "bytes of text to be kept",
+        "bytes": "bytes of stored text",
     }
 )
 
 
 class QuotaReached(Refused):
-    """An instruction wanted more of something than it may have. ``told`` by ``tell_reached``, once."""
+    """An instruction exceeded a quota. ``tell_reached`` announces that once."""
 
     def __init__(self, quota: Quota, limit: int) -> None:
-        text = f"this instruction may cause {limit:,} {_WORDS[quota]} (limits.{quota}), and that is used up"
-        hint = "the quota ends with this instruction: say the rest in your final answer"
+        text = f"quota of this instruction used up: {limit:,} {_WORDS[quota]} (limits.{quota})"
+        hint = "put the rest into your final answer; the next instruction has a new quota"
         super().__init__("quota_reached", text, hint)
         self.quota: Quota = quota
         self.limit = limit
@@ -326,7 +325,7 @@ def use(
     feedback: int = 0,
     text: str | bytes = b"",
 ) -> None:
-    """Count what ``holder`` does. Raises QuotaReached, which undoes it with all that the transaction's job did."""
+    """Count effects of ``holder``. Raises QuotaReached, which undoes them with the whole job of the transaction."""
     size = len(text) if isinstance(text, bytes) else len(text.encode("utf-8", "surrogatepass"))
     more: dict[Quota, int] = {
         "messages": messages,
@@ -353,7 +352,7 @@ WHERE key IN (SELECT :agent UNION ALL SELECT agent FROM members WHERE space = :s
 
 
 def limits_of(conn: apsw.Connection, agent: str, space: str) -> tuple[AgentLimits, ...]:
-    """The limits of ``agent`` (its key); with "", of all members of ``space``."""
+    """Return the limits of ``agent`` (a key), or with "", of all members of ``space``."""
     found = conn.execute(LIMITS_OF, {"agent": agent, "space": space})
     return tuple(_limited.decode(definition).limits for (definition,) in found)
 
@@ -366,7 +365,7 @@ RETURNING 1
 
 
 def tell_reached(tx: Transaction, author: Author, quota: Quota, limit: int) -> None:
-    """Say once, for all who watch, that a quota of an instruction is used up. Raises Refused (stale_attempt)."""
+    """Announce once that a quota of an instruction is used up. Raises Refused (stale_attempt)."""
     holder = held(tx.conn, author.instruction, author.epoch)
     if tx.conn.execute(TELL, {"instruction": holder.number, "quota": quota}).fetchone() is not None:
         data = {"quota": quota, "limit": limit}
@@ -374,4 +373,4 @@ def tell_reached(tx: Transaction, author: Author, quota: Quota, limit: int) -> N
 
 
 forget_quotas = Sql("DELETE FROM quotas WHERE instruction = ?").change()
-"""The instruction has ended."""
+"""Delete the counts of an ended instruction."""

@@ -1,6 +1,6 @@
-"""Looks at a database and changes nothing: whether it is whole, what is left to do, and what takes room in it.
+"""Inspect a database without changing it: its integrity, its outstanding work, and its use of disk space.
 
-Also whether this program could go on with one that another program has open.
+Also test whether this program could take over a database that another program has open.
 """
 
 import os
@@ -22,49 +22,49 @@ from protocol.names import run_id
 
 
 class Outstanding(msgspec.Struct, frozen=True, kw_only=True):
-    """The things that a kernel is needed for, as far as the log knows, and the newest event of it."""
+    """Work for which a kernel is needed, according to the log, and the newest event."""
 
     event: int = 0
     work: bool = False
-    """Instructions that have not ended, also those that wait for a person, who is told of them by a kernel alone."""
+    """Instructions that have not ended, including waits for a person, which only a kernel can report."""
     runs: bool = False
-    """Runs of workflows that come to an end; what was started and stays is there again with the next kernel."""
+    """Runs of workflows that end; started workflows without an end resume with the next kernel."""
     votes: bool = False
     merges: bool = False
     schedules: bool = False
     deliveries: bool = False
-    """Webhooks that will be tried again."""
+    """Webhooks that will be retried."""
     passing: bool = False
-    """Words of workflows that keep none, which are to be removed soon."""
+    """Messages of workflows that retain none, due for deletion."""
 
 
 def kept_by(outstanding: Outstanding, *, requests: int, hooks: bool) -> str | None:
-    """Return what keeps the kernel, in words; None: nothing. ``requests``: those that are being answered, streams
-    among them; ``hooks``: programs without a token may have something to say at any time.
+    """Return why the kernel must keep running, or None. ``requests`` counts active requests, including streams.
 
-    What failed for good, and an agent in error, keep none: nothing waits for them, and they are in the log.
+    ``hooks``: programs without a token may call at any time. Permanently failed work and agents in error keep no kernel
+    running: they are in the log, and nothing waits for them.
     """
     reasons = (
         (outstanding.work, "work that has not ended"),
         (outstanding.runs, "a run that has not ended"),
-        (outstanding.votes, "a vote that is open"),
-        (outstanding.merges, "a merge that is under way"),
+        (outstanding.votes, "an open vote"),
+        (outstanding.merges, "a merge in progress"),
         (outstanding.schedules, "a schedule"),
-        (outstanding.deliveries, "a webhook that is tried again"),
-        (outstanding.passing, "words that are to be removed"),
-        (requests > 0, "a client that is served"),
+        (outstanding.deliveries, "a webhook to retry"),
+        (outstanding.passing, "messages to delete"),
+        (requests > 0, "an active client"),
         (hooks, "hooks in the project file"),
     )
     return next((text for holds, text in reasons if holds), None)
 
 
 class Checkup(msgspec.Struct, frozen=True, kw_only=True):
-    """One database: its schema and the newest that we know, the time of its newest event, and what is wrong with it."""
+    """State of a database: its schema, the newest known schema, the time of its newest event, and its fault."""
 
     schema: int = 0
     newest: int = 0
     latest_ms: int = 0
-    """0: nothing has happened yet."""
+    """0 if there are no events."""
     fault: str | None = None
 
 
@@ -74,7 +74,7 @@ _LATEST: Final = "SELECT at_ms FROM events ORDER BY seq DESC LIMIT 1"
 
 @contextmanager
 def _opened(path: str) -> Generator[apsw.Connection]:
-    """Open it to read. Where no log stands beside it, as one that nobody writes, so that not even an empty log is made.
+    """Open a database read-only. If it has no log, open it as immutable, so that SQLite creates no empty log.
 
     Raises apsw.Error.
     """
@@ -90,7 +90,7 @@ def _opened(path: str) -> Generator[apsw.Connection]:
 
 
 def check_database(path: str) -> Checkup:
-    """Check the database at ``path``. Never raises for what is wrong with it. Blocks: it reads the file."""
+    """Check the database at ``path``. Reports faults instead of raising. Blocks: it reads the file."""
     newest = max(migrations())
     try:
         with _opened(path) as connection:
@@ -111,14 +111,14 @@ WHERE type = 'kernel.stopping' LIMIT 1
 
 
 class LeftOver(msgspec.Struct, frozen=True):
-    """Things left to do in a project whose kernel has ended, and who had asked it to end, where that is known."""
+    """Outstanding work of a project whose kernel has ended, and who stopped the kernel, if known."""
 
     outstanding: Outstanding
     stopped_by: str | None
 
 
 def left_over(path: str) -> LeftOver | None:
-    """Return it; None for a database that cannot be read, or has another schema than a kernel of ours would leave.
+    """Return the outstanding work; None for a database that is unreadable or has another schema.
 
     Blocks.
     """
@@ -144,7 +144,7 @@ SELECT (SELECT coalesce(max(seq), 0) FROM events),
 
 
 def outstanding(conn: apsw.Connection) -> Outstanding:
-    """Return it. Ask in a thread."""
+    """Return the outstanding work. Call in a thread."""
     event, *found = cast("tuple[int, ...]", conn.execute(OUTSTANDING).fetchone())
     work, runs, votes, merges, schedules, deliveries = map(bool, found)
     return Outstanding(
@@ -160,8 +160,9 @@ def outstanding(conn: apsw.Connection) -> Outstanding:
 
 
 def try_to_open(path: str, copy: str) -> None:
-    """Find out whether this program could go on with the database at ``path``, which another one has open: nothing of
-    it is changed. What it lacks is tried on a copy at ``copy``, which is removed. Raises CannotOpen.
+    """Test whether this program could take over the open database at ``path``, without changing it.
+
+    Missing migrations are tried on a copy at ``copy``, which is deleted. Raises CannotOpen.
     """
     try:
         with closing(apsw.Connection(path, flags=apsw.SQLITE_OPEN_READONLY)) as found:
@@ -174,7 +175,7 @@ def try_to_open(path: str, copy: str) -> None:
                     backup.step(-1)
                 migrate(trial, copy)
             except CannotOpen as error:
-                raise CannotOpen(f"what this version changes in the database fails on a copy of it: {error}") from error
+                raise CannotOpen(f"migration failed on a copy of the database: {error}") from error
             finally:
                 trial.close()
     except apsw.Error as error:
@@ -202,7 +203,7 @@ FREE: Final = "free pages"
 
 
 class RunSize(NamedTuple):
-    """Size of the log of one run, in bytes, and its working trees."""
+    """Size of the log of one run in bytes, and its working trees."""
 
     id: str
     run: str
@@ -212,7 +213,7 @@ class RunSize(NamedTuple):
 
 
 class Sizes(NamedTuple):
-    """The bytes of each group, and the runs that take most of them; how many runs there are."""
+    """Bytes of each group, the largest runs, and the number of runs."""
 
     groups: dict[str, int]
     runs: tuple[RunSize, ...]
@@ -230,7 +231,7 @@ FROM pragma_freelist_count, pragma_page_count, pragma_page_size
 
 
 def free_and_whole(conn: apsw.Connection) -> tuple[int, int]:
-    """The bytes of free pages, and those of all pages."""
+    """Return the bytes of free pages and of all pages."""
     [(free, whole)] = cast("list[tuple[int, int]]", conn.execute(FREE_AND_WHOLE).fetchall())
     return free, whole
 
@@ -248,7 +249,10 @@ TREES: Final = "SELECT path FROM worktrees WHERE run = ? AND state IN ('made', '
 
 
 def sizes_of(path: str, runs: int) -> Sizes:
-    """Measure the database at ``path``, which a kernel may be writing; of ``runs`` at most. Raises SnapshotRefused."""
+    """Measure the database at ``path``, which a kernel may be writing, and its ``runs`` largest runs.
+
+    Raises SnapshotRefused.
+    """
     try:
         with closing(open_beside(path)) as connection:
             connection.execute("BEGIN")

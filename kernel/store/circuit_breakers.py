@@ -1,8 +1,8 @@
-"""Circuit breakers: providers that are left alone after failures, and the probe that closes them again.
+"""Circuit breakers: providers that are not called after failures, and the probe that closes them again.
 
-A breaker without a row is closed. What waits for one, and whom it holds, is in kernel.store.waits under its key.
-``record_failure`` and ``release_probe`` are part of the commit that books an attempt's end; ``probe`` and ``close``
-are jobs.
+A breaker without a row is closed. kernel.store.waits stores waiting work and held agents under its key.
+``record_failure`` and ``release_probe`` are part of the commit that books an attempt's end; ``probe`` and ``close`` are
+jobs.
 """
 
 from collections.abc import Iterable, Sequence
@@ -24,11 +24,11 @@ _failures: Final = msgspec.json.Decoder(tuple[int, ...])
 
 _BREAKERS: Final = select(Breaker, "breakers")
 breaker = Sql(f"{_BREAKERS} WHERE key = ?").row(Breaker, failures=_failures.decode)
-"""The breaker of ``key``, if it ever failed since it was last closed."""
+"""Return the breaker of ``key``, if it has failed since it was last closed."""
 
 
 breakers = Sql(f"{_BREAKERS} ORDER BY key").rows(Breaker, failures=_failures.decode)
-"""Every breaker that is not simply closed: a handful."""
+"""Return all breakers with a row, which are few."""
 
 
 PROBER: Final = """
@@ -38,7 +38,7 @@ WHERE b.key = ? AND b.state = 'half_open'
 
 
 def closed_for(conn: apsw.Connection, keys: tuple[str, ...], agent: str) -> Breaker | None:
-    """The first breaker among ``keys`` that keeps ``agent`` from calling; None: it may. A prober's agent may."""
+    """Return the first breaker among ``keys`` that blocks ``agent``, or None. The agent of a probe may call."""
     for key in keys:
         found = breaker(conn, key)
         if found is None or found.state == "closed":
@@ -53,11 +53,11 @@ probed_by = Sql("""
 SELECT b.key FROM breakers AS b CROSS JOIN instructions AS i ON i.id = b.probe
 WHERE b.state = 'half_open' AND i.agent = ?
 """).column(str)
-"""The breakers that ``agent`` is trying whether they can be closed."""
+"""Return the breakers that ``agent`` is probing."""
 
 
 class ProviderFailure(msgspec.Struct, frozen=True):
-    """A failure of a provider, as one attempt met it. ``jitter`` is uniform in [0, 1)."""
+    """Failure of a provider in one attempt. ``jitter`` is uniform in [0, 1)."""
 
     key: str
     cause: Cause
@@ -74,14 +74,14 @@ ON CONFLICT (key) DO UPDATE SET reason = :reason, state = :state, open_until_ms 
 
 
 def record_failure(tx: Transaction, failure: ProviderFailure) -> Breaker:
-    """Count a failure against the breaker. Returns it as it is now, open or not."""
+    """Count a failure and return the breaker, open or not."""
     old = breaker(tx.conn, failure.key)
     new = policy.failed(old, failure.key, failure.cause, failure.retry_after_seconds, tx.now_ms, failure.jitter)
     _put(tx, new)
     return new
 
 
-# Whose agent is given no work could not try: they come last.
+# Agents that receive no work could not probe: they come last.
 NEXT_WAITER: Final = """
 SELECT i.id, i.agent FROM instructions AS i LEFT JOIN agents AS a ON a.key = i.agent
 WHERE i.state = 'waiting' AND i.wait_key = ? ORDER BY coalesce(a.state, '') <> 'active', i.lane, i.id LIMIT 1
@@ -92,10 +92,10 @@ ABOVE: Final = "SELECT 1 FROM breakers WHERE state <> 'closed' AND key || '/' = 
 
 
 def probe(tx: Transaction, key: str) -> None:
-    """Let the first that waits for ``key`` try whether the provider answers again. Nobody waits: it is closed.
+    """Let the first instruction that waits for ``key`` probe the provider; close the breaker if none waits.
 
-    A model is not tried while its account is shut: nobody who may try the one could pass the other, and two who were
-    given one of them each would send each other back for ever.
+    A model is not probed while its account's breaker is open: a probe of the one could not pass the other, and two
+    probes would block each other forever.
     """
     found = breaker(tx.conn, key)
     if found is None or found.state != "open" or tx.conn.execute(ABOVE, (key,)).fetchone() is not None:
@@ -114,7 +114,7 @@ DELETE: Final = "DELETE FROM breakers WHERE key = ?"
 
 
 def close(tx: Transaction, key: str) -> None:
-    """The provider answers: close the breaker, and let those go on that it held, one agent after the other."""
+    """Close the breaker of a provider that answers, and release its held agents one after the other."""
     tx.conn.execute(DELETE, (key,))
     waiters = waits.waiting_for(tx.conn, key)
     order = list(dict.fromkeys([*(waiter.agent for waiter in waiters), *waits.held_by(tx.conn, key)]))
@@ -129,27 +129,27 @@ def _release(tx: Transaction, agent: AgentKey, at_ms: int) -> None:
 
 
 def wake(tx: Transaction, numbers: Iterable[int]) -> None:
-    """Wake instructions; those that wait on because their workflow is paused probe nothing."""
+    """Wake instructions. If their workflow is paused, they keep waiting and release their probes."""
     for number in waits.wake(tx, numbers):
         release_probe(tx, number)
 
 
 def release_probe(tx: Transaction, number: int) -> None:
-    """A probe ended without an answer from the provider: the next one may try at once."""
+    """Release the probe of an instruction that ended without an answer, so that the next one may try at once."""
     for found in breakers(tx.conn):
         if found.probe == number:
             _put(tx, policy.abandoned(found, number, tx.now_ms))
 
 
 def record_answer(tx: Transaction, agent: AgentKey, keys: Sequence[str]) -> None:
-    """The provider behind ``keys`` answered ``agent``: close what it was probing of them."""
+    """Close the breakers among ``keys`` that ``agent`` was probing when the provider answered."""
     for key in probed_by(tx.conn, agent):
         if key in keys:
             close(tx, key)
 
 
 def move_probe(tx: Transaction, agent: AgentKey, keys: Sequence[str]) -> None:
-    """``agent`` is about to call the provider behind ``keys``: what it was to try beside that, another may."""
+    """Release the probes of ``agent`` for providers other than ``keys``, which it is about to call."""
     for key in probed_by(tx.conn, agent):
         found = None if key in keys else breaker(tx.conn, key)
         if found is None or found.probe is None:
@@ -181,7 +181,7 @@ SELECT id, wait_key FROM instructions
 WHERE agent = ? AND state = 'waiting' AND waits_for IN ('provider', 'quota', 'credentials') ORDER BY lane, id
 """
 
-# Others that wait for the same go on waiting until this one has been answered: one probe, no herd.
+# Other waiting work keeps waiting until this probe is answered: one probe, no herd.
 TRY: Final = """
 UPDATE breakers SET state = 'half_open', probe = :id, changed_ms = :now WHERE key = :key AND state <> 'closed'
 """
@@ -193,7 +193,7 @@ WHERE i.state IN ('queued', 'yielded') AND i.agent = ? ORDER BY i.lane, i.id LIM
 
 
 def release_agent(tx: Transaction, agent: AgentKey) -> tuple[InstructionId, ...]:
-    """Let ``agent`` ask its provider again, first of all that wait for it. Returns its instructions that go on."""
+    """Let ``agent`` probe its provider before others that wait for it. Return its released instructions."""
     keys = [str(key) for (key,) in tx.conn.execute(KEYS, {"agent": agent}).fetchall()]
     waiting = cast("list[tuple[int, str | None]]", tx.conn.execute(WAITING, (agent,)).fetchall())
     for key in keys:
@@ -204,7 +204,7 @@ def release_agent(tx: Transaction, agent: AgentKey) -> tuple[InstructionId, ...]
         if first is not None:
             tx.conn.execute(TRY, {"key": key, "id": first, "now": tx.now_ms})
         elif (found := breaker(tx.conn, key)) is None or found.open_until_ms == 0:
-            close(tx, key)  # nothing is there to be tried, and no time would ever open it
+            close(tx, key)  # nothing can probe it, and no time would ever open it
     wake(tx, (number for number, _key in waiting))
     waits.release(tx, agent)
     return tuple(instruction_id(number) for number, _key in waiting)

@@ -1,13 +1,13 @@
-"""One SQLite database: a file in WAL mode, or memory. The same code on both.
+"""SQLite database in a file in WAL mode or in memory, with the same code.
 
-Everything that writes goes through ``writer()``, one connection for one thread; readers cannot write. Nothing
-may open() the file beside SQLite: closing it would drop SQLite's locks.
+All writes use ``writer()``, one connection for one thread; readers cannot write. No other code may open() the file:
+closing it would drop SQLite's locks.
 
-At the start a small file is checked for damage as a whole, of a large one what fits into the time. Pages carry no
-checksums: what is found is damage to the structure, not a changed letter in a text.
+At start, a small file is checked completely for damage, a large one within a time limit. Pages have no checksums: the
+check finds structural damage, not changed text.
 
-Whoever removes the file of an open database tells nobody: SQLite goes on writing to one that has no name any more, and
-what is accepted there is never found again. So device and inode are compared, a ``stat`` for each name, a microsecond.
+If the file of an open database is deleted, SQLite continues to write to the unnamed file, whose data is lost later.
+Therefore device and inode are compared, with one ``stat`` per name, which takes a microsecond.
 """
 
 import itertools
@@ -40,31 +40,29 @@ from protocol.errors import Refused
 Identity = tuple[int, int]
 """Device and inode."""
 _SHARED: Final = "-shm"
-"""Made anew at every start."""
+"""Suffix of the shared-memory file, which is recreated at every start."""
 _SUFFIXES: Final = ("", "-wal", _SHARED)
 _DESCRIPTORS: Final = Path("/proc/self/fd")
 
 
 class DatabaseFiles:
-    """The names of one database's files, and what they stood for when it was opened. Make it after the first read."""
+    """Names of a database's files, and their identities when it was opened. Create it after the first read."""
 
     def __init__(self, path: str) -> None:
         self._path = path
         self._names = {f"{path}{suffix}": found for suffix in _SUFFIXES if (found := _identity(path + suffix))}
 
     def fault(self) -> str | None:
-        """Return why what is written does not reach the files that the next kernel opens; None: it does."""
+        """Return why writes do not reach the files that the next kernel will open, or None."""
         for name, opened in self._names.items():
             found = _identity(name)
             if found != opened:
-                happened = "is not there any more" if found is None else "was replaced by another file"
+                happened = "was deleted" if found is None else "was replaced by another file"
                 return f"{name} {happened} while it was open{self._whereabouts(name, opened)}"
         return None
 
     def vanished(self) -> bool:
-        """Return whether the database itself, or its log, has no name at all any more: with this process it would be
-        gone.
-        """
+        """Return whether the database or its log has no name left, so that it would be lost with this process."""
         kept = [(name, opened) for name, opened in self._names.items() if not name.endswith(_SHARED)]
         return any(_identity(name) != opened and _link_of(opened) is None for name, opened in kept)
 
@@ -75,7 +73,9 @@ class DatabaseFiles:
             return f": it is {link} now"
         descriptor = _descriptor_of(opened)
         return (
-            "" if descriptor is None else f": only /proc/{os.getpid()}/fd/{descriptor} has it, until this process ends"
+            ""
+            if descriptor is None
+            else f": it exists only as /proc/{os.getpid()}/fd/{descriptor} until this process ends"
         )
 
 
@@ -105,14 +105,14 @@ def _link_of(opened: Identity) -> str | None:
 
 PATIENCE_SECONDS: Final = 0.15
 _STEPS: Final = 1000
-"""Between two looks at the clock, in SQLite's virtual machine."""
+"""Steps of SQLite's virtual machine between two checks of the clock."""
 _CHECK: Final = "PRAGMA quick_check(1)"
 _HARMLESS: Final = ("ok", "CHECK constraint failed", "NULL value")
-"""What quick_check says of a file that is whole, or of rows that another schema allowed."""
+"""Results of quick_check for an intact file, or for rows that an earlier schema allowed."""
 
 
 def check_integrity(connection: apsw.Connection) -> str | None:
-    """Return what is broken, in SQLite's words; None: nothing was found in time. Raises apsw.Error."""
+    """Return the damage in SQLite's words, or None if none was found in time. Raises apsw.Error."""
     deadline = time.monotonic() + PATIENCE_SECONDS
     connection.set_progress_handler(lambda: time.monotonic() > deadline, _STEPS)
     try:
@@ -127,15 +127,15 @@ def check_integrity(connection: apsw.Connection) -> str | None:
 logger = logging.getLogger(__name__)
 
 Connection = apsw.Connection
-"""What a question is asked on. Others annotate with this and never import apsw."""
+"""Connection for queries. Other modules use it in annotations and never import apsw."""
 
 MEMORY: Final = ":memory:"
 BUSY_MILLISECONDS: Final = 5000
 TOLD_SECONDS: Final = 1.0
-"""After so long it says that it waits."""
+"""Delay before the wait for a lock is logged."""
 ROOM_BYTES: Final = 1024 * 1024
 _STATEMENTS: Final = 512
-"""Prepared statements kept for each connection: more than there are in the store."""
+"""Prepared statements cached per connection: more than the store has."""
 _WRITE: Final = apsw.SQLITE_OPEN_URI | apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
 _READ: Final = apsw.SQLITE_OPEN_URI | apsw.SQLITE_OPEN_READWRITE
 _WRITER_PRAGMAS: Final = """
@@ -149,14 +149,14 @@ PRAGMA journal_size_limit = 67108864;
 _READER_PRAGMAS: Final = "PRAGMA query_only = ON; PRAGMA temp_store = MEMORY; PRAGMA wal_autocheckpoint = 0;"
 _SAVED: Final = ".saved-"
 _BEFORE = ".schema-"
-"""Ends the name of the copy of a database that was converted, with the number of its schema."""
+"""Infix of the name of a converted database's copy, followed by the number of its schema."""
 _numbers: Final = itertools.count(1)
 
 LAST_BOOT_STOPPED: Final = "SELECT stopped_ms IS NOT NULL FROM boots ORDER BY id DESC LIMIT 1"
 
 
 class Database:
-    """Hands out connections. Made by ``open_database``."""
+    """Provides connections. Created by ``open_database``."""
 
     def __init__(
         self,
@@ -168,7 +168,7 @@ class Database:
     ) -> None:
         self.path = path
         self._vfs = vfs
-        # An address of its own in SQLite's shared memory, so that readers see what the writer commits.
+        # A unique address in SQLite's shared memory, so that readers see the writer's commits.
         self._uri = f"file:/agent-worker-{next(_numbers)}?vfs=memdb" if path == MEMORY else path
         self._readers: list[apsw.Connection] = []
         self._patience_ms = int(patience_seconds * 1000)
@@ -180,7 +180,7 @@ class Database:
                 raise cannot_open(self.path, error) from error
             if found is not None:
                 raise damaged(self.path, found)
-            # SQLite goes on in another mode where there is no shared memory, and says nothing.
+            # Without shared memory, SQLite silently uses another mode.
             mode = self._writer.execute("PRAGMA journal_mode").get
             if mode not in ("wal", "memory"):
                 raise CannotOpen(f"{no_locks(self.path)} (journal_mode {mode})")
@@ -197,23 +197,23 @@ class Database:
             raise
 
     def writer(self) -> apsw.Connection:
-        """The one connection that writes. Use it from one thread at a time."""
+        """Return the one connection that writes. Use it from one thread at a time."""
         return self._writer
 
     def reader(self) -> apsw.Connection:
-        """A new connection that refuses to write."""
+        """Return a new connection that refuses to write."""
         connection = self._connect(_READ, _READER_PRAGMAS)
         self._readers.append(connection)
         return connection
 
     def migrate(self) -> None:
-        """Bring the schema up to date; a copy of a database that is converted stays beside it.
+        """Migrate the schema; a copy of a converted database remains beside it.
 
-        Raises CannotOpen; then nothing was changed, or not all.
+        Raises CannotOpen; the database may then be partly migrated.
         """
         if self.path != MEMORY and (found := self.schema()) in CONVERTED:
             copy = f"{self.path}{_BEFORE}{found}"
-            logger.warning("database.converting %s has schema %d; a copy of it stays in %s", self.path, found, copy)
+            logger.warning("database.converting %s has schema %d; a copy of it is stored in %s", self.path, found, copy)
             try:
                 Path(f"{copy}.new").unlink(missing_ok=True)
                 self._copy_to(f"{copy}.new")
@@ -225,16 +225,17 @@ class Database:
         migrate(self._writer, self.path)
 
     def schema(self) -> int:
-        """Return the number of the migration that was applied last."""
+        """Return the number of the last applied migration."""
         return int(self._writer.execute(VERSION).fetchone()[0])  # type: ignore[index]
 
     def misplaced(self) -> str | None:
-        """Return why what is written does not reach the file that is at ``path`` now; None: it does. Cheap."""
+        """Return why writes do not reach the file at ``path``, or None. Cheap."""
         return None if self._place is None else self._place.fault()
 
     def continues_in_order(self) -> bool:
-        """Return whether the last kernel was asked to end, or there was none, and a commit succeeds: nothing is to be
-        put back, and nothing here keeps the next kernel from starting.
+        """Return whether the last kernel stopped cleanly (or there was none) and a commit succeeds.
+
+        Then no work has to be requeued, and the database cannot prevent the next kernel's start.
         """
         try:
             write_anew(self._writer)
@@ -244,13 +245,11 @@ class Database:
         return row is None or bool(row[0])
 
     def has_room(self) -> bool:
-        """Return whether its disk has so much room that a commit is worth a try: a small one may find some where none
-        is.
-        """
+        """Return whether the disk has enough space to try a commit; a small one may succeed without."""
         return self.path == MEMORY or has_room(self.path)
 
     def save(self) -> str | None:
-        """Copy what no name leads to any more to a file of its own. Returns its path; None where nothing is lost.
+        """Copy a database without a name to a new file. Return its path, or None if nothing is lost.
 
         Raises CannotSave.
         """
@@ -272,16 +271,16 @@ class Database:
         target.close()
 
     def saved_notice(self) -> str | None:
-        """Say what an earlier kernel saved beside this database, and how to go on with it; None: nothing is there."""
+        """Return the notice about a copy that an earlier kernel saved beside this database, or None."""
         return None if self.path == MEMORY else saved_notice(self.path)
 
     def keep_log(self) -> None:
-        """Do not copy the log back when closing: after a failed sync nobody knows what of it is on the disk."""
+        """Skip the checkpoint when closing: after a failed sync it is unknown which data is on the disk."""
         for connection in (*self._readers, self._writer):
             connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
 
     def close(self) -> None:
-        """Close every connection; the last one to close removes the WAL."""
+        """Close every connection; the last one removes the WAL."""
         for connection in (*self._readers, self._writer):
             connection.close()
         self._readers.clear()
@@ -290,7 +289,7 @@ class Database:
         try:
             connection = apsw.Connection(self._uri, flags=flags, vfs=self._vfs, statementcachesize=_STATEMENTS)
             connection.set_busy_timeout(self._patience_ms)
-            # A plan is made once, and not anew for each value that is bound: there are no statistics to gain from.
+            # Plan each statement once, not again for each bound value: there are no statistics to use.
             connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
             connection.execute(pragmas).fetchall()
         except apsw.Error as error:
@@ -299,14 +298,12 @@ class Database:
 
 
 def write_anew(conn: apsw.Connection) -> None:
-    """Write what is there already: whether the disk takes it is the answer. A row that stays as it was SQLite does not
-    write, its version it does. Raises apsw.Error.
-    """
+    """Test whether the disk accepts a write. Raises apsw.Error."""
     conn.execute(f"{VERSION} = {int(conn.execute(VERSION).get or 0)}")
 
 
 def saved_beside(conn: apsw.Connection) -> tuple[str, ...]:
-    """The copies that kernels saved beside the database of ``conn``: nothing that is erased goes from them."""
+    """Return the copies that kernels saved beside the database of ``conn``. Erasing does not change them."""
     return tuple(_saved(conn.filename)) if conn.filename else ()
 
 
@@ -319,7 +316,7 @@ def _saved(path: str) -> list[str]:
 
 
 def has_room(path: str) -> bool:
-    """Return whether the disk of ``path`` has room, or nobody can tell."""
+    """Return whether the disk of ``path`` has enough space, or its space is unknown."""
     try:
         found = os.statvfs(path)
     except OSError:
@@ -328,21 +325,21 @@ def has_room(path: str) -> bool:
 
 
 def saved_notice(path: str) -> str | None:
-    """Say what a kernel saved beside the database at ``path``, and how to go on with it; None: nothing is there."""
+    """Return the notice about a copy that a kernel saved beside the database at ``path``, or None."""
     if not (found := _saved(path)):
         return None
     more = f" (and {len(found) - 1} older ones beside it)" if len(found) > 1 else ""
     return (
-        f"{found[-1]}{more} has all that was accepted before the database was removed or replaced, and is not in "
-        f"use: to go on with it, awk stop, move {path} away, move the copy to {path}, awk start; without use for it, "
+        f"{found[-1]}{more} contains all data before the database was deleted or replaced, and is not in "
+        f"use: to use it, run awk stop, move {path} away, move the copy to {path} and run awk start; otherwise "
         f"delete it"
     )
 
 
 def open_database(path: str, vfs: str | None = None, *, migrates: bool = True) -> Database:
-    """Open ``path`` (or ``:memory:``) and bring its schema up to date, unless that is done later. Raises CannotOpen.
+    """Open ``path`` (or ``:memory:``) and migrate its schema, unless ``migrates`` is False. Raises CannotOpen.
 
-    ``vfs`` names a registered SQLite VFS to reach the disk by, None: the system's own.
+    ``vfs`` names a registered SQLite VFS; None selects the system's.
     """
     try:
         return Database(path, vfs, TOLD_SECONDS, migrates=migrates)
@@ -355,16 +352,16 @@ P = ParamSpec("P")
 T = TypeVar("T")
 READERS: Final = 4
 LONGEST_SECONDS: Final = 20.0
-"""For one question: as long as a snapshot is held, the log cannot be copied back, and grows (fault SF18)."""
+"""Time limit of one query: a long snapshot blocks checkpoints, so that the WAL grows (fault SF18)."""
 _READ_STEPS: Final = 100_000
-"""Between two looks at the clock, in SQLite's virtual machine: a few milliseconds."""
+"""Steps of SQLite's virtual machine between two checks of the clock: a few milliseconds."""
 
 
 class Reader:
-    """Reads, beside the writer: each sees the last commit, none can write.
+    """Reads beside the writer: each query sees the last commit, and none can write.
 
-    ``now`` is for questions with an index and a limit (microseconds), ``read`` for the others. They take any
-    function ``(connection, ...)``; which questions there are is for the modules of the tables.
+    ``now`` is for indexed, limited queries (microseconds), ``read`` for all others. Both accept any function
+    ``(connection, ...)``; the modules of the tables define the queries.
     """
 
     def __init__(self, *, database: Database) -> None:
@@ -374,15 +371,15 @@ class Reader:
         self._limiter = trio.CapacityLimiter(READERS)
 
     def now(self, question: Callable[Concatenate[apsw.Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Ask at once, on the calling thread: only what an index answers within a limit."""
+        """Run a query on the calling thread: only for queries that use an index and a limit."""
         return question(self._here, *args, **kwargs)
 
     async def read(
         self, question: Callable[Concatenate[apsw.Connection, P], T], *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        """Ask in a thread, all of it on one snapshot. Raises Refused (busy) after LONGEST_SECONDS.
+        """Run a query in a thread, on one snapshot. Raises Refused (busy) after LONGEST_SECONDS.
 
-        Cancellation: the thread finishes its question first, then Cancelled is raised.
+        Cancellation: the thread finishes its query first, then Cancelled is raised.
         """
         return await trio.to_thread.run_sync(
             lambda: self._ask(lambda c: question(c, *args, **kwargs)), limiter=self._limiter
@@ -397,7 +394,7 @@ class Reader:
             return question(connection)
         except apsw.InterruptError as error:
             raise Refused(
-                "busy", f"reading takes more than {LONGEST_SECONDS:.0f} s", "ask for less at a time"
+                "busy", f"query takes more than {LONGEST_SECONDS:.0f} s", "request less data at a time"
             ) from error
         finally:
             connection.set_progress_handler(None)

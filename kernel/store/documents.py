@@ -1,7 +1,7 @@
 """Documents of workspaces: files, versions, suggestions and owners; rows and queries.
 
-The newest text is kept whole, each version with what undoes it: so older texts, and where each line is from, follow
-from the rows alone, and a version costs as much as it changes.
+The newest text is stored completely, and each version with the edits that undo it. Older texts and the origin of each
+line follow from the rows, and a version costs as much as it changes.
 """
 
 import difflib
@@ -35,7 +35,7 @@ from protocol.names import base_space, instruction_id, is_below, message_id, num
 
 
 class StoredDocument(msgspec.Struct, frozen=True):
-    """A row of documents."""
+    """Row of documents."""
 
     id: int
     file: str
@@ -45,12 +45,12 @@ class StoredDocument(msgspec.Struct, frozen=True):
 
     @property
     def text(self) -> str | None:
-        """Its text; None: it is deleted."""
+        """Return the text, or None if the document is deleted."""
         return None if self.deleted else self.content
 
     @property
     def lines(self) -> list[str]:
-        """Its lines: none of what is deleted."""
+        """Return the lines; a deleted document has none."""
         return [] if self.deleted else lines_of(self.content)
 
 
@@ -64,16 +64,16 @@ class _WithDocuments(msgspec.Struct, frozen=True):
 
 
 class Settings(msgspec.Struct, frozen=True):
-    """The documents of the run that a space had last: which is the entry, which are named, and who owns them."""
+    """Document settings of the last run of a space: the entry document, the named ones and the owners."""
 
     entry: str
     named: tuple[str, ...]
     owners: tuple[DocumentOwner, ...]
     election: str | None
-    """The proposal that elects an owner, while it is open."""
+    """Open proposal that elects an owner."""
 
     def owner(self, file: str) -> str | None:
-        """Return who owns ``file``."""
+        """Return the owner of ``file``."""
         return owner_of(file, self.owners)
 
 
@@ -89,11 +89,11 @@ OWNERS: Final = "SELECT pattern, owner AS name FROM document_owners WHERE space 
 
 
 def settings(conn: apsw.Connection, space: str) -> Settings:
-    """Return the settings of ``space``. Raises Refused (not_a_participant): it has no documents."""
+    """Return the settings of ``space``. Raises Refused (not_a_participant) if it has no documents."""
     row = cast("tuple[int, bytes, str | None] | None", conn.execute(RUN, (base_space(space),)).fetchone())
     if row is None or not row[0]:
-        text = f"{place_of(space)} has no documents: it is no workspace that is shared"
-        raise Refused("not_a_participant", text, "agents of a workflow with a workspace have them")
+        text = f"{place_of(space)} has no documents: it is not a shared workspace"
+        raise Refused("not_a_participant", text, "only agents of a workflow with a workspace share documents")
     workspace = _shaped.decode(row[1]).workspace
     own = workspace if isinstance(workspace, _DocumentNames) else _DocumentNames()
     entry = own.document or ENTRY
@@ -102,11 +102,11 @@ def settings(conn: apsw.Connection, space: str) -> Settings:
 
 
 find = Sql("SELECT id, file, version, content, deleted FROM documents WHERE space = ? AND file = ?").row(StoredDocument)
-"""The document called ``file``, deleted or not; None: there never was one."""
+"""Return the document ``file``, deleted or not; None if it never existed."""
 
 
 files = Sql("SELECT file FROM documents WHERE space = ? AND deleted = 0 ORDER BY file").column(str)
-"""Names of the documents that are there."""
+"""Return the names of the existing documents."""
 
 
 NEWEST_FIRST: Final = """
@@ -125,7 +125,7 @@ def _undo(conn: apsw.Connection, document: int, after: int) -> Iterator[tuple[in
 
 
 def lines_at(conn: apsw.Connection, document: StoredDocument, version: int) -> list[str]:
-    """The lines that ``document`` had in ``version``: none where that deleted it. It is one that there was."""
+    """Return the lines of ``document`` in the existing ``version``; none if that version deleted it."""
     lines = document.lines
     for _, hunks in _undo(conn, document.id, version):
         lines = applied(lines, hunks)
@@ -133,7 +133,7 @@ def lines_at(conn: apsw.Connection, document: StoredDocument, version: int) -> l
 
 
 def texts_of(conn: apsw.Connection, document: StoredDocument, first: int, last: int) -> dict[int, str]:
-    """The texts of the versions from ``first`` to ``last``, which there are; "" where one deleted it."""
+    """Return the texts of the existing versions from ``first`` to ``last``; "" for deletions."""
     lines = lines_at(conn, document, last)
     texts = {last: "\n".join(lines)}
     for version, undo in conn.execute(BETWEEN, (document.id, first, last)):
@@ -157,18 +157,18 @@ MADE: Final[Mapping[str, Callable[[Any], Any]]] = {
     "reason": lambda reason: reason or None,
     "message_id": message_id,
 }
-"""Columns of who made a version, and when."""
+"""Columns of a version's author and time."""
 
 
 def version_row(conn: apsw.Connection, document: int, version: int) -> VersionRow:
-    """One version of a document, which there is."""
+    """Return one existing version of a document."""
     found = rows.one(conn.execute(VERSION, (document, version)), VERSION, VersionRow, **MADE)
     assert found is not None, (document, version)
     return found
 
 
 def _known(conn: apsw.Connection, space: str, file: str) -> StoredDocument:
-    """The document called ``file``, deleted or not. Raises Refused (not_found)."""
+    """Return the document ``file``, deleted or not. Raises Refused (not_found)."""
     document = find(conn, space, file)
     if document is None:
         raise missing(conn, space, file)
@@ -176,14 +176,14 @@ def _known(conn: apsw.Connection, space: str, file: str) -> StoredDocument:
 
 
 def missing(conn: apsw.Connection, space: str, file: str) -> Refused:
-    """The refusal where there is no document called ``file``."""
+    """Return the error for a missing document."""
     there = files(conn, space)
     close = difflib.get_close_matches(file, there, n=1)
     known = "this workspace has no documents"
     if there:
-        known = f"there are: {', '.join(there[:8])}{' and more' if len(there) > 8 else ''}"
+        known = f"existing documents: {', '.join(there[:8])}{' and more' if len(there) > 8 else ''}"
     hint = f"did you mean {close[0]}?" if close else known
-    return Refused("not_found", f"there is no document {file[:100]!r} in {place_of(space)}", hint)
+    return Refused("not_found", f"document {file[:100]!r} not found in {place_of(space)}", hint)
 
 
 def _checked(document: StoredDocument, version: int) -> int:
@@ -194,9 +194,10 @@ def _checked(document: StoredDocument, version: int) -> int:
 
 
 def read(conn: apsw.Connection, space: str, file: str | None, version: int | None = None) -> DocumentInfo:
-    """The document called ``file`` (None: the entry), or an older ``version`` of it.
+    """Return the document ``file`` (None: the entry document), or an older ``version`` of it.
 
-    One that the workflow names and nobody has written has version 0. Raises Refused (not_found, not_a_participant).
+    A document that the workflow names but that was never written has version 0. Raises Refused (not_found,
+    not_a_participant).
     """
     here = settings(conn, space)
     file = file or here.entry
@@ -246,7 +247,7 @@ WHERE d.space = ? AND d.deleted = 0
 
 
 def listing(conn: apsw.Connection, space: str) -> DocumentList:
-    """All documents, in the order of their names; those that the workflow names though nobody has written them."""
+    """Return all documents by name, including unwritten ones that the workflow names."""
     here = settings(conn, space)
     shown = {file: _blank(file, here) for file in here.named}
     for file, version, size, author, at_ms in conn.execute(LIST, (space,)):
@@ -261,7 +262,7 @@ def listing(conn: apsw.Connection, space: str) -> DocumentList:
 
 
 def history(conn: apsw.Connection, space: str, file: str, page: RowPage) -> DocumentHistory:
-    """The versions of ``file``, the newest first. Raises Refused (not_found)."""
+    """Return the versions of ``file``, the newest first. Raises Refused (not_found)."""
     document = _known(conn, space, file)
     before = document.version + 1 if page.after is None else page.after
     values = {"document": document.id, "before": before, "limit": page.limit + 1}
@@ -271,7 +272,7 @@ def history(conn: apsw.Connection, space: str, file: str, page: RowPage) -> Docu
 
 
 def blame_of(conn: apsw.Connection, space: str, file: str) -> DocumentBlame:
-    """The author of each line of ``file``. Reads all its versions: ask in a thread. Raises Refused (not_found)."""
+    """Return the author of each line of ``file``. Reads all versions: call in a thread. Raises Refused (not_found)."""
     document = _known(conn, space, file)
     lines = document.lines
     brought = blame(len(lines), _undo(conn, document.id, 0))
@@ -293,9 +294,9 @@ def blame_of(conn: apsw.Connection, space: str, file: str) -> DocumentBlame:
 
 
 def diff(conn: apsw.Connection, space: str, file: str, since: int | None, until: int | None) -> DocumentDiff:
-    """The changes from version ``since`` (0: from nothing; None: the one before) to ``until`` (None: the newest).
+    """Return the changes from version ``since`` (0: empty; None: the previous) to ``until`` (None: the newest).
 
-    Ask in a thread. Raises Refused (not_found).
+    Call in a thread. Raises Refused (not_found).
     """
     document = _known(conn, space, file)
     last = _checked(document, document.version if until is None else until)
@@ -328,23 +329,23 @@ _SUGGESTED: Final[Mapping[str, Callable[[Any], Any]]] = {
 
 
 def suggestion(conn: apsw.Connection, space: str, name: str) -> SuggestionInfo:
-    """The suggestion called ``name`` (s3), without its diff. Raises Refused (not_found)."""
+    """Return the suggestion ``name`` (s3) without its diff. Raises Refused (not_found)."""
     values = (number_of(name, "s"), space)
     found = rows.one(conn.execute(SUGGESTION, values), SUGGESTION, SuggestionInfo, **_SUGGESTED, space=place_of)
     if found is None:
-        text = f"there is no suggestion {name[:40]!r} in {place_of(space)}"
-        raise Refused("not_found", text, "team_doc_list and awk doc suggestions list those that are open")
+        text = f"suggestion {name[:40]!r} not found in {place_of(space)}"
+        raise Refused("not_found", text, "list the open suggestions: team_doc_list or awk doc suggestions")
     return found
 
 
 def check_open(row: SuggestionInfo) -> None:
-    """Raise Refused (conflict) where somebody has decided about it."""
+    """Raise Refused (conflict) if the suggestion was already decided."""
     if row.state != "open":
-        raise Refused("conflict", f"{row.id} is {row.state} already, by {row.decided_by}")
+        raise Refused("conflict", f"{row.id} is already {row.state} by {row.decided_by}")
 
 
 def suggestion_info(conn: apsw.Connection, space: str, name: str) -> SuggestionInfo:
-    """All about one suggestion. Raises Refused (not_found)."""
+    """Return one suggestion with its diff. Raises Refused (not_found)."""
     row = suggestion(conn, space, name)
     document = find(conn, space, row.file)
     base = [] if document is None else lines_at(conn, document, row.since)
@@ -362,7 +363,7 @@ SELECT count(*) FROM document_suggestions WHERE space = :space AND (state = 'ope
 
 
 def suggestions(conn: apsw.Connection, space: str, page: RowPage, *, open_only: bool) -> SuggestionList:
-    """Suggestions, the oldest first: those that are open, or all."""
+    """Return suggestions, the oldest first: the open ones, or all."""
     values = {"space": space, "open": open_only, "after": page.after or 0, "limit": page.limit + 1}
     found = rows.all_(conn.execute(SUGGESTIONS, values), SUGGESTIONS, SuggestionRow, **_SUGGESTED)
     shown, following = page.cut(found, lambda row: row.id)
@@ -371,7 +372,7 @@ def suggestions(conn: apsw.Connection, space: str, page: RowPage, *, open_only: 
 
 
 def open_suggestions(conn: apsw.Connection, space: str) -> int:
-    """Count what is suggested and not decided."""
+    """Count the open suggestions."""
     return int(conn.execute(COUNT_SUGGESTIONS, {"space": space, "open": True}).get)
 
 
@@ -380,12 +381,12 @@ OWN: Final = "INSERT INTO document_owners (space, pattern, owner) VALUES (?, ?, 
 
 
 def set_owners(tx: Transaction, space: str, patterns: Sequence[str], owner: str) -> None:
-    """From now on ``owner`` owns what these patterns name."""
+    """Make ``owner`` the owner of the documents that match ``patterns``."""
     tx.conn.executemany(OWN, [(space, pattern, owner) for pattern in patterns])
 
 
 def begin(tx: Transaction, space: str, owner: str | None) -> None:
-    """A run begins in ``space``: whoever owned documents of a run before owns none."""
+    """Reset the owners of documents at the start of a run in ``space``."""
     tx.conn.execute(FORGET_OWNERS, (space,))
     if owner is not None:
         set_owners(tx, space, (EVERYTHING,), owner)

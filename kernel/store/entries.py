@@ -1,11 +1,11 @@
-"""Entries of instructions, as a worker and as people read them; the prompt they answer; blobs that hold large bodies.
+"""Entries of instructions, as workers and people read them; the prompt that they answer; and blobs of large bodies.
 
-A blob is stored once under its hash, as part of the commit that needs it: a system text, since many instructions of an
-agent share it, or a long result. It knows no owner: what nobody refers to is swept (transitions.retention).
+A blob is stored once under its hash, in the commit that needs it: a system text, which many instructions of an agent
+share, or a long result. It has no owner: unreferenced blobs are swept (transitions.retention).
 
-The transcript is what people are shown, a page at a time, bounded in bytes as well as in entries: a tool's result may
-be a hundred KiB, and nobody reads a thousand of them at once. What another instruction did, whose thread this one takes
-up, is shown there and not here, so that what is here adds up to what this one cost. Notes are the kernel's: messages.
+The transcript is the view for people, a page at a time, limited in bytes as well as in entries, because one result may
+have a hundred KiB. Steps of a continued instruction appear only in that one's transcript, so that the entries add up to
+the cost. Notes are messages of the kernel and are omitted.
 """
 
 import hashlib
@@ -24,9 +24,9 @@ from protocol.names import approval_id, number_of
 from protocol.tools import SERVER_PREFIX
 
 TOUCH_MS: Final = 10 * 60 * 1000
-"""How old the note of the last put may be: one that is put all the time is not written all the time."""
+"""Minimum age before the time of a put is updated, so that frequent puts cause few writes."""
 UNSWEPT_MS: Final = 60 * 60 * 1000
-"""What was put within this time is never swept: whoever put it may not have said so yet."""
+"""Age below which blobs are never swept: the reference may not be committed yet."""
 
 PUT: Final = """
 INSERT INTO blobs (hash, body, part, put_ms) VALUES (:hash, :body, :part, :now)
@@ -35,7 +35,7 @@ ON CONFLICT (hash) DO UPDATE SET put_ms = :now WHERE put_ms < :now - :touch
 
 
 def put(tx: Transaction, body: bytes, *, part: bytes | None = None) -> bytes:
-    """Keep ``body``; its hash. ``part`` is the hash of another blob that is needed as long as this one is."""
+    """Store ``body`` and return its hash. ``part`` is the hash of a blob that is needed as long as this one."""
     digest = hashlib.sha256(body).digest()
     values = {"hash": digest, "body": body, "part": part, "now": tx.now_ms, "touch": TOUCH_MS}
     tx.conn.execute(PUT, values)
@@ -43,22 +43,22 @@ def put(tx: Transaction, body: bytes, *, part: bytes | None = None) -> bytes:
 
 
 get = Sql("SELECT body FROM blobs WHERE hash = ?").optional(bytes)
-"""The body of this hash, if it is kept."""
+"""Return the body with this hash, if it is stored."""
 
 
 INLINE_BYTES: Final = 16 * 1024
-"""A body above this is a blob: a thread that is taken up again, and a result that comes twice, cost a row."""
+"""Limit above which a body becomes a blob, so that continued threads and repeated results share it."""
 
 
 class StoredBody(NamedTuple):
-    """The two columns of a body: itself, or nothing and the hash of its blob."""
+    """Columns of a body: the body itself, or empty with the hash of its blob."""
 
     body: bytes
     blob: bytes | None
 
 
 def store_body(tx: Transaction, body: bytes) -> StoredBody:
-    """Keep ``body`` where it belongs."""
+    """Store ``body`` inline or as a blob."""
     return StoredBody(body, None) if len(body) <= INLINE_BYTES else StoredBody(b"", put(tx, body))
 
 
@@ -71,22 +71,22 @@ WHERE e.instruction = :id AND e.k >= :first AND e.k < :end ORDER BY e.k
 """
 
 END: Final = 2**62
-"""Behind every entry."""
+"""Higher than the number of any entry."""
 
 
 def of(conn: apsw.Connection, instruction: str, first: int = 0, end: int = END) -> tuple[Entry, ...]:
-    """The entries of an instruction over all its attempts, in order, from ``first`` up to and without ``end``."""
+    """Return the entries of an instruction over all attempts, in order, from ``first`` up to but excluding ``end``."""
     rows = conn.execute(OF, {"id": number_of(instruction, "i"), "first": first, "end": end})
     return tuple(_decoder.decode(row[0]) for row in rows)
 
 
 class FrozenPrompt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A prompt as it was sent, and to what: entries that answer it can be replayed to nothing else.
+    """Prompt as it was sent, and its receiver: its entries can be replayed only to the same backend and dialect.
 
-    ``dialect`` is the provider's, empty for a backend that makes no model calls. ``source_text`` is what the message
-    said as sent, where ``message`` is not the same. ``anew``: it was made because a program's own session was lost, or
-    had no room left. ``parts`` is what it was made of, ``manifest`` the same in short lines; the first ``stable``
-    characters of ``system`` are the same for other work of its agent.
+    ``dialect`` is the provider's, empty for a backend without model calls. ``source_text`` is the message as sent, if
+    ``message`` differs. ``anew``: it was rebuilt because a program's session was lost or full. ``parts`` are its
+    components, ``manifest`` the same in short lines; the first ``stable`` characters of ``system`` are equal for other
+    work of the agent.
     """
 
     backend: str
@@ -101,7 +101,7 @@ class FrozenPrompt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     stable: int = 0
     anew: bool = False
     doubted: tuple[str, ...] = ()
-    """The messages in it that are trusted least, where that is less than the user."""
+    """Least trusted messages in the prompt, if they are trusted less than the user."""
 
 
 _decode: Final = msgspec.json.Decoder(FrozenPrompt).decode
@@ -110,7 +110,7 @@ PREFIX: Final = "SELECT b.body, b.part FROM instructions AS i JOIN blobs AS b ON
 
 
 def prompt_of(conn: apsw.Connection, instruction: str) -> FrozenPrompt | None:
-    """The prompt that was frozen with the first entry of ``instruction``; None before that, or once it is removed."""
+    """Return the prompt that was frozen with the first entry of ``instruction``, or None if there is none."""
     row = conn.execute(PREFIX, (number_of(instruction, "i"),)).fetchone()
     if row is None:
         return None
@@ -123,12 +123,12 @@ ASIDE: Final = "SELECT aside FROM instructions WHERE id = ?"
 
 
 def set_aside(conn: apsw.Connection, instruction: str) -> int:
-    """Count the entries that were made for a prompt that another one replaced: they are told, not replayed."""
+    """Return the number of entries of a replaced prompt: they are summarized, not replayed."""
     row = conn.execute(ASIDE, (number_of(instruction, "i"),)).fetchone()
     return 0 if row is None else int(row[0])
 
 
-# From continued to continued; each has one that it continues, and that one is older.
+# Follow the chain of continued instructions; each continues at most one, which is older.
 ORIGIN: Final = """
 WITH RECURSIVE chain (id, continues, message) AS (
   SELECT id, continues, message FROM instructions WHERE id = ?
@@ -140,13 +140,13 @@ SELECT m.text FROM chain JOIN messages AS m ON m.seq = chain.message WHERE chain
 
 
 def origin_text(conn: apsw.Connection, instruction: str) -> str:
-    """Return the text of the message that began the thread which ``instruction`` takes up."""
+    """Return the text of the message that started the thread of ``instruction``."""
     row = conn.execute(ORIGIN, (number_of(instruction, "i"),)).fetchone()
     return "" if row is None else str(row[0])
 
 
 TRANSCRIPT_BYTES: Final = 2 * 1024 * 1024
-"""Of what is stored; the entry that exceeds it is the last of its page."""
+"""Limit of the stored bytes per page; the entry that exceeds it is the last one."""
 
 TRANSCRIPT_HEAD: Final = """
 SELECT i.name, (SELECT count(*) FROM entries AS e WHERE e.instruction = i.id AND e.epoch > 0 AND e.kind <> 'note')
@@ -162,7 +162,7 @@ WHERE e.instruction = :id AND e.k >= :after AND e.epoch > 0 AND e.kind <> 'note'
 
 PENDING: Final = "SELECT tool, id FROM approvals WHERE instruction = ? AND state = 'open' ORDER BY id DESC"
 
-# The reply whose calls come back behind it, and how many of them had by then.
+# The reply whose results follow, and the number of its results before :after.
 REPLY: Final = """
 SELECT CASE WHEN e.blob IS NULL THEN e.body ELSE b.body END,
   (SELECT count(*) FROM entries AS t
@@ -173,7 +173,7 @@ WHERE e.instruction = :id AND e.k < :after AND e.kind = 'reply' ORDER BY e.k DES
 
 
 class _Done(msgspec.Struct, frozen=True):
-    """The fields of an entry that are read here."""
+    """Fields of an entry that the transcript needs."""
 
     kind: str
     text: str = ""
@@ -187,12 +187,12 @@ class _Done(msgspec.Struct, frozen=True):
 
     @property
     def shown_text(self) -> str:
-        """Its text, without secrets."""
+        """Return the text without secrets."""
         return self.text if self.shown is None else self.shown.text
 
     @property
     def shown_calls(self) -> tuple[ToolCall, ...]:
-        """Its calls, without secrets."""
+        """Return the calls without secrets."""
         return self.calls if self.shown is None else self.shown.calls
 
 
@@ -200,7 +200,7 @@ _decode_done: Final = msgspec.json.Decoder(_Done).decode
 
 
 def transcript(conn: apsw.Connection, instruction: str, after: int, limit: int) -> EntryList | None:
-    """At most ``limit`` entries with a number above ``after``; None where there is no such instruction."""
+    """Return at most ``limit`` entries with a number above ``after``; None for an unknown instruction."""
     number = number_of(instruction, "i")
     head = cast("tuple[str, int] | None", conn.execute(TRANSCRIPT_HEAD, (number,)).fetchone())
     if head is None:
@@ -256,9 +256,10 @@ def _done_from(conn: apsw.Connection, number: int | None, after: int) -> Iterato
 
 
 def call_of(call_id: str | None, calls: tuple[ToolCall, ...], back: int) -> ToolCall | None:
-    """The one of ``calls`` that a result is of, behind ``back`` others; None where it is of none of them.
+    """Return the call of a result that follows ``back`` others, or None.
 
-    By its place, as our own loop runs them, for providers repeat ids; programs run several at once, and name it.
+    The built-in loop runs calls in order, and providers repeat ids, so that the position decides. Programs run several
+    at once and name the call.
     """
     if back < len(calls) and call_id in (None, calls[back].id):
         return calls[back]
@@ -266,14 +267,14 @@ def call_of(call_id: str | None, calls: tuple[ToolCall, ...], back: int) -> Tool
 
 
 def bare_name(name: str) -> str:
-    """The name of a tool without the server that it is of."""
+    """Return the name of a tool without its server."""
     if not name.startswith(SERVER_PREFIX):
         return name
     return name.removeprefix(SERVER_PREFIX).partition("__")[2] or name
 
 
 def as_input(call: ToolCall) -> dict[str, object]:
-    """The arguments of a call; what a model gave in place of an object stands under ``arguments``."""
+    """Return the arguments of a call; anything but an object is returned under ``arguments``."""
     try:
         value: object = msgspec.json.decode(call.args)
     except (msgspec.DecodeError, RecursionError):
@@ -282,7 +283,7 @@ def as_input(call: ToolCall) -> dict[str, object]:
 
 
 class StepCall(NamedTuple):
-    """One call of a step, and what came of it, without secrets; None: it never came back."""
+    """Call of a step and its output, without secrets; None if it never returned."""
 
     tool: str
     input: str
@@ -290,7 +291,7 @@ class StepCall(NamedTuple):
 
 
 class ReplyStep(NamedTuple):
-    """A reply with all its calls. ``k`` is that of its first entry."""
+    """Reply with all its calls. ``k`` is the number of its first entry."""
 
     k: int
     at_ms: int
@@ -299,8 +300,7 @@ class ReplyStep(NamedTuple):
 
 
 def steps_of(conn: apsw.Connection, number: int) -> tuple[ReplyStep, ...]:
-    """The steps of an instruction over all its attempts, in order; those of another one that it took up are that
-    one's."""
+    """Return the steps of an instruction over all attempts, in order, without steps of a continued instruction."""
     steps: list[ReplyStep] = []
     calls: tuple[ToolCall, ...] = ()
     for row in conn.execute(TRANSCRIPT, {"id": number, "after": 0}):
@@ -310,7 +310,7 @@ def steps_of(conn: apsw.Connection, number: int) -> tuple[ReplyStep, ...]:
             calls = entry.shown_calls
             steps.append(ReplyStep(k, at_ms, entry.shown_text if entry.kind == "reply" else "", ()))
         if entry.kind == "reply":
-            # Those that never came back stay as they are.
+            # Calls that never returned remain without output.
             steps[-1] = steps[-1]._replace(
                 calls=tuple(
                     StepCall(bare_name(one.name), bytes(one.args).decode("utf-8", "replace"), None) for one in calls

@@ -1,6 +1,6 @@
-"""Durable events, live and read again: the feed to subscribers, and the wake that the dispatcher waits on.
+"""Durable events, live and replayed: the feed to subscribers, and the wake of the dispatcher.
 
-Everything live happens on the Trio thread. A slow reader never holds up anybody: it is told what it missed.
+Live delivery happens on the Trio thread. A slow reader delays no other: it is notified of missed events.
 """
 
 from collections import deque
@@ -32,25 +32,25 @@ WAKING: Final = frozenset(
         "merge.ended",
     }
 )
-"""Events after which there may be something new to lease."""
+"""Events after which there may be new work to lease."""
 
 
 class Wake:
-    """Level-triggered: clear, look at the rows, wait. A set after the clear is not lost, several count as one."""
+    """Level-triggered wake-up: clear, read the rows, wait. A set after the clear is not lost, several count as one."""
 
     def __init__(self) -> None:
         self._event = trio.Event()
 
     def set(self) -> None:
-        """Wake who waits, or who waits next."""
+        """Wake the current or the next waiter."""
         self._event.set()
 
     def is_set(self) -> bool:
-        """Return whether there may be something new to look at."""
+        """Return whether there may be something new to read."""
         return self._event.is_set()
 
     def clear(self) -> bool:
-        """Forget what was set: before looking, never after. Returns whether anything was."""
+        """Clear the wake before reading, never after. Return whether it was set."""
         was_set = self._event.is_set()
         if was_set:
             self._event = trio.Event()
@@ -62,11 +62,11 @@ class Wake:
 
 
 class Subscription(AsyncIterator[Event]):
-    """Events in order, from the moment of subscribing. Made by ``Feed.subscribe``."""
+    """Events in order since the subscription. Created by ``Feed.subscribe``."""
 
     def __init__(self, capacity: int, types: Collection[str], wanted: Callable[[Event], bool]) -> None:
         self.types = types
-        """Of events; empty: all."""
+        """Accepted event types; empty: all."""
         self._capacity = capacity
         self._wanted = wanted
         self._events: deque[Event] = deque()
@@ -75,7 +75,7 @@ class Subscription(AsyncIterator[Event]):
         self._arrived = trio.Event()
 
     def offer(self, event: Event) -> None:
-        """Take a wanted event, or count it as missed until the reader has caught up. Others wake nobody."""
+        """Queue a wanted event, or count it as missed until the reader has caught up. Other events wake no reader."""
         if not self._wanted(event):
             return
         if self._missed or len(self._events) >= self._capacity:
@@ -96,25 +96,25 @@ class Subscription(AsyncIterator[Event]):
 
 
 class Feed:
-    """Hands committed events to every subscription, and sets every wake on those it waits for."""
+    """Delivers committed events to all subscriptions, and sets the matching wakes."""
 
     def __init__(self) -> None:
         self._wakes: list[tuple[frozenset[str], Callable[[Event], bool], Wake]] = []
         self._subscriptions: set[Subscription] = set()
 
     def new_wake(self, kinds: frozenset[str] = WAKING, unless: Callable[[Event], bool] = lambda _event: False) -> Wake:
-        """A wake for one more who waits for events of these ``kinds``, those left out that are nothing to it."""
+        """Return a wake for events of these ``kinds``, except those that ``unless`` excludes."""
         wake = Wake()
         self._wakes.append((kinds, unless, wake))
         return wake
 
     @property
     def watchers(self) -> int:
-        """The number of those that watch now: streams, and commands that wait."""
+        """Return the number of current watchers: streams, and commands that wait."""
         return len(self._subscriptions)
 
     def publish(self, events: Sequence[Event]) -> None:
-        """Durable events, after their COMMIT. Nobody has to look for work that the same commit leased."""
+        """Publish durable events after their COMMIT. Work that the same commit has leased wakes no dispatcher."""
         leased = {event.instruction for event in events if event.type == "instruction.leased"}
         for event in events:
             if event.type != "instruction.queued" or event.instruction not in leased:
@@ -124,7 +124,7 @@ class Feed:
             self.live(event)
 
     def live(self, event: Event) -> None:
-        """One event to all who watch now."""
+        """Deliver one event to all subscriptions."""
         for subscription in self._subscriptions:
             if not subscription.types or event.type in subscription.types:
                 subscription.offer(event)
@@ -137,7 +137,7 @@ class Feed:
         types: Collection[str] = (),
         wanted: Callable[[Event], bool] = lambda _event: True,
     ) -> Generator[Subscription]:
-        """Watch what is ``wanted`` until the block ends; of other ``types``, where given, it is not even asked."""
+        """Subscribe to ``wanted`` events until the block ends. With ``types``, only events of these are tested."""
         subscription = Subscription(capacity, types, wanted)
         self._subscriptions.add(subscription)
         try:
@@ -147,15 +147,13 @@ class Feed:
 
 
 LIMIT: Final = 1000
-"""Events in one answer at most."""
+"""Limit of events in one answer."""
 
 
 class EventFilter(NamedTuple):
-    """Only events with these values; None: any. ``space`` is what people call it: all runs of that name and tag.
+    """Criteria for events; None: any. ``space`` is the public name: all runs with that name and tag.
 
-    What happens in spaces below it counts too, but for messages.
-
-    ``type`` may name several, with commas between them.
+    Events of spaces below it are included, except messages. ``type`` may list several, separated by commas.
     """
 
     space: str | None = None
@@ -163,7 +161,7 @@ class EventFilter(NamedTuple):
     type: str | None = None
     instruction: str | None = None
     beside: str | None = None
-    """Events of this type too, whatever their other values."""
+    """Type of events to include in any case."""
 
 
 EVERYTHING: Final = EventFilter()
@@ -173,9 +171,9 @@ SELECT e.seq, e.type, e.at_ms, e.space, e.agent, e.instruction, e.data,
   m.seq, m.kind, m.space, m.sender, m.addressed, m.text, m.hops, m.cause, m.at_ms, m.cleared
 FROM events AS e LEFT JOIN messages AS m ON m.seq = e.message
 WHERE e.seq > :since AND (e.type = :beside
-  -- a place stands for the spaces of all its runs, place#3
+  -- a public name includes the spaces of all its runs, name#3
   OR (:space IS NULL OR e.space = :space OR substr(e.space, 1, length(:space) + 1) = :space || '#'
-    -- and for what happens in the spaces below it; what is said there is in those alone
+    -- and events of the spaces below, except their messages
     OR (e.type <> 'message' AND substr(e.space, 1, length(:below)) = :below))
   AND (:agent IS NULL OR e.agent = :agent)
   -- several types, separated by commas
@@ -188,7 +186,7 @@ _data: Final = msgspec.json.Decoder(dict[str, Any])
 
 
 def since(conn: apsw.Connection, seq: int, limit: int = LIMIT, wanted: EventFilter = EVERYTHING) -> tuple[Event, ...]:
-    """The first ``limit`` wanted events after ``seq``. With a filter it may read many rows: ask in a thread."""
+    """Return the first ``limit`` wanted events after ``seq``. A filter may read many rows: call in a thread."""
     values = {
         "since": seq,
         "limit": min(limit, LIMIT),
@@ -220,13 +218,13 @@ def _event(row: object) -> Event:
 
 
 class EventRange(NamedTuple):
-    """From ``oldest`` to ``newest`` no event is missing. 0 and 0 where there never was one."""
+    """Range of events without a gap from ``oldest`` to ``newest``. Both are 0 if there never was an event."""
 
     oldest: int
     newest: int
 
 
-# Of old events only those of work that has not ended are left: up to there something is missing.
+# Retention deletes all old events except events of open work: the range starts after the last deleted one.
 KEPT: Final = """
 SELECT max(coalesce((SELECT min(e.seq) FROM events AS e), 0), CASE WHEN k.events > 0 THEN k.events + 1 ELSE 0 END),
   max(coalesce((SELECT max(e.seq) FROM events AS e), 0), k.events)
@@ -235,5 +233,5 @@ FROM kept AS k WHERE k.id = 1
 
 
 def event_range(conn: apsw.Connection) -> EventRange:
-    """Return the range of events that can be read again."""
+    """Return the range of events that can be replayed."""
     return EventRange(*cast("tuple[int, int]", conn.execute(KEPT).fetchone()))

@@ -1,4 +1,4 @@
-"""Grants: rows of what agents may do beyond their files, by whose leave, and how often it was done."""
+"""Grants: rows of agents' additional scopes, with their givers and uses."""
 
 from collections.abc import Collection
 from typing import Any, Final, NamedTuple
@@ -18,15 +18,15 @@ from protocol.names import AgentKey, approval_id, is_below, number_of, place_of
 
 LETTER: Final = "w"
 LIMIT: Final = 1000
-"""Grants that stand in one space at a time: whoever may give can give no more."""
+"""Limit of valid grants in one space, after which no more can be given."""
 
 
 def grant_id(number: int) -> str:
-    """``w3``."""
+    """Return the id of a grant, such as ``w3``."""
     return f"{LETTER}{number}"
 
 
-# Those of an agent that nobody revoked, and all that these derive from.
+# Unrevoked grants of an agent, and all grants that they derive from.
 BOOK: Final = """
 WITH RECURSIVE line (id) AS (
   SELECT g.id FROM grants AS g INDEXED BY grants_standing
@@ -42,7 +42,7 @@ FROM line CROSS JOIN grants AS g ON g.id = line.id WHERE g.scope IS NOT NULL
 
 
 def book(conn: apsw.Connection, agent: AgentKey, space: str, run: int | None) -> Book:
-    """Grants to ``agent`` in a run, with all that it derives from."""
+    """Return the grants of an agent in a run, with all grants that they derive from."""
     found = conn.execute(BOOK, {"agent": agent, "space": space, "run": run})
     return {one.number: one for one in rows.each(found, BOOK, ScopeGrant, revoked=bool)}
 
@@ -54,21 +54,21 @@ WHERE i.id = ?
 
 
 class AttemptScopes(NamedTuple):
-    """The scopes of an attempt by its agent's file, and the run that it is part of."""
+    """Scopes of an attempt according to its agent's file, and its run."""
 
     scopes: frozenset[Scope]
     run: int | None
 
 
 def standing(conn: apsw.Connection, number: int, epoch: int) -> AttemptScopes:
-    """Return where an attempt stands, which is known to hold its instruction."""
+    """Return the scopes and run of an attempt that holds its instruction."""
     found = rows.one(conn.execute(ATTEMPT, (epoch, number)), ATTEMPT, AttemptScopes, scopes=scopes_in)
     assert found is not None, "an attempt that holds an instruction has a row"
     return found
 
 
 def given_to(conn: apsw.Connection, identity: Identity, now_ms: int) -> tuple[frozenset[Scope], frozenset[Scope]]:
-    """Return the scopes that grants open to an attempt now; and those that they opened, and that are used up."""
+    """Return the scopes that grants give to an attempt now, and the scopes whose grants are used up."""
     found = standing(conn, number_of(identity.instruction, "i") or 0, identity.epoch)
     known = book(conn, identity.agent, identity.space, found.run)
     usable: set[Scope] = set()
@@ -84,17 +84,17 @@ COUNT_USE: Final = "UPDATE grants SET used = used + 1 WHERE id = ?"
 
 
 def count_use(tx: Transaction, line: Collection[int]) -> None:
-    """Count one use of a grant, in it and in those that it is handed on from."""
+    """Count one use of a grant and of the grants that it derives from."""
     tx.conn.executemany(COUNT_USE, [(number,) for number in line])
 
 
 class GrantRecord(ScopeGrant, frozen=True, kw_only=True):
-    """A grant as its row has it."""
+    """Row of a grant."""
 
     space: str
     run: int | None
     name: str
-    """Of who has it, in the space."""
+    """Name of the receiver in the space."""
     giver: str
     giver_key: AgentKey | None
     approval: int | None = None
@@ -113,7 +113,7 @@ RETURNING id
 
 
 def insert(tx: Transaction, row: GrantRecord) -> int:
-    """Keep it. Returns its number."""
+    """Store a grant and return its number."""
     return int(tx.conn.execute(INSERT, {**msgspec.structs.asdict(row), "now": tx.now_ms}).get)
 
 
@@ -121,7 +121,7 @@ STANDING: Final = "SELECT count(*) FROM grants WHERE space = ? AND revoked_ms IS
 
 
 def is_full(conn: apsw.Connection, space: str) -> bool:
-    """Return whether as many stand in ``space`` as may."""
+    """Return whether ``space`` has the maximum of grants."""
     return int(conn.execute(STANDING, (space,)).get) >= LIMIT
 
 
@@ -129,7 +129,7 @@ REVOKE: Final = "UPDATE grants SET revoked_ms = ?, revoked_by = ? WHERE id = ? A
 
 
 def revoke(tx: Transaction, number: int, by: str) -> None:
-    """It counts no more, nor what derives from it."""
+    """Revoke a grant, which also invalidates derived grants."""
     tx.conn.execute(REVOKE, (tx.now_ms, by, number))
 
 
@@ -141,7 +141,7 @@ FROM grants WHERE id = ?
 
 
 def find(conn: apsw.Connection, grant: str) -> GrantRecord | None:
-    """The grant called ``grant``."""
+    """Return the grant ``grant``."""
     return rows.one(conn.execute(ONE, (number_of(grant, LETTER),)), ONE, GrantRecord, revoked=bool)
 
 
@@ -154,7 +154,7 @@ COUNT: Final = "SELECT count(*) FROM grants WHERE :space IS NULL OR space = :spa
 
 
 def listed(conn: apsw.Connection, page: RowPage, space: str | None, now_ms: int) -> GrantList:
-    """All that was given in ``space``, or anywhere, in the order in which it was. Ask in a thread."""
+    """Return all grants in ``space``, or anywhere, in order. Call in a thread."""
     values = {"space": space, "after": page.after or 0, "limit": page.limit + 1}
     found = rows.all_(conn.execute(LISTED, values), LISTED, GrantRecord, revoked=bool)
     shown, following = page.cut(found, lambda row: grant_id(row.number))
@@ -163,7 +163,7 @@ def listed(conn: apsw.Connection, page: RowPage, space: str | None, now_ms: int)
 
 
 def info(conn: apsw.Connection, grant: str, now_ms: int) -> GrantInfo | None:
-    """The grant called ``grant``, and what it comes to now."""
+    """Return the grant ``grant`` with its current state."""
     row = find(conn, grant)
     return None if row is None else GrantInfo(**_shown(conn, row, now_ms))
 

@@ -1,8 +1,7 @@
-"""The history of agents, read from the log: what each said, what was delivered to it, and the steps of its work.
+"""History of agents, read from the log: their messages, the messages delivered to them, and the steps of their work.
 
-A step is a reply with all its calls and their results: nothing here ever shows a call without what came of it, or a
-result without its call. What was removed from the log is not there. A closing reply is the message that was made of
-it.
+A step is a reply with all its calls and their results: a call is never shown without its result, or a result without
+its call. Deleted data is not included. A closing reply appears as its message.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -20,10 +19,10 @@ from protocol.api.history import HistoryCall, HistoryTurn
 from protocol.names import instruction_id, message_id, name_of, place_of
 
 BATCH: Final = 500
-"""Messages, or instructions, in one commit of the index."""
+"""Messages or instructions per commit of the index."""
 
 log_name = Sql("SELECT at_ms || '-' || pid FROM boots ORDER BY id LIMIT 1").scalar(str, "")
-"""Return what tells this log from any other: when and by which process it was begun."""
+"""Return the identifier of this log: the time and pid of its first start."""
 
 NEWEST: Final = """
 SELECT (SELECT coalesce(max(seq), 0) FROM messages),
@@ -33,11 +32,11 @@ SELECT (SELECT coalesce(max(seq), 0) FROM messages),
 
 
 def newest(conn: apsw.Connection) -> tuple[int, int, int]:
-    """The numbers of the newest message, event and instruction."""
+    """Return the numbers of the newest message, event and instruction."""
     return cast("tuple[int, int, int]", conn.execute(NEWEST).fetchone())
 
 
-# Who said it, where an agent did, and each to whom it was delivered.
+# The agent that sent a message, if any, and each agent that received it.
 SAID: Final = """
 SELECT m.seq, m.space, m.at_ms, m.sender, m.text, i.agent
 FROM messages AS m CROSS JOIN instructions AS i ON i.id = m.cause
@@ -60,7 +59,7 @@ OLDEST_EVENT: Final = "SELECT events FROM kept WHERE id = 1"
 
 
 class TurnChanges(NamedTuple):
-    """New turns in the log, and removals from it. ``upto``: position of the index once they are applied."""
+    """New turns in the log, and deletions from it. ``upto``: position of the index once they are applied."""
 
     turns: tuple[IndexedTurn, ...]
     spaces: tuple[str, ...]
@@ -70,12 +69,12 @@ class TurnChanges(NamedTuple):
 
 
 def changes(conn: apsw.Connection, at: IndexProgress) -> TurnChanges:
-    """The next of what is not in the index. It may read many rows: ask in a thread."""
+    """Return the next changes that are not in the index. This may read many rows: call in a thread."""
     message, event, instruction = newest(conn)
     last = at.last_instruction
     since = at.event
     if since < int(conn.execute(OLDEST_EVENT).get) or (at.event == 0 and last == 0):
-        # Events that told of it are gone, or it is the first time: every instruction is looked at.
+        # After deleted events, and at the first time, every instruction is read.
         since, last, at = event, instruction, at._replace(instruction=0)
     upto = min(message, at.message + BATCH)
     turns = list(_messages(conn, at.message, upto))
@@ -123,7 +122,7 @@ MESSAGE: Final = f"{MESSAGES} {OWN}"
 
 
 def texts(conn: apsw.Connection, agent: str, places: Iterable[TurnPlace]) -> dict[TurnPlace, HistoryTurn]:
-    """The turns at ``places`` as the log has them; one that is not there any more, or not of ``agent``, is left out."""
+    """Return the turns at ``places`` from the log; deleted turns and turns of other agents are omitted."""
     found: dict[TurnPlace, HistoryTurn] = {}
     works: dict[int, Sequence[ReplyStep]] = {}
     for place in places:
@@ -163,7 +162,7 @@ GONE_STEP: Final = "SELECT NOT EXISTS (SELECT 1 FROM entries AS e WHERE e.instru
 
 
 def gone(conn: apsw.Connection, places: Iterable[TurnPlace]) -> tuple[TurnPlace, ...]:
-    """Those of ``places`` whose words are not in the log any more."""
+    """Return the ``places`` whose texts were deleted from the log."""
     return tuple(
         place
         for place in places

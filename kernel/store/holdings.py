@@ -1,6 +1,6 @@
-"""Holdings: one row for each table, with what it holds, whose it is, and what becomes of that.
+"""Holdings: one row per table, which describes its contents, their owner, and how operations change them.
 
-Clearing a space, removing a run or an agent, renaming an agent, and taking or restoring a snapshot run statements that
+Clearing a space, deleting a run or an agent, renaming an agent, and taking or restoring a snapshot run statements that
 are generated from these rows. A table without a row fails tests/kernel/store/test_holdings.py.
 """
 
@@ -9,8 +9,8 @@ from types import MappingProxyType
 from typing import Final, Literal, NamedTuple
 
 Place = Literal["", "space", "base", "home", "home_space", "work", "instruction", "ballot", "task", "document"]
-"""The column that leads to the space of a row; ``work``: the row is an instruction."""
-# The temporary tables of the spaces, and of the work, that a statement is about.
+"""Column that leads to the space of a row; ``work``: the row is an instruction."""
+# Temporary tables with the spaces and the work that a statement applies to.
 _SPACES: Final = "SELECT value FROM cleared"
 _LISTED: Final = MappingProxyType(
     {
@@ -26,15 +26,13 @@ DELETE: Final = "DELETE"
 
 
 class Holding(NamedTuple):
-    """One table.
+    """Contents of one table.
 
-    ``clear``: DELETE, or the assignments that remove what was said in a space, of rows that meet ``only``.
-    ``ends``: rows are deleted with the last run of their space.
-    ``agents``: columns with keys of agents; a row is deleted with the agent in the first one if it is ``owned``.
-    ``names``: columns with the name of such an agent, or of the agent of a personal space.
-    ``text``: columns with words of people and models.
-    ``restored``: what a restored project does with its rows. ``forget``: no copy has them. ``park``: a statement for a
-    copy that is not trusted, with a command that refuses as ``?1``.
+    ``clear``: DELETE, or the assignments that erase the texts of a space's rows that match ``only``. ``ends``: rows are
+    deleted with the last run of their space. ``agents``: columns with keys of agents; if ``owned``, a row is deleted
+    with the agent in the first one. ``names``: columns with the name of such an agent, or of the agent of a personal
+    space. ``text``: columns with texts of people and models. ``restored``: effect of a restore on the rows. ``forget``:
+    no copy contains the rows. ``park``: statement for an untrusted copy, with a command that refuses as ``?1``.
     """
 
     table: str
@@ -56,16 +54,16 @@ class Holding(NamedTuple):
         return f"{column} IN ({_LISTED.get(self.place, _SPACES)})"
 
     def clearing(self) -> str:
-        """Return the statement that removes what was said in the listed spaces."""
+        """Return the statement that erases the texts of the listed spaces."""
         act = ("DELETE FROM", self.table) if self.clear == DELETE else ("UPDATE", self.table, "SET", self.clear)
         return " ".join((*act, "WHERE", self.in_spaces(), *(("AND", self.only) if self.only else ())))
 
     def deleting(self, condition: str) -> str:
-        """Return the statement that deletes rows that meet ``condition``."""
+        """Return the statement that deletes rows that match ``condition``."""
         return " ".join(("DELETE FROM", self.table, "WHERE", condition))
 
     def renaming(self) -> Iterator[str]:
-        """Yield the statements that give rows of the agent ``old`` in its space ``here`` to ``new`` in ``there``."""
+        """Yield the statements that move rows of the agent ``old`` in its space ``here`` to ``new`` in ``there``."""
         names = [f"{name} = iif({name} = :old, :new, {name})" for name in self.names]
         moves = [(key, ":old", ":new") for key in self.agents]
         moves += [("home" if self.place == "home" else "space", ":here", ":there")] if self.place in _MOVED else []
@@ -88,13 +86,13 @@ _STOPPED: Final = """
 UPDATE agents SET state = 'error', reason = 'it came with a restored database: look at it, then reset it'
 WHERE origin = 'ephemeral'
 """
-# What they say was agreed to was agreed to elsewhere; calls of such runs are asked about as their files say.
+# Their consents were given in another project; calls of such runs need the approvals of their files.
 _AGREED_RUNS: Final = """
 UPDATE workflows SET vouched = x'5b5d', approval = NULL WHERE vouched <> x'5b5d' OR approval IS NOT NULL
 """
 _AGREED: Final = "UPDATE instructions SET vouched = NULL WHERE vouched IS NOT NULL"
 
-# Rows that belong to others come before these.
+# Rows that refer to others come before them.
 HOLDINGS: Final = (
     Holding("entries", "instruction", DELETE, text=("body",)),
     Holding("effects", "instruction", DELETE, text=("result",)),
@@ -113,7 +111,7 @@ HOLDINGS: Final = (
         "statuses", "space", DELETE, ends=True, agents=("agent",), owned=True, text=("task", "state", "metadata"),
     ),
     Holding("feedback", "space", DELETE, ends=True, names=("author",), text=("text",)),
-    # Which entries were given is kept until the run is removed; what was asked for were words.
+    # The keys of given entries are retained until the run is deleted; the query is text.
     Holding(
         "audit", "space", "query = ''", "query <> ''", ends=True, agents=("owner", "receiver"), owned=True,
         names=("owner_name", "receiver_name"), text=("query", "given", "note"),
@@ -140,7 +138,7 @@ HOLDINGS: Final = (
         "landings", "space", _OUTCOME, ends=True, text=("terms", "outcome"), restored="refused", park=_REFUSED,
     ),
     Holding("held_rules", "space", DELETE, ends=True, agents=("author_key",), text=("proposal", "spec", "occasion")),
-    # Those of a workflow's file were not said there.
+    # Rules of a workflow's file are not messages of the space.
     Holding("rules", "space", DELETE, "author <> 'system'", ends=True, agents=("author_key",), text=("name", "spec")),
     Holding("document_versions", "document", DELETE, ends=True, text=("reason", "undo")),
     Holding("documents", "space", DELETE, ends=True, text=("file", "content")),

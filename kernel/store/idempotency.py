@@ -1,12 +1,12 @@
-"""Idempotency: a request or an agent's call that is made again is answered as the first time (P4), and changes nothing.
+"""Idempotency: a repeated request or agent's call gets the recorded answer (P4) and changes nothing.
 
-Requests carry a key. An agent's call without one is given one, and so is a call whose key names its sending: a program
-that is resumed was cut between a call and its result, and asks for the same again under another name. Such a repeat is
-answered once where it says the same as a call of an *earlier* attempt whose result was in no entry. A result that was
-in one has been seen, and what is asked for after that is meant.
+Requests carry a key. Agents' calls without a key get one, and so do calls whose key identifies only one sending: a
+resumed program that was interrupted between a call and its result repeats the call under another name. Such a repeat is
+answered once if it equals a call of an *earlier* attempt whose result is in no entry. A result in an entry was seen, so
+that a later equal call is intended.
 
-Setup of a workflow runs before its first commit, so no transaction can keep the key meanwhile: SingleFlight does, in
-memory. Once the workflow has begun, the key is in the transaction that began it.
+The setup of a workflow runs before its first commit, so that no transaction can store the key: SingleFlight does so in
+memory. The transaction that starts the workflow stores it.
 """
 
 import hashlib
@@ -26,26 +26,26 @@ from protocol.errors import Refused
 from protocol.tools import SENDING
 
 _MARK: Final = "~"
-"""No key of a worker begins with it."""
+"""Prefix of generated keys, which no worker's key has."""
 _encode: Final = msgspec.json.Encoder().encode
 
 Words = tuple[object, ...]
-"""All that a call says, whatever can be JSON: two that say the same are the same call."""
+"""Parts that identify a call, of any JSON type: calls with equal parts are the same call."""
 
 
 class _RecordedResult(msgspec.Struct, frozen=True):
-    """The recorded answer to a call, as far as its result shows in an entry."""
+    """Recorded answer to a call, with the field that an entry's result contains."""
 
     message_id: str
 
 
 class UnkeyedCall(msgspec.Struct, frozen=True):
-    """The key that a call is given, and what it was answered where it had been made before."""
+    """Generated key of a call, and the recorded answer to an earlier one."""
 
     key: str
     result: bytes | None = None
     sending: str | None = None
-    """The key of this sending of it, by which it is answered the same too."""
+    """Key of this sending, which gets the same answer."""
 
 
 ALIKE: Final = """
@@ -56,7 +56,7 @@ TAKE_OVER: Final = "UPDATE effects SET call_key = :key WHERE instruction = :id A
 
 
 def find_unkeyed(tx: Transaction, author: Author, held: Held, words: Words) -> UnkeyedCall:
-    """Find an earlier call that says ``words``. One that had been made before is this attempt's from now on."""
+    """Find an earlier call with the same ``words``, and assign it to this attempt."""
     said = f"{_MARK}{hashlib.sha256(_encode(words)).hexdigest()[:32]}"
     rows = tx.conn.execute(ALIKE, {"id": held.number, "said": said}).fetchall()
     alike = {str(key): cast("bytes", result) for key, result in rows}
@@ -86,7 +86,7 @@ INSERT_EFFECT: Final = "INSERT INTO effects (instruction, call_key, result) VALU
 
 
 def find(tx: Transaction, author: Author, held: Held, words: Words, call_key: str | None) -> UnkeyedCall:
-    """The call of ``author`` that says ``words``: its key, and its result if it was made before."""
+    """Return the key of a call by ``author`` with ``words``, and its result if it was made before."""
     row = None if call_key is None else tx.conn.execute(LEDGER, (held.number, call_key)).fetchone()
     if call_key is not None and (row is not None or not call_key.startswith(SENDING)):
         return UnkeyedCall(call_key, None if row is None else bytes(row[0]))
@@ -94,12 +94,12 @@ def find(tx: Transaction, author: Author, held: Held, words: Words, call_key: st
     if call_key is None:
         return found
     if found.result is not None:
-        _insert(tx, held, call_key, found.result)  # for it may be sent again
+        _insert(tx, held, call_key, found.result)  # because it may be sent again
     return msgspec.structs.replace(found, sending=call_key)
 
 
 def record(tx: Transaction, held: Held, call: UnkeyedCall, result: bytes) -> None:
-    """Keep what the call was answered: JSON with the ``message_id`` that a model is shown with it."""
+    """Record the answer to a call: JSON with the ``message_id`` that a model sees with it."""
     _insert(tx, held, call.key, result)
     if call.sending is not None:
         _insert(tx, held, call.sending, result)
@@ -110,17 +110,17 @@ def _insert(tx: Transaction, held: Held, key: str, result: bytes) -> None:
 
 
 KEPT_MS: Final = 24 * 3600 * 1000
-"""How long an answer is replayed."""
+"""Time for which an answer is replayed."""
 
 
 BEGUN: Final = 1
-"""In place of a status: the change has begun, and its handler knows how to go on."""
+"""Instead of a status: the change has started, and its handler knows how to continue."""
 TOLD: Final = 0
-"""In place of a status: the answer told a secret, and is recorded nowhere."""
+"""Instead of a status: the answer contained a secret and was not recorded."""
 
 
 class RequestKey(msgspec.Struct, frozen=True):
-    """A client's ``Idempotency-Key``, scoped to who asked, with the hash of what was asked."""
+    """A client's ``Idempotency-Key``, scoped to its principal, with the hash of the request."""
 
     principal: str
     key: str
@@ -128,7 +128,7 @@ class RequestKey(msgspec.Struct, frozen=True):
 
 
 class Recorded(msgspec.Struct, frozen=True):
-    """An answer that was given; its HTTP status, or BEGUN, or TOLD."""
+    """Recorded answer with its HTTP status, BEGUN or TOLD."""
 
     status: int
     response: bytes
@@ -140,7 +140,7 @@ SELECT body_hash, status, response FROM idempotency WHERE principal = ? AND key 
 
 
 def find_response(conn: apsw.Connection, request: RequestKey, now_ms: int) -> Recorded | None:
-    """The answer that was recorded for the request. Raises Refused (key_reused) if it was another request's."""
+    """Return the recorded answer to the request. Raises Refused (key_reused) if the key belongs to another request."""
     row = conn.execute(RECALL, (request.principal, request.key, now_ms - KEPT_MS)).fetchone()
     if row is None:
         return None
@@ -155,14 +155,14 @@ ON CONFLICT (principal, key) DO UPDATE SET
   body_hash = excluded.body_hash, status = excluded.status, response = excluded.response, at_ms = excluded.at_ms
 """
 
-# Each answer that is added takes with it a few that are too old, so the table never needs a sweep.
+# Each new answer deletes a few old ones, so that the table needs no sweep.
 FORGET: Final = """
 DELETE FROM idempotency WHERE rowid IN (SELECT rowid FROM idempotency WHERE at_ms <= ? ORDER BY at_ms LIMIT 4)
 """
 
 
 def record_response(tx: Transaction, request: RequestKey, response: bytes, status: int = 200) -> None:
-    """Record an answer in the transaction that makes it true."""
+    """Record an answer in the transaction of its change."""
     tx.conn.execute(FORGET, (tx.now_ms - KEPT_MS,))
     tx.conn.execute(REMEMBER, (request.principal, request.key, request.body_hash, status, response, tx.now_ms))
 
@@ -171,7 +171,7 @@ T = TypeVar("T")
 
 
 class _Launch(msgspec.Struct):
-    """One request that has not been answered yet."""
+    """Request without an answer yet."""
 
     body_hash: bytes
     over: trio.Event = msgspec.field(default_factory=trio.Event)
@@ -179,22 +179,22 @@ class _Launch(msgspec.Struct):
 
 
 class SingleFlight(Generic[T]):
-    """Requests under way, by their Idempotency-Key."""
+    """Requests in progress, by their Idempotency-Key."""
 
     def __init__(self) -> None:
         self._flights: dict[tuple[str, str], _Launch] = {}
 
     def has(self, key: RequestKey) -> bool:
-        """Return whether a request with ``key`` is under way."""
+        """Return whether a request with ``key`` is in progress."""
         return (key.principal, key.key) in self._flights
 
     async def once(
         self, key: RequestKey | None, before: Callable[[RequestKey], T | None], launch: Callable[[], Awaitable[T]]
     ) -> T:
-        """The result of ``launch``; or the one of ``before``; or the result of the same request that is under way.
+        """Return the result of ``before``, of the same request in progress, or else of ``launch``.
 
-        A failure is told to all who wait for it and then forgotten: the next repeat tries again. Raises what
-        ``launch`` raises, and Refused (key_reused). Cancelled, it leaves the work to whoever waits for the same.
+        All callers that wait get a failure, which is then forgotten: the next repeat tries again. Raises what
+        ``launch`` raises, and Refused (key_reused). If it is cancelled, the next waiting caller continues.
         """
         if key is None:
             return await launch()

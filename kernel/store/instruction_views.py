@@ -1,4 +1,4 @@
-"""Read models of instructions, as people see them: one with its steps and failed calls, and the queue of an agent."""
+"""Read models of instructions: one with its steps and failed calls, and the queue of an agent."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -18,8 +18,8 @@ from protocol.instruction import LANES
 from protocol.ipc import Refusal, Shown
 from protocol.names import instruction_id, message_id, name_of, number_of, place_of
 
-# Who was refused waits for its provider's breaker. Who had no key to show waits for its own agent, and so does all of
-# that agent's work behind it.
+# Work with refused credentials waits for its provider's breaker. Work without credentials waits for its own agent, and
+# blocks all further work of that agent.
 CREDENTIALS_ERROR: Final = """
 SELECT t.stderr_tail FROM instructions AS i
 CROSS JOIN instructions AS kept ON kept.agent = i.agent AND kept.state = 'waiting'
@@ -33,10 +33,10 @@ ANSWERED_BY: Final = "SELECT wait_key FROM instructions WHERE id = ? AND waits_f
 
 
 def missing_credentials(conn: apsw.Connection, id: str) -> str | None:
-    """Return the credentials that are missing for the instruction to be tried; None where its provider was asked, or it
-    waits for no key.
+    """Return the missing credentials that block an instruction; None if its provider refused others or it waits for
+    none.
 
-    Who waits for an answer lacks what whoever is to give it lacks.
+    Work that waits for an answer has the missing credentials of the asked work.
     """
     number = number_of(id, "i")
     for _ in range(CHAIN):
@@ -49,14 +49,14 @@ def missing_credentials(conn: apsw.Connection, id: str) -> str | None:
 
 
 def all_missing_credentials(conn: apsw.Connection, ids: Iterable[str]) -> dict[str, str]:
-    """The same of several, for those of which it is so."""
+    """Return the missing credentials of several instructions, by id; others are omitted."""
     found = ((one, missing_credentials(conn, one)) for one in ids)
     return {one: why for one, why in found if why is not None}
 
 
 TEXT_CHARACTERS: Final = 500
 NAME_CHARACTERS: Final = 100
-"""Of a tool's name, which a model may have made up."""
+"""Limit of a tool's name, which a model may have invented."""
 
 CALLS: Final = """
 SELECT e.kind, CASE WHEN e.kind <> 'tool' THEN NULL WHEN e.blob IS NULL THEN e.body ELSE b.body END
@@ -72,7 +72,7 @@ LEFT JOIN blobs AS b ON b.hash = e.blob WHERE i.run = ?
 
 
 class _EntryCall(msgspec.Struct, frozen=True):
-    """The fields of an entry that are read here."""
+    """Fields of an entry that are needed here."""
 
     name: str | None = None
     text: str = ""
@@ -85,7 +85,7 @@ _decode: Final = msgspec.json.Decoder(_EntryCall).decode
 
 
 def failed_calls(conn: apsw.Connection, number: int | None) -> Mapping[int, tuple[FailedCall, ...]]:
-    """By step, counted from 1; steps without one are left out."""
+    """Return failed calls by step, counted from 1; steps without one are omitted."""
     found: dict[int, tuple[FailedCall, ...]] = {}
     step = 0
     for kind, body in conn.execute(CALLS, (number,)):
@@ -99,7 +99,7 @@ def failed_calls(conn: apsw.Connection, number: int | None) -> Mapping[int, tupl
 
 
 def failed_calls_of_run(conn: apsw.Connection, run: int) -> dict[str, int]:
-    """By the tool's name, cut to what a name may be long; how many. Not limited: ask in a thread."""
+    """Return the number of failed calls by tool name, truncated. Unlimited: call in a thread."""
     calls = (_decode(body) for (body,) in conn.execute(RUN_CALLS, (run,)))
     return dict(sorted(Counter((call.name or "")[:NAME_CHARACTERS] for call in calls if call.is_error).items()))
 
@@ -131,7 +131,7 @@ _manifest: Final = msgspec.json.Decoder(tuple[str, ...])
 
 
 def info(conn: apsw.Connection, id: str, now_ms: int) -> InstructionInfo | None:
-    """All about one instruction, as it stands at ``now_ms``."""
+    """Return the details of one instruction at ``now_ms``."""
     number = number_of(id, "i")
     columns = rows.one(
         conn.execute(INFO, (number,)), INFO, with_usage,
@@ -179,20 +179,20 @@ def _manifest_of(manifest: bytes | None) -> tuple[str, ...]:
 
 
 class Addressed(AgentInSpace, frozen=True):
-    """The agent, space and messages of an instruction."""
+    """Agent, space and messages of an instruction."""
 
     instruction: str
     message_seq: int
     joined: tuple[int, ...]
     begun: bool
-    """It has entries, so that its prompt was frozen."""
+    """The instruction has entries, so that its prompt is frozen."""
 
 
 ADDRESSED: Final = "SELECT agent, name, space, message, entries > 0 FROM instructions WHERE id = ?"
 
 
 def addressed(conn: apsw.Connection, id: str) -> Addressed | None:
-    """Return the messages of one instruction, for its prompt."""
+    """Return the messages of one instruction for its prompt."""
     number = number_of(id, "i")
     row = conn.execute(ADDRESSED, (number,)).fetchone()
     if row is None:
@@ -206,7 +206,7 @@ QUEUE: Final = """
 SELECT i.id AS number, i.lane, i.attempts + i.crashes AS attempt, i.steps AS step, i.preempted, i.promoted,
   i.enqueued_ms, i.state, i.waits_for, i.not_before_ms, coalesce(a.state, 'active') AS agent_state, a.hold_reason,
   coalesce(a.hold_until_ms, 0) AS hold_until_ms, coalesce(a.resume_at_ms, 0) AS resume_at_ms, i.wait_key
--- one part for each partial index
+-- one part per partial index
 FROM (
   SELECT id FROM instructions
   WHERE agent = :agent AND state IN ('leased', 'running') AND (lane, id) > (:lane, :after)
@@ -232,8 +232,6 @@ LANE: Final = "SELECT lane FROM instructions WHERE id = ?"
 
 
 class _Queued(InstructionStatus, frozen=True):
-    """A row of QUEUE."""
-
     number: int
     lane: int
     attempt: int
@@ -244,7 +242,7 @@ class _Queued(InstructionStatus, frozen=True):
 
 
 def queue(conn: apsw.Connection, agent: str, now_ms: int, page: RowPage = WHOLE) -> QueueReport:
-    """Return the work of an agent, under way and queued, in the order it will be done."""
+    """Return the running and queued work of an agent in its order of execution."""
     lane = 0 if page.after is None else conn.execute(LANE, (page.after,)).get
     values = {"agent": agent, "limit": page.limit + 1, "after": page.after or 0, "lane": lane or 0}
     found = rows.all_(conn.execute(QUEUE, values), QUEUE, _Queued)

@@ -1,6 +1,6 @@
-"""Queries about instructions: what can be leased, what is open, given up or ended, and why something waits.
+"""Queries about instructions: which can be leased, which are open, dead or ended, and why something waits.
 
-Those that the dispatcher asks do not depend on how much is queued.
+The cost of the dispatcher's queries does not depend on the length of the queues.
 """
 
 from collections.abc import Iterable, Sequence
@@ -21,10 +21,10 @@ from protocol.instruction import LARGEST, Status, Usage, WaitReason
 from protocol.limits import PlaceNeeds
 from protocol.names import AgentKey, AgentName, InstructionId, SpaceId, instruction_id, number_of, place_of
 
-# A loose index scan: from agent to agent, and for each straight to the head of its queue.
+# A loose index scan: from agent to agent, and for each directly to the head of its queue.
 READY: Final = """
 WITH RECURSIVE waiting (agent) AS (
-  -- the first agent with a queue, then the next one after it
+  -- the first agent with a queue, then the next one, by index
   SELECT min(agent) FROM instructions INDEXED BY instructions_queue WHERE state IN ('queued', 'yielded')
   UNION ALL
   SELECT (SELECT min(i.agent) FROM instructions AS i INDEXED BY instructions_queue
@@ -35,7 +35,7 @@ SELECT head.id, head.agent, head.lane, a.provider, coalesce(m.needs, a.needs), a
 FROM waiting
 CROSS JOIN agents AS a ON a.key = waiting.agent AND a.state = 'active' AND a.hold_key IS NULL AND a.resume_at_ms <= :now
   AND a.fenced_until_ms <= :now
--- the head of its queue whose time has come
+-- the first instruction of its queue that is due
 CROSS JOIN instructions AS head ON head.id = (
   SELECT i.id FROM instructions AS i INDEXED BY instructions_queue
   WHERE i.state IN ('queued', 'yielded') AND i.agent = waiting.agent AND i.not_before_ms <= :now
@@ -57,15 +57,14 @@ WHERE i.id = ? AND json_array_length(coalesce(m.needs, a.needs), '$.labels') > 0
 
 
 def any_elsewhere(conn: apsw.Connection, ids: Iterable[str]) -> bool:
-    """Return whether one of ``ids`` is for an agent that works on nodes alone."""
+    """Return whether any of ``ids`` is for an agent that runs only on nodes."""
     return any(conn.execute(ELSEWHERE, (number_of(one, "i"),)).fetchone() is not None for one in ids)
 
 
 def ready(conn: apsw.Connection, now_ms: int, limit: int) -> tuple[Candidate, ...]:
-    """Return the instructions that could be leased, most urgent first: the head of the queue of each agent that nothing
-    holds back.
+    """Return the instructions that can be leased, most urgent first: the first due one of each unblocked agent.
 
-    An instruction whose ``not_before`` has not come is passed over, not waited for.
+    Instructions whose ``not_before`` is in the future are skipped.
     """
     found = conn.execute(READY, {"now": now_ms, "limit": limit})
     return tuple(
@@ -79,7 +78,7 @@ _ANYWHERE: Final = PlaceNeeds()
 
 
 def needs_of(asked: str | None) -> PlaceNeeds:
-    """Read what the place must have, as its row says: by the agent's file, or by the workflow it is a member of."""
+    """Return the needs in a row, which come from the agent's file or from its workflow."""
     return _ANYWHERE if asked is None else _decode_needs(asked)
 
 
@@ -96,7 +95,7 @@ _NEVER: Final = 2**62
 
 
 def next_due_ms(conn: apsw.Connection, now_ms: int) -> int | None:
-    """Return the time at which the next of those whose time has not come may be leased, or the next agent restarted."""
+    """Return the time at which the next instruction becomes due or the next agent restarts."""
     row = conn.execute(NEXT_DUE, {"now": now_ms, "never": _NEVER}).fetchone()
     return None if row is None or row[0] == _NEVER else int(row[0])
 
@@ -108,14 +107,14 @@ WHERE i.state IN ('leased', 'running')
 
 
 def live(conn: apsw.Connection) -> dict[InstructionId, str]:
-    """Instructions that an attempt holds, one for each agent at most, with the states of their agents."""
+    """Return the leased instructions, at most one per agent, with the states of their agents."""
     return {instruction_id(number): state for number, state in conn.execute(LIVE)}
 
 
 waiting = Sql("""
 SELECT agent FROM instructions WHERE state IN ('leased', 'running') AND waits_for IS NOT NULL
 """).set_of(str)
-"""Agents whose attempt does nothing but wait for somebody: its worker is not counted."""
+"""Return the agents whose attempt only waits, so that its worker does not count."""
 
 
 blocking = Sql("""
@@ -127,7 +126,7 @@ WHERE live.state IN ('leased', 'running') AND live.waits_for = 'approval' AND EX
     SELECT 1 FROM agents AS a
     WHERE a.key = live.agent AND a.state = 'active' AND a.hold_key IS NULL AND a.resume_at_ms <= :now)
 """).set_of(instruction_id)
-"""Instructions whose attempt waits for a person, while its agent could do something else."""
+"""Return the instructions whose attempt waits for a person while their agent has other work."""
 
 
 DEAD: Final = """
@@ -143,7 +142,7 @@ COUNT_DEAD: Final = "SELECT count(*) FROM instructions WHERE state IN ('failed',
 
 
 def dead(conn: apsw.Connection, page: RowPage = WHOLE) -> Dead:
-    """Return the instructions that were given up and not dismissed, newest first. ``text`` is what had been asked."""
+    """Return the failed and dead instructions that were not dismissed, newest first. ``text`` is the request."""
     cursor = conn.execute(DEAD, {"before": page.after, "limit": page.limit + 1})
     found = rows.all_(cursor, DEAD, DeadRow, id=instruction_id, space=place_of, died_at=rfc3339)
     shown, following = page.cut(found, lambda row: row.id)
@@ -155,17 +154,17 @@ SELECT id AS instruction_id, name AS agent, state AS status, result_text AS text
   input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, cost_usd
 FROM instructions WHERE id = ?
 """).row(InstructionResult, instruction_id=instruction_id)
-"""The result of one instruction."""
+"""Return the result of one instruction."""
 
 
 def results(conn: apsw.Connection, ids: Sequence[str]) -> tuple[InstructionResult, ...]:
-    """Return the results of instructions, in the order asked; unknown ids are left out."""
+    """Return the results of instructions in the given order; unknown ids are omitted."""
     found = (result(conn, number_of(asked, "i")) for asked in ids)
     return tuple(one for one in found if one is not None)
 
 
 class RunInstructionEnd(msgspec.Struct, frozen=True):
-    """End of one instruction of a run, for its exit code."""
+    """End of one instruction of a run, for the run's exit code."""
 
     instruction: InstructionId
     agent: AgentName
@@ -174,15 +173,13 @@ class RunInstructionEnd(msgspec.Struct, frozen=True):
 
 
 class RunCounts(msgspec.Struct, frozen=True):
-    """A run's instructions by status, and what they cost together."""
+    """Numbers of a run's instructions by status, and their total usage."""
 
     statuses: dict[str, int]
     usage: Usage
 
 
 class _StateCount(msgspec.Struct, frozen=True):
-    """A row of COUNTS."""
-
     state: Status
     instructions: int
     usage: Usage
@@ -194,7 +191,7 @@ SELECT state, count(*) AS instructions, {spent} FROM instructions WHERE run = :r
 
 
 def counts(conn: apsw.Connection, run: int) -> RunCounts:
-    """The instructions of a run, counted. Not limited: ask in a thread."""
+    """Return the counts of a run's instructions. Unlimited: call in a thread."""
     statuses: dict[str, int] = {}
     usage = Usage()
     for row in rows.all_(conn.execute(COUNTS, {"run": run, "largest": LARGEST}), COUNTS, _StateCount):
@@ -207,11 +204,11 @@ ended = Sql("""
 SELECT id AS instruction, name AS agent, state AS status, cause FROM instructions
 WHERE run = ? AND state NOT IN ('queued', 'leased', 'running', 'yielded', 'waiting') ORDER BY id
 """).rows(RunInstructionEnd, instruction=instruction_id)
-"""The instructions of a run that have ended, in order of arrival. Not limited: ask in a thread."""
+"""Return the ended instructions of a run in order of arrival. Unlimited: call in a thread."""
 
 
 class Open(msgspec.Struct, frozen=True):
-    """An instruction that has not ended. ``not_before_ms`` is wall time, 0 for at once."""
+    """Instruction that has not ended. ``not_before_ms`` is wall time, 0 for at once."""
 
     instruction: InstructionId
     agent: AgentKey
@@ -231,25 +228,25 @@ COUNT_OPEN_IN: Final = " ".join(("SELECT count(*) FROM instructions WHERE space 
 
 
 def open_anywhere(conn: apsw.Connection, limit: int = 1000, after: int = 0) -> tuple[Open, ...]:
-    """Return all instructions that have not ended, the oldest first. It sorts them all: ask in a thread."""
+    """Return all open instructions, the oldest first. The query sorts every row: call in a thread."""
     return tuple(rows.all_(conn.execute(OPEN, (after, limit)), OPEN, Open, instruction=instruction_id))
 
 
 def open_in(conn: apsw.Connection, space: str, limit: int = 1000, after: int = 0) -> tuple[Open, ...]:
-    """Return the instructions that have not ended in ``space``.
+    """Return the open instructions of ``space``.
 
-    Empty: nothing there runs, waits its turn or waits for time.
+    If there are none, nothing there runs, is queued or waits.
     """
     return tuple(rows.all_(conn.execute(OPEN_IN, (space, after, limit)), OPEN_IN, Open, instruction=instruction_id))
 
 
 def count_open(conn: apsw.Connection, space: str | None) -> int:
-    """Count the instructions that have not ended in ``space``; None: anywhere. Ask in a thread."""
+    """Count the open instructions of ``space``, or all if None. Call in a thread."""
     return int((conn.execute(COUNT_OPEN) if space is None else conn.execute(COUNT_OPEN_IN, (space,))).get)
 
 
 class AgentInSpace(msgspec.Struct, frozen=True):
-    """The agent of an instruction: its key, what it is called in the space, and that space."""
+    """Agent of an instruction: its key, its name in the space, and the space."""
 
     agent: AgentKey
     name: AgentName
@@ -257,7 +254,7 @@ class AgentInSpace(msgspec.Struct, frozen=True):
 
 
 class FoundInstruction(AgentInSpace, frozen=True):
-    """An instruction as it is in the open transaction."""
+    """Instruction with its state in the open transaction."""
 
     number: int
     state: Status
@@ -270,26 +267,26 @@ FIND: Final = "SELECT id AS number, agent, name, space, state, lane, epoch, caus
 
 
 def find(conn: apsw.Connection, instruction: str) -> FoundInstruction:
-    """The instruction with this id. Raises Refused (not_found)."""
+    """Return the instruction with this id. Raises Refused (not_found)."""
     row = rows.one(conn.execute(FIND, (number_of(instruction, "i"),)), FIND, FoundInstruction)
     if row is None:
-        raise Refused("not_found", f"there is no instruction {instruction[:40]!r}", "ids look like i7")
+        raise Refused("not_found", f"instruction {instruction[:40]!r} not found", "ids look like i7")
     return row
 
 
 class InstructionStatus(Waiting, frozen=True):
-    """The same, and the key of what it waits for: the instruction that it asked, an approval."""
+    """Wait of an instruction, with its key: the asked instruction or the approval."""
 
     wait_key: str | None
 
 
 CHAIN: Final = 256
-"""So far who waits for an answer is followed to who is to give it."""
+"""Limit of the chain from a waiting instruction to the one that must answer."""
 ASKS: Final = Readiness("person", "answer")
 
 
 def of(conn: apsw.Connection, ids: Iterable[str], now_ms: int) -> dict[InstructionId, Readiness]:
-    """Return the readiness of instructions at ``now_ms`` (the kernel's time); unknown ids are left out."""
+    """Return the readiness of instructions at ``now_ms`` (kernel time); unknown ids are omitted."""
     found = ((one, standing(conn, number_of(one, "i"))) for one in ids)
     return {InstructionId(one): of_row(conn, row, now_ms) for one, row in found if row is not None}
 
@@ -299,11 +296,11 @@ SELECT i.state, i.waits_for, i.not_before_ms, coalesce(a.state, 'active') AS age
   coalesce(a.hold_until_ms, 0) AS hold_until_ms, coalesce(a.resume_at_ms, 0) AS resume_at_ms, i.wait_key
 FROM instructions AS i LEFT JOIN agents AS a ON a.key = i.agent WHERE i.id = ?
 """).row(InstructionStatus)
-"""Read the columns of one instruction."""
+"""Return the status columns of one instruction."""
 
 
 def of_row(conn: apsw.Connection, row: InstructionStatus, now_ms: int) -> Readiness:
-    """Return the readiness of an instruction: one that waits for an answer stands as whom it asked."""
+    """Return the readiness of an instruction. One that waits for an answer has the readiness of the asked one."""
     own = stands = row.readiness(now_ms)
     for _ in range(CHAIN):
         asked = standing(conn, number_of(row.wait_key or "", "i")) if stands == ASKS else None

@@ -1,9 +1,9 @@
-"""A tap on the write-ahead log: every frame that the writer commits, in order, for a copy elsewhere.
+"""Tap on the write-ahead log (WAL): all frames that the writer commits, in order, for a standby copy.
 
-SQLite says after each commit how many frames the log has. They are read from its file, which nobody locks, by whoever
-wants them; only what is left of them when the log is about to be begun anew is read on the writer's thread. So that
-nothing is lost then, the log is copied back here, and not by SQLite: behind the answers of a commit, not before them.
-A copy that cannot keep up is broken off, and begins anew: nothing is ever waited for.
+After each commit SQLite reports the number of frames in the WAL. A copier reads them from the file without a lock; only
+frames that remain when the WAL is about to restart are read on the writer's thread. To lose none, this module runs the
+checkpoints instead of SQLite, after the commit was answered. A copy that falls behind is abandoned and starts again:
+the writer never waits for it.
 """
 
 import logging
@@ -24,10 +24,10 @@ from protocol.standby import FRAME_HEADER_BYTES, HEADER_BYTES, checkpoint_of, pa
 logger = logging.getLogger(__name__)
 
 DUE_FRAMES: Final = 1000
-"""After so many the log is copied back, as SQLite does by itself."""
+"""Number of frames that triggers a checkpoint, as in SQLite."""
 CHUNK_BYTES: Final = 4 * 1024 * 1024
 PENDING_BYTES: Final = 16 * 1024 * 1024
-"""That are kept for whoever does not take them."""
+"""Limit of the frames that wait for the copier."""
 _CHECKPOINT: Final = "PRAGMA wal_checkpoint(PASSIVE)"
 _BY_ITSELF: Final = 1000
 
@@ -36,12 +36,12 @@ NEWEST: Final = "SELECT seq, at_ms FROM events ORDER BY seq DESC LIMIT 1"
 
 
 def newest_event(conn: apsw.Connection) -> tuple[int, int]:
-    """The newest event and its time; zeros where there is none."""
+    """Return the newest event's number and time, or zeros."""
     return cast("tuple[int, int]", conn.execute(NEWEST).fetchone() or (0, 0))
 
 
 class Taken(NamedTuple):
-    """Frames of one write-ahead log, which ``header`` tells from others, from the number ``start`` on."""
+    """Frames of one WAL, identified by ``header``, from the number ``start`` on."""
 
     header: bytes
     start: int
@@ -49,55 +49,55 @@ class Taken(NamedTuple):
 
 
 class LogTap:
-    """Reads the log of the database at ``path``. ``installed`` on the writer, ``begun`` by whoever copies."""
+    """Reader of the WAL of the database at ``path``. The writer calls ``install``, a copier ``begin``."""
 
     def __init__(self, path: str) -> None:
         self._path = f"{path}-wal"
         self._file: int | None = None
         self._lock = threading.Lock()
         self._now: tuple[bytes, int] | None = None
-        """The header of the log, and how many frames are committed in it."""
+        """Header of the WAL and the number of its committed frames."""
         self._before: tuple[bytes, int] | None = None
-        """The same of the log before this one, when it ended."""
+        """Header and final number of frames of the previous WAL."""
         self._new = False
         self._copied_back: tuple[bytes, int] | None = None
-        """As ``_now``, when all of it was in the database's file."""
+        """Value of ``_now`` when a checkpoint had copied all frames."""
         self._header: bytes | None = None
-        """Of the log that is being read; None: of whichever comes first."""
+        """Header of the WAL that is being read; None: the next one."""
         self._position = 0
         self._skipped = False
-        """It is not read from its first frame: nothing more of it can be used."""
+        """Reading started after the first frame, so that the rest of this WAL cannot be used."""
         self._pending: list[Taken] = []
         self._active = False
 
     # -- on the writer's thread ---------------------------------------------------------------------------
 
     def install(self, tx: Transaction) -> None:
-        """Be told of each commit from this one on, which has to write something."""
+        """Start observing commits. This writes one, so that the current WAL is known."""
         tx.conn.set_wal_hook(self._committed)
         write_anew(tx.conn)
 
     def remove(self, tx: Transaction) -> None:
-        """Leave the log to SQLite again."""
+        """Return checkpoints to SQLite."""
         self.stop()
         tx.conn.wal_autocheckpoint(_BY_ITSELF)
 
     def after_commit(self, conn: apsw.Connection) -> None:
-        """Copy the log back where it has grown enough, with all of it read before."""
+        """Run a checkpoint if the WAL is long enough, after reading the remaining frames."""
         now = self._now
         if now is None or not self._new or now[1] < DUE_FRAMES:
             return
         self.keep_rest()
         self._new = False
         fault_point("tap.checkpoint")
-        # As when SQLite does it by itself: it is tried again after the next commit.
+        # A checkpoint that fails is tried again after the next commit, as in SQLite.
         with suppress(apsw.Error):
             busy, frames, copied = conn.execute(_CHECKPOINT).fetchall()[0]
             if not busy and frames == copied:
                 self._copied_back = now
 
     def keep_rest(self) -> None:
-        """Read what is left: the log may be begun anew after this."""
+        """Read the remaining frames, because the WAL may restart after this."""
         with self._lock:
             try:
                 for taken in self._read():
@@ -131,11 +131,13 @@ class LogTap:
 
     @property
     def broken(self) -> bool:
-        """Return whether frames are missing, so that ``begin`` is needed; or it knows of no commit yet."""
+        """Return whether frames are missing, so that ``begin`` is needed, or no commit has been observed."""
         return not self._active or self._now is None
 
     def begin(self) -> None:
-        """Read from the first frame of the log that there is now; where the file has all of that, of the next."""
+        """Start reading at the first frame of the current WAL, or of the next one if a checkpoint has copied all
+        frames.
+        """
         with self._lock:
             self._pending.clear()
             self._active, self._header, self._position, self._skipped = True, None, 0, False
@@ -143,20 +145,20 @@ class LogTap:
                 (self._header, self._position), self._skipped = self._now, True
 
     def stop(self) -> None:
-        """Read nothing more; what was erased is not given out any more either."""
+        """Stop reading and discard pending frames, which may contain erased data."""
         with self._lock:
             self._active = False
             self._pending.clear()
 
     def close(self) -> None:
-        """Give the file back. The tap is not used any more."""
+        """Close the WAL file. The tap must not be used afterwards."""
         self.stop()
         if self._file is not None:
             os.close(self._file)
             self._file = None
 
     def take(self) -> tuple[list[Taken], bool]:
-        """Some of what was committed, in order, and whether there is more at once."""
+        """Return some committed frames in order, and whether more are available now."""
         with self._lock:
             found, self._pending = self._pending, []
             if found or not self._active:
@@ -169,12 +171,13 @@ class LogTap:
             return ([], False) if taken is None else ([taken], True)
 
     def _read(self) -> Iterator[Taken]:
-        """Frames that were committed and not read yet. The lock is held. Raises OSError."""
+        """Yield committed frames that were not read yet. The lock is held. Raises OSError."""
         while self._active and self._now is not None and self._file is not None:
             header, frames = self._now
             if self._header != header:
                 if self._header is not None:
-                    # It has to come right after the one that was being read, and that to be read to its end.
+                    # The new WAL must directly follow the one that was being read, and that one must have been read
+                    # completely.
                     ended = self._before == (self._header, self._position)
                     if not ended or checkpoint_of(header) != (checkpoint_of(self._header) + 1) & 0xFFFFFFFF:
                         self._active = False
@@ -189,10 +192,10 @@ class LogTap:
             left, offset = (frames - self._position) * size, HEADER_BYTES + self._position * size
             body = os.pread(self._file, min(left, CHUNK_BYTES), offset)
             count = len(body) // size if len(body) == left else _whole_commits(body, size)
-            if not count and left > len(body):  # one commit is larger than that
+            if not count and left > len(body):  # one commit is larger than the chunk
                 body = os.pread(self._file, min(left, PENDING_BYTES), offset)
                 count = len(body) // size if len(body) == left else _whole_commits(body, size)
-            if not count:  # a new copy of the file is less than such a commit
+            if not count:  # a new copy of the file is smaller than such a commit
                 self._active = False
                 return
             start, self._position = self._position, self._position + count
@@ -213,12 +216,12 @@ _FRAMES: Final = "PRAGMA wal_autocheckpoint = 0"
 
 
 def replay(path: str, header: bytes, bodies: Iterable[bytes]) -> None:
-    """Copy one write-ahead log, with its frames from the first on, back into the database at ``path``. Blocks.
+    """Apply the frames of one WAL, from the first on, to the database at ``path``. Blocks.
 
-    SQLite does it itself, as after a kernel's death: the log is put beside the file, and each frame is added up, so
-    that one which is torn, changed or not there ends it before it is believed.
+    SQLite replays the WAL as after a crash: the WAL is placed beside the database, and the checksum of each frame is
+    verified, so that a torn, changed or missing frame ends the replay.
 
-    Raises SnapshotRefused where SQLite does not take every one of them; OSError.
+    Raises SnapshotRefused unless SQLite accepts all frames; OSError.
     """
     log = f"{path}-wal"
     written = 0
@@ -234,9 +237,9 @@ def replay(path: str, header: bytes, bodies: Iterable[bytes]) -> None:
             connection.execute(_FRAMES).fetchall()
             busy, taken, copied = connection.execute(_CHECKPOINT).fetchall()[0]
             if (busy, taken, copied) != (0, frames, frames):
-                raise SnapshotRefused(f"{taken} of {frames} frames of its log are as they were written")
+                raise SnapshotRefused(f"only {taken} of {frames} frames of its log are valid")
     except apsw.Error as error:
-        raise SnapshotRefused(f"its log cannot be copied back: {error}") from error
+        raise SnapshotRefused(f"its log cannot be replayed: {error}") from error
     finally:
         for suffix in ("-wal", "-shm"):
             if os.path.lexists(path + suffix):
@@ -244,7 +247,7 @@ def replay(path: str, header: bytes, bodies: Iterable[bytes]) -> None:
 
 
 def seal(path: str) -> None:
-    """Make what was replayed one plain file in which nobody's token is. Raises SnapshotRefused."""
+    """Turn a replayed database into a single file without any tokens. Raises SnapshotRefused."""
     try:
         with closing(closed_connection(path)) as connection:
             connection.execute(_PRIVATE).fetchall()

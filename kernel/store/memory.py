@@ -1,10 +1,10 @@
-"""The log's part in what agents keep in files: who writes, once for each call, and from which messages it can be.
+"""The log's records about agents' memories in files: writes, recorded once per call, and their possible sources.
 
-The files are the truth for what is kept (kernel.agents.personal_context). A write is begun here, in a commit that
-counts it and keeps its call: a call that is made again after a crash finds there when it was made, and what was there
-before, and so whether it is still to be done. Of what was there only a digest is kept: nothing has to be purged.
+The files contain the memories (kernel.agents.personal_context). A commit starts a write: it counts the write and
+records its call with the time and a digest of the previous content. A call that is repeated after a crash can therefore
+decide whether the write is still to be done, and nothing has to be purged here.
 
-Trays hold what agents may want to remember of their runs; guard jobs are the questions to guards that it comes from.
+Trays contain proposed memories of runs; guard jobs are the questions to guards that they come from.
 """
 
 from collections.abc import Callable, Iterable
@@ -32,21 +32,21 @@ from protocol.text import encode_json
 
 
 class BegunWrite(msgspec.Struct, frozen=True):
-    """A write of an agent. ``message_id`` is when it began: shown with the result, it names this very call."""
+    """Started write of an agent. ``message_id`` is its start time: shown with the result, it identifies the call."""
 
     message_id: str
     at_ms: int
     before: str
     again: bool = False
-    """It was begun before: it may have been done."""
+    """The write was started before and may have been done."""
     call: str = ""
-    """The key of the call, by which the same one is known."""
+    """Key that identifies the call."""
 
 
 def begin_write(
     tx: Transaction, author: Author, call_key: str | None, words: Words, before: str, text: str
 ) -> BegunWrite:
-    """Begin what the call with ``words`` does, where ``before`` stands for what is there now.
+    """Start the write of the call with ``words``; ``before`` is a digest of the current content.
 
     Raises Refused (stale_attempt, quota_reached).
     """
@@ -65,7 +65,7 @@ SELECT d.message FROM deliveries AS d WHERE d.agent = :agent AND d.instruction =
 UNION SELECT i.message FROM instructions AS i WHERE i.id = :id ORDER BY 1
 """
 
-# What reached it, what it said, what stands in the channel of a space it is a member of, what it works on.
+# Its deliveries, its own messages, the channels of spaces of which it is a member, and its current work.
 GIVEN: Final = """
 SELECT m.seq, m.kind, m.space, m.sender, m.addressed, m.text, m.hops, m.cause, m.at_ms, m.cleared
 FROM json_each(:asked) AS a CROSS JOIN messages AS m ON m.seq = a.value
@@ -78,14 +78,16 @@ WHERE m.seq IN (SELECT value FROM json_each(:own))
 
 
 class GivenSources(msgspec.Struct, frozen=True):
-    """Possible sources of an item: what the instruction was shown, and the messages that it was given, by id."""
+    """Possible sources of an item: what the instruction was shown, and its messages by id."""
 
     shown: ShownMessages
     messages: dict[str, GivenMessage]
 
 
 def given(conn: apsw.Connection, agent: str, instruction: str, asked: Iterable[str]) -> GivenSources:
-    """All that ``agent`` (its key) may name as sources in ``instruction``: of ``asked``, and that instruction's own."""
+    """Return the sources that ``agent`` (a key) may name in ``instruction``: its own, and the accessible ones of
+    ``asked``.
+    """
     number = number_of(instruction, "i")
     found = conn.execute(OF_INSTRUCTION, {"agent": agent, "id": number}).fetchall()
     own = cast("list[int]", [seq for (seq,) in found])
@@ -106,7 +108,7 @@ _evidence: Final = msgspec.json.Decoder(tuple[dict[str, SourceClass], dict[str, 
 
 
 class GuardJob(NamedTuple):
-    """A question whose instruction stands as ``state`` says; ``settled``: nothing more is made of it."""
+    """Question to a guard, with the ``state`` of its instruction; ``settled``: its result was processed."""
 
     id: int
     instruction: int
@@ -125,7 +127,7 @@ SELECT j.id, j.instruction, i.epoch, j.space, j.evidence, i.state, i.result_text
 FROM guard_jobs AS j INDEXED BY guard_jobs_open CROSS JOIN instructions AS i ON i.id = j.instruction
 WHERE j.state = 'open' ORDER BY j.purpose = 'extract', j.id LIMIT 100
 """).rows(GuardJob, settled=bool)
-"""The questions that nothing was made of yet; first those that a call waits for."""
+"""Return the unsettled questions; first those that a call waits for."""
 
 
 job_of = Sql("""
@@ -133,17 +135,17 @@ SELECT j.id, j.instruction, i.epoch, j.space, j.evidence, i.state, i.result_text
   j.state <> 'open' AS settled
 FROM guard_jobs AS j CROSS JOIN instructions AS i ON i.id = j.instruction WHERE j.id = ?
 """).row(GuardJob, settled=bool)
-"""One question; None where its space was cleared."""
+"""Return one question, or None if its space was cleared."""
 
 
 def evidence_of(job: GuardJob) -> Evidence:
-    """The guard's material when it was asked."""
+    """Return the evidence that the guard was given."""
     classes, agents = _evidence.decode(job.evidence)
     return Evidence(classes, agents)
 
 
 proposed = Sql("SELECT value FROM tray WHERE agent = ? ORDER BY id DESC LIMIT 500").column(str)
-"""The texts that were proposed to ``agent``, whatever became of them: what was rejected does not come again."""
+"""Return the texts that were proposed to ``agent``, so that rejected ones are not proposed again."""
 
 
 _messages: Final = msgspec.json.Decoder(tuple[str, ...])
@@ -161,18 +163,18 @@ WHERE agent = :agent AND (:id IS NULL OR id = :id) ORDER BY id DESC LIMIT 1000
 
 
 def tray_report(conn: apsw.Connection, agent: str) -> TrayReport:
-    """The tray of ``agent``, the newest first."""
+    """Return the tray of ``agent``, the newest first."""
     found = tuple(rows.each(conn.execute(TRAY_LIST, {"agent": agent, "id": None}), TRAY_LIST, TrayRow, **_MADE))
     return TrayReport(agent=agent, open=sum(one.state == "open" for one in found), rows=found)
 
 
 def find_in_tray(conn: apsw.Connection, agent: str, name: str) -> TrayRow:
-    """One proposal. Raises Refused (not_found)."""
+    """Return one proposal. Raises Refused (not_found)."""
     values = {"agent": agent, "id": number_of(name, TRAY_LETTER) or 0}
     found = rows.one(conn.execute(TRAY_LIST, values), TRAY_LIST, TrayRow, **_MADE)
     if found is None:
-        hint = f"awk agent memory {agent} tray shows it"
-        raise Refused("not_found", f"there is no {name[:40]!r} in the tray of {agent}", hint)
+        hint = f"list the tray: awk agent memory {agent} tray"
+        raise Refused("not_found", f"proposal {name[:40]!r} not found in the tray of {agent}", hint)
     return found
 
 
@@ -180,7 +182,7 @@ DECIDE_IN_TRAY: Final = "UPDATE tray SET state = ?, decided_by = ? WHERE id = ? 
 
 
 def decide_in_tray(tx: Transaction, agent: AgentKey, name: str, *, approved: bool, by: str) -> TrayRow:
-    """Decide about a proposal. Decided alike it is only told again. Raises Refused: not_found, conflict."""
+    """Decide a proposal; repeating the decision changes nothing. Raises Refused: not_found, conflict."""
     one = check_open(find_in_tray(tx.conn, agent, name), approved=approved)
     state = "approved" if approved else "rejected"
     if one.state == "open":
@@ -190,7 +192,7 @@ def decide_in_tray(tx: Transaction, agent: AgentKey, name: str, *, approved: boo
 
 
 class VotedTrayItem(NamedTuple):
-    """A proposal for ``agent`` that a ``vote`` said yes to, and that is still to be written."""
+    """Proposal for ``agent`` that a ``vote`` approved and that is not written yet."""
 
     agent: AgentKey
     id: str
@@ -200,15 +202,17 @@ class VotedTrayItem(NamedTuple):
 voted = Sql(
     "SELECT agent, id, voted AS vote FROM tray INDEXED BY tray_open WHERE state = 'open' AND voted IS NOT NULL"
 ).rows(VotedTrayItem, agent=AgentKey, id=_MADE["id"])
-"""Those that a vote took."""
+"""Return the approved proposals of votes that are not written yet."""
 
 
 def check_open(one: TrayRow, *, approved: bool) -> TrayRow:
-    """``one``, if it can be decided so. Raises Refused (conflict)."""
+    """Return ``one`` if this decision is possible. Raises Refused (conflict)."""
     if one.state == "open" and one.vote is not None and not approved:
-        raise Refused("conflict", f"{one.id} was taken by the vote {one.vote}", "memory is changed by its key")
+        raise Refused(
+            "conflict", f"{one.id} was already decided by the vote {one.vote}", "change the memory by its key"
+        )
     if one.state not in ("open", "approved" if approved else "rejected"):
-        raise Refused("conflict", f"{one.id} is {one.state} already", "memory is changed by its key")
+        raise Refused("conflict", f"{one.id} is already {one.state}", "change the memory by its key")
     return one
 
 
@@ -216,4 +220,4 @@ open_everywhere = Sql("""
 SELECT id, agent AS name, space, run, at_ms AS since, key, value FROM tray INDEXED BY tray_open
 WHERE state = 'open' AND voted IS NULL ORDER BY id
 """).rows(ProposedMemory, id=_MADE["id"], space=place_of, since=rfc3339)
-"""The proposals that nobody decided about."""
+"""Return the undecided proposals."""

@@ -1,8 +1,8 @@
-"""Messages of spaces, and the inboxes of agents: one delivery for each message and recipient.
+"""Messages of spaces, and the inboxes of agents: one delivery per message and recipient.
 
-And feedback about the work itself, by agents and by people: it wakes nobody, and is in no channel.
+Also feedback about the work by agents and people, which wakes no agent and is in no channel.
 
-The trust of a message is its class as an agent reads it; that of a start covers all that an attempt begins with.
+The trust of a message is its class for the agent that reads it; the trust of a start covers all input of an attempt.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -29,13 +29,13 @@ from protocol.target import flag_of
 from protocol.text import encode_json
 
 LIMIT: Final = 1000
-"""Messages in one answer at most."""
+"""Limit of messages in one answer."""
 
 MESSAGES: Final = """
 SELECT seq, kind, space, sender, addressed, text, hops, cause, at_ms, cleared FROM messages
 """
 SAID: Final = "kind NOT IN ('approval', 'due', 'done', 'failed')"
-"""All but what only its recipient is told."""
+"""Condition for all messages except those for one recipient only."""
 Row = tuple[int, MessageKind, str, str, str, str, int, int | None, int, int]
 
 
@@ -62,18 +62,18 @@ _END: Final = 2**62
 
 
 def channel(conn: apsw.Connection, space: str, limit: int = 50) -> tuple[Message, ...]:
-    """The newest ``limit`` messages of ``space``, oldest first."""
+    """Return the newest ``limit`` messages of ``space``, oldest first."""
     return thread(conn, space, _END, limit)
 
 
 def thread(conn: apsw.Connection, space: str, before_seq: int, limit: int) -> tuple[Message, ...]:
-    """The last ``limit`` messages of ``space`` before ``before_seq``, oldest first."""
+    """Return the last ``limit`` messages of ``space`` before ``before_seq``, oldest first."""
     rows = conn.execute(NEWEST, (space, before_seq, min(limit, LIMIT))).fetchall()
     return tuple(message_of(row) for row in reversed(rows))
 
 
 class ChannelFilter(NamedTuple):
-    """Messages of a space; with ``run`` only in the run of that number, with ``agent`` only by and to it."""
+    """Messages of a space; with ``run`` only of the run with that number, with ``agent`` only from or to it."""
 
     space: str
     run: int | None = None
@@ -81,7 +81,7 @@ class ChannelFilter(NamedTuple):
 
 
 class MessagePage(NamedTuple):
-    """Messages, oldest first, of ``total``. ``next`` is the seq beyond which there are more; None: there are not."""
+    """Messages, oldest first, of ``total``. ``next`` is the seq after which more follow; None: no more."""
 
     messages: tuple[Message, ...]
     total: int
@@ -101,7 +101,10 @@ COUNT: Final = " ".join(("SELECT count(*) FROM messages", FILTER))
 def page(
     conn: apsw.Connection, said: ChannelFilter, limit: int, *, since: int | None = None, before: int | None = None
 ) -> MessagePage:
-    """The first ``limit`` after ``since``; without it the newest, or the newest ``before``. Counts: ask in a thread."""
+    """Return the first ``limit`` messages after ``since``, else the newest (before ``before``).
+
+    Counts messages: call in a thread.
+    """
     limit = min(limit, LIMIT)
     values = {**said._asdict(), "limit": limit + 1, "since": since, "before": _END if before is None else before}
     rows = [message_of(row) for row in conn.execute(NEWEST_PAGE if since is None else SINCE_PAGE, values)]
@@ -116,7 +119,7 @@ ONE: Final = f"{MESSAGES} WHERE seq = ?"
 
 
 def these(conn: apsw.Connection, seqs: Iterable[int]) -> tuple[Message, ...]:
-    """The messages with these numbers, in their order; one that is not there is left out."""
+    """Return the messages with these numbers, in order; missing ones are omitted."""
     found = (conn.execute(ONE, (seq,)).fetchone() for seq in seqs)
     return tuple(message_of(row) for row in found if row is not None)
 
@@ -129,7 +132,7 @@ WHERE EXISTS (SELECT 1 FROM workflows AS w, json_each(CAST(w.definition AS TEXT)
 
 
 def printed(conn: apsw.Connection, said: Iterable[Message]) -> frozenset[int]:
-    """The kickoffs among ``said``, by number, in which the output of commands may stand."""
+    """Return the numbers of kickoffs among ``said`` that may contain the output of commands."""
     kickoffs = [one.seq for one in said if one.kind == "kickoff"]
     if not kickoffs:
         return frozenset()
@@ -140,7 +143,7 @@ RECEIPTS: Final = "SELECT name, state, instruction FROM deliveries WHERE message
 
 
 def report(conn: apsw.Connection, seq: int) -> MessageReport | None:
-    """One message, and what became of it for each recipient."""
+    """Return one message with its delivery to each recipient."""
     row = conn.execute(ONE, (seq,)).fetchone()
     if row is None:
         return None
@@ -155,12 +158,12 @@ OF_RUN: Final = f"{MESSAGES} WHERE run = ? AND {SAID} AND instr(space, '~') = 0 
 
 
 def of_run(conn: apsw.Connection, run: int) -> tuple[Message, ...]:
-    """All that was said in one run, in its own space. Not limited: ask in a thread."""
+    """Return all messages of a run in its own space. Unlimited: call in a thread."""
     return tuple(message_of(row) for row in conn.execute(OF_RUN, (run,)))
 
 
 newest_seq = Sql("SELECT coalesce(max(seq), 0) FROM messages").scalar(int)
-"""The sequence number of the last message; 0 when there is none."""
+"""Return the sequence number of the last message, or 0."""
 
 
 ACK: Final = delivery_sql("""
@@ -171,10 +174,10 @@ RETURNING message
 
 
 def acknowledge(tx: Transaction, author: Author, messages: Iterable[int]) -> tuple[int, ...]:
-    """Mark deliveries to the author's agent in its space; return those that were open until now.
+    """Mark deliveries to the author's agent in its space as read; return those that were open.
 
-    Doing it twice changes nothing, so it needs no ledger. Work that a message has already queued still runs.
-    Raises Refused (stale_attempt).
+    Repeating it changes nothing, so that the call is not recorded. Work that a message has queued still runs. Raises
+    Refused (stale_attempt).
     """
     owner = held(tx.conn, author.instruction, author.epoch)
     rows = (tx.conn.execute(ACK, (seq, owner.agent, owner.space)).fetchone() for seq in messages)
@@ -182,7 +185,7 @@ def acknowledge(tx: Transaction, author: Author, messages: Iterable[int]) -> tup
 
 
 DELIVERIES_LIMIT: Final = 200
-"""Deliveries that an agent is shown at once."""
+"""Limit of deliveries that an agent is shown at a time."""
 
 INBOX: Final = """
 SELECT d.message, m.sender, m.text, d.state FROM deliveries AS d CROSS JOIN messages AS m ON m.seq = d.message
@@ -200,9 +203,7 @@ SELECT count(*) FROM deliveries WHERE agent = ? AND space = ? AND state IN ('que
 def inbox(
     conn: apsw.Connection, agent: str, space: str, limit: int = DELIVERIES_LIMIT, after: int = 0
 ) -> tuple[InboxRow, ...]:
-    """Return the open deliveries in the inbox of ``agent`` (its key) in ``space`` after message ``after``, oldest
-    first.
-    """
+    """Return the open deliveries to ``agent`` (a key) in ``space`` after message ``after``, oldest first."""
     return tuple(
         InboxRow(message_id=message_id(seq), seq=seq, sender=sender, text=text, state=state, flag=flag_of(text))
         for seq, sender, text, state in conn.execute(INBOX, (agent, space, after, limit))
@@ -217,7 +218,7 @@ CROSS JOIN instructions AS i ON i.id = d.instruction AND i.ended_ms IS NULL
 
 
 class ActiveMessages(NamedTuple):
-    """An instruction that has not ended. ``waits_for``: what keeps it, where it is waiting."""
+    """Unfinished instruction of a message. ``waits_for`` is its wait reason."""
 
     instruction: InstructionId
     status: Status
@@ -225,7 +226,7 @@ class ActiveMessages(NamedTuple):
 
 
 def in_hand(conn: apsw.Connection, agent: str, seqs: Iterable[int]) -> dict[int, ActiveMessages]:
-    """Of the messages with these numbers, those that ``agent`` (a key) has not done with yet."""
+    """Return the messages with these numbers that ``agent`` (a key) has not finished yet."""
     rows = conn.execute(IN_HAND, (msgspec.json.encode(tuple(seqs)).decode(), agent))
     return {
         int(seq): ActiveMessages(instruction_id(number), status, waits_for) for seq, number, status, waits_for in rows
@@ -233,7 +234,7 @@ def in_hand(conn: apsw.Connection, agent: str, seqs: Iterable[int]) -> dict[int,
 
 
 FEEDBACK_LIMIT_CHARACTERS: Final = 2_000_000
-"""Of one answer: agents write this, and as much as they like."""
+"""Limit of one answer, because agents may write any amount of feedback."""
 FEEDBACK: Final = (
     "SELECT id, at_ms, author, space, text FROM feedback WHERE ? IS NULL OR id < ? ORDER BY id DESC LIMIT ?"
 )
@@ -241,7 +242,7 @@ FEEDBACK_COUNT: Final = "SELECT count(*) FROM feedback"
 
 
 def feedback_list(conn: apsw.Connection, page: RowPage = WHOLE) -> FeedbackList:
-    """The newest, oldest first: at most as many as have LIMIT_CHARACTERS together."""
+    """Return the newest feedback, oldest first, limited by FEEDBACK_LIMIT_CHARACTERS."""
     found: list[FeedbackRow] = []
     room, following = FEEDBACK_LIMIT_CHARACTERS, None
     for row in conn.execute(FEEDBACK, (page.after, page.after, page.limit + 1)):
@@ -275,7 +276,7 @@ FIND_FEEDBACK: Final = (
 def add_feedback(
     tx: Transaction, text: str, author: Author | None = None, *, call_key: str | None = None
 ) -> FeedbackRow:
-    """Keep ``text``; without an ``author`` it is the user's. A repeated call of the same key adds nothing.
+    """Store feedback; without an ``author`` it is the user's. A repeated call with the same key adds nothing.
 
     Raises Refused (stale_attempt, quota_reached).
     """
@@ -301,9 +302,9 @@ SPACE: Final = "SELECT space FROM messages WHERE seq = ?"
 
 
 def trust_of_messages(conn: apsw.Connection, said: Iterable[Message], name: str = "") -> Mapping[int, SourceClass]:
-    """Return the class of each message, by number, as the agent called ``name`` there reads them.
+    """Return the trust class of each message, by number, for the reader ``name``.
 
-    What an agent said is trusted as the work in which it said that; its own words count as no colleague's.
+    A message of an agent is trusted as its work was; the reader's own messages do not count as a colleague's.
     """
     messages = tuple(said)
     commanded = printed(conn, messages)
@@ -325,38 +326,38 @@ def trust_of_messages(conn: apsw.Connection, said: Iterable[Message], name: str 
 
 
 class AnyWork(Protocol):
-    """An instruction that an attempt begins."""
+    """Instruction at the start of an attempt."""
 
     @property
     def agent(self) -> str:
-        """Its key."""
+        """Return the agent's key."""
         ...
 
     @property
     def name(self) -> str:
-        """The agent's name in the space."""
+        """Return the agent's name in the space."""
         ...
 
     @property
     def space(self) -> str:
-        """The space that it works in."""
+        """Return the space of the work."""
         ...
 
     @property
     def message_seq(self) -> int:
-        """The message it was made of."""
+        """Return the number of its message."""
         ...
 
     @property
     def joined(self) -> Sequence[int]:
-        """Further messages that were made part of it."""
+        """Return the numbers of further messages that joined it."""
         ...
 
 
 def trust_of_start(conn: apsw.Connection, work: AnyWork, backend: str, parts: Iterable[PromptPart]) -> SourceClass:
-    """Return the class of all that an attempt of ``backend`` begins with: its prompt and the session it goes on with.
+    """Return the trust class of all input of an attempt of ``backend``: its prompt and a continued session.
 
-    And of what it will read unseen.
+    This includes what the backend reads without the kernel.
     """
     said = these(conn, (work.message_seq, *work.joined))
     session: SourceClass = of_agent(conn, work.agent, work.space) if BACKENDS[backend].own_session else "user"

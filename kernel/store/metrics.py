@@ -1,7 +1,7 @@
-"""Numbers for those who watch a kernel: what was counted of events, and how much there is of everything now.
+"""Metrics of a kernel: counters of events, and gauges of the current state.
 
-What is counted is a fold over the log: so a restart changes nothing of it, and nothing is written where something
-happens. What there is now is asked of indexes that hold open work alone.
+Counters are computed from the log: a restart changes nothing, and the counted code writes nothing. Gauges query indexes
+that contain only open work.
 """
 
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ from protocol.text import encode_json
 
 FOLLOWER: Final = "metrics"
 BATCH: Final = 100_000
-"""Events that one look counts: a fifth of a second."""
+"""Events counted per query, which takes a fifth of a second."""
 
 BEGUN: Final = "SELECT cursor, since_ms FROM followers WHERE name = ?"
 OLDEST: Final = "SELECT at_ms FROM events ORDER BY seq LIMIT 1"
@@ -31,7 +31,7 @@ _labels: Final = msgspec.json.Decoder(tuple[str, ...])
 
 
 class KeptCounters(NamedTuple):
-    """The counters as they were kept: up to ``cursor``, and since when."""
+    """Stored counters: up to ``cursor``, and since when."""
 
     cursor: int
     since_ms: int
@@ -39,7 +39,7 @@ class KeptCounters(NamedTuple):
 
 
 def counted(conn: apsw.Connection, now_ms: int) -> KeptCounters:
-    """Return what is kept; where nothing is, counting begins with the oldest event that there is."""
+    """Return the stored counters; without any, counting starts at the oldest event."""
     row = cast("tuple[int, int] | None", conn.execute(BEGUN, (FOLLOWER,)).fetchone())
     if row is None:
         oldest = conn.execute(OLDEST).get
@@ -48,7 +48,7 @@ def counted(conn: apsw.Connection, now_ms: int) -> KeptCounters:
     return KeptCounters(*row, {CounterKey(name, _labels.decode(labels)): value for name, labels, value in found})
 
 
-# The one thing that parts events of a type, and the other.
+# Two columns that distinguish events of a type.
 NEW: Final = """
 WITH some (type, data) AS (
   SELECT type, CAST(data AS TEXT) FROM events WHERE seq > :after AND seq <= :upto
@@ -73,7 +73,7 @@ FROM some GROUP BY 1, 2, 3 ORDER BY 1, 2, 3
 
 
 class NewEvents(NamedTuple):
-    """So many events of a type that are alike in what they are counted by."""
+    """Number of events with equal type and labels."""
 
     type: str
     one: str
@@ -82,7 +82,7 @@ class NewEvents(NamedTuple):
 
 
 class NewCounts(NamedTuple):
-    """The next events, up to ``cursor``; ``behind`` more are there."""
+    """Next counts, up to ``cursor``; ``behind`` further events exist."""
 
     cursor: int
     behind: int
@@ -90,7 +90,7 @@ class NewCounts(NamedTuple):
 
 
 def look(conn: apsw.Connection, after: int, types: str) -> NewCounts:
-    """Count the events behind ``after`` that are of ``types`` (a JSON list), BATCH of all at most. Ask in a thread."""
+    """Count events after ``after`` of ``types`` (a JSON list), reading at most BATCH. Call in a thread."""
     newest = event_range(conn).newest
     upto = min(newest, after + BATCH)
     found = rows.all_(conn.execute(NEW, {"after": after, "upto": upto, "types": types}), NEW, NewEvents)
@@ -108,14 +108,14 @@ ON CONFLICT (name, labels) DO UPDATE SET value = excluded.value
 
 
 def keep(tx: Transaction, cursor: int, since_ms: int, changed: Mapping[CounterKey, float]) -> None:
-    """Keep counters as they are at ``cursor``."""
+    """Store the values of counters at ``cursor``."""
     tx.conn.execute(FOLLOW, (FOLLOWER, cursor, since_ms))
     for key, value in changed.items():
         tx.conn.execute(KEEP, (key.name, encode_json(key.labels).decode(), value))
 
 
 class ModelSpending(msgspec.Struct, frozen=True):
-    """A row of SPENT."""
+    """Row returned by SPENT."""
 
     backend: str
     model: str
@@ -127,14 +127,14 @@ SELECT backend, model, input_tokens, output_tokens, cache_read_tokens, cache_wri
 FROM model_spending ORDER BY id LIMIT 10000
 """
 
-# By covering indexes: of a lane how many, and the one that was asked for first.
+# From covering indexes: the number per lane, and the oldest instruction.
 QUEUED: Final = """
 SELECT lane, count(*), min(id) FROM instructions INDEXED BY instructions_queue
 WHERE state IN ('queued', 'yielded') GROUP BY lane
 """
 ENQUEUED: Final = "SELECT enqueued_ms FROM instructions WHERE id = ?"
 WORKING: Final = "SELECT count(*) FROM instructions INDEXED BY one_live WHERE state IN ('leased', 'running')"
-# What waits is read row by row: of the first ones only.
+# Waiting work is read row by row, up to a limit.
 WAITING_LIMIT: Final = 100_000
 WAITING: Final = """
 SELECT coalesce(waits_for, ''), count(*) FROM (
@@ -155,15 +155,15 @@ PAGES: Final = (
 
 
 class Gauges(msgspec.Struct, frozen=True, kw_only=True):
-    """The number of everything that there is now."""
+    """Gauges of the current state."""
 
     queued: dict[str, tuple[int, int]]
-    """By lane: how many, and since when the first of them waits, in ms."""
+    """Number of queued instructions by lane, and the time in ms of the oldest one."""
     working: int
     waiting: dict[str, int]
     attempts: int
     agents: dict[str, tuple[int, int]]
-    """By state: how many, and how often these were started again."""
+    """Number of agents by state, and their restarts."""
     approvals: int
     runs: int
     landings: int
@@ -182,7 +182,7 @@ class Gauges(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def gauges(conn: apsw.Connection) -> Gauges:
-    """Look at all of it, on one snapshot. Ask in a thread."""
+    """Return all gauges from one snapshot. Call in a thread."""
     kept = event_range(conn)
     oldest = conn.execute(OLDEST).get
     followers = cast("list[tuple[int, int | None, int]]", conn.execute(FOLLOWERS).fetchall())

@@ -1,7 +1,6 @@
-"""Progress of the mirror: messages that belong into files, up to where they are written, and files to make anew.
+"""Progress of the mirror: messages to write into files, the last written one, and files to rewrite.
 
-
-And files of documents: as they were left, to tell what people have written since.
+Also the last written state of document files, which shows what people have changed since.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -17,41 +16,41 @@ from protocol.message import Message
 from protocol.names import DM, is_personal, split_space
 
 LIMIT: Final = 64
-"""Messages in one batch at most: each may have a quarter of a megabyte."""
+"""Limit of messages in one batch: each may have a quarter of a megabyte."""
 
 
 class MirrorPlace(NamedTuple):
-    """Contents of one folder: what was said to ``agent`` directly, or in the runs that are written to ``folder``."""
+    """Contents of one folder: direct messages of ``agent``, or messages of the runs that are mirrored to ``folder``."""
 
     agent: str | None = None
     folder: str | None = None
 
 
 class MirrorLine(NamedTuple):
-    """One message, and where it belongs."""
+    """Message and its mirror folder."""
 
     place: MirrorPlace
     message: Message
 
 
 class MirrorBatch(NamedTuple):
-    """Messages in order. ``upto``: nothing that belongs into files is left out up to there. ``more``: there may be."""
+    """Messages in order. All mirrored messages up to ``upto`` are included. ``more``: there may be further ones."""
 
     lines: tuple[MirrorLine, ...]
     upto: int
     more: bool
 
 
-# What is said to an agent that has no file is written nowhere: the agent is gone with the kernel. Of the runs of one
-# name and tag only the newest one's space is written.
+# Messages to an agent without a file are not mirrored: the agent ends with the kernel. Of the runs with one name and
+# tag, only the newest one's space is mirrored.
 LINES: Final = """
 SELECT m.seq, m.kind, m.space, m.sender, m.addressed, m.text, m.hops, m.cause, m.at_ms, m.cleared, w.mirror
 FROM messages AS m LEFT JOIN workflows AS w ON w.id = m.run
 WHERE m.seq > :since AND m.kind NOT IN ('approval', 'due', 'done', 'failed') AND m.cleared = 0
-  -- of workflows with a mirror, the newest space of each
+  -- the newest space of each workflow with a mirror
   AND (w.mirror IS NOT NULL AND m.space = (SELECT l.space FROM workflows AS l
       WHERE l.name = w.name AND l.tag = w.tag ORDER BY l.id DESC LIMIT 1)
-    -- and the personal spaces of agents that have files
+    -- and the personal spaces of file-based agents
     OR (m.run IS NULL AND m.space BETWEEN 'dm:' AND 'dm:~' AND EXISTS (
     SELECT 1 FROM agents AS a WHERE a.key = substr(m.space, 4) AND a.origin = 'file')))
   AND (:space IS NULL OR m.space = :space) AND (:folder IS NULL OR w.mirror = :folder)
@@ -65,9 +64,9 @@ WHERE w.mirror = ? AND m.kind NOT IN ('approval', 'due', 'done', 'failed')
 
 
 def lines(conn: apsw.Connection, since: int, only: MirrorPlace | None = None) -> MirrorBatch:
-    """Return the messages after ``since`` that belong into files.
+    """Return the mirrored messages after ``since``.
 
-    It may read many rows, and large ones: ask in a thread.
+    This may read many and large rows: call in a thread.
     """
     only = only or MirrorPlace()
     newest = newest_seq(conn)
@@ -88,9 +87,9 @@ def _line(row: object) -> MirrorLine:
     return MirrorLine(MirrorPlace(folder=cast(str, folder)), message)
 
 
-# Up to where all is written is kept under the name ''.
+# The row with the space '' stores the overall progress.
 written = Sql("SELECT seq FROM mirrors WHERE space = ''").scalar(int, 0)
-"""Up to where everything is in its files; a later message may be there too."""
+"""Return the message up to which everything is mirrored; later messages may be mirrored too."""
 
 
 TO_REDO: Final = "SELECT space FROM mirrors WHERE space <> '' ORDER BY space"
@@ -98,14 +97,14 @@ FOLDERS: Final = "SELECT DISTINCT mirror FROM workflows WHERE space = ? AND mirr
 
 
 class Redo(NamedTuple):
-    """A space whose words were removed, and the places that held them."""
+    """Space whose messages were deleted, and the places that mirrored them."""
 
     space: str
     places: tuple[MirrorPlace, ...]
 
 
 def to_redo(conn: apsw.Connection) -> tuple[Redo, ...]:
-    """Return the folders that are to be made anew, because words were removed."""
+    """Return the folders to rewrite because messages were deleted."""
     spaces = (str(row[0]) for row in conn.execute(TO_REDO).fetchall())
     return tuple(Redo(space, tuple(_places(conn, space))) for space in spaces)
 
@@ -121,7 +120,7 @@ EARLIER_IN_FOLDER: Final = """
 SELECT EXISTS (SELECT 1 FROM workflows AS w CROSS JOIN messages AS m ON m.run = w.id
   WHERE w.mirror = :folder AND m.seq < :before AND m.cleared = 0
     AND m.kind NOT IN ('approval', 'due', 'done', 'failed')
-    -- only the newest space of each is written
+    -- only the newest space of each workflow is mirrored
     AND m.space = (SELECT l.space FROM workflows AS l
       WHERE l.name = w.name AND l.tag = w.tag ORDER BY l.id DESC LIMIT 1)
     AND (instr(:part, '.') OR (m.sender = :part AND m.cause IS NOT NULL)
@@ -135,9 +134,9 @@ SELECT EXISTS (SELECT 1 FROM messages AS m
 
 
 def said_earlier(conn: apsw.Connection, place: MirrorPlace, parts: Iterable[str], before: int) -> bool:
-    """Return whether one of the files of ``place`` holds something from before message ``before``.
+    """Return whether a file of ``place`` contains a message before ``before``.
 
-    ``parts`` are days of an agent's, or names of its members; what has a dot is the channel. Ask in a thread.
+    ``parts`` are days of an agent's folder or names of members; one with a dot is the channel. Call in a thread.
     """
     question = EARLIER_OF_AGENT if place.folder is None else EARLIER_IN_FOLDER
     values = {"folder": place.folder, "space": f"{DM}:{place.agent}", "before": before}
@@ -153,14 +152,12 @@ UNION SELECT m.name, '' FROM workflows AS w CROSS JOIN members AS m ON m.space =
 
 
 def days(conn: apsw.Connection, agent: str) -> tuple[str, ...]:
-    """Days on which something was said to ``agent`` directly (UTC), its words there or not."""
+    """Return the days (UTC) with direct messages to ``agent``, also deleted ones."""
     return tuple(day for (day,) in conn.execute(DAYS, (f"{DM}:{agent}",)))
 
 
 def names(conn: apsw.Connection, folder: str) -> tuple[str, ...]:
-    """Return the names of those who said something, were addressed or may have been, in the runs that are or were
-    written to ``folder``.
-    """
+    """Return the names of senders, receivers and members in the runs that are or were mirrored to ``folder``."""
     rows = conn.execute(SPEAKERS, {"folder": folder})
     return tuple(sorted({name for sender, addressed in rows for name in (sender, *addressed.split())}))
 
@@ -168,17 +165,17 @@ def names(conn: apsw.Connection, folder: str) -> tuple[str, ...]:
 set_written = Sql("""
 INSERT INTO mirrors (space, seq) VALUES ('', ?) ON CONFLICT (space) DO UPDATE SET seq = excluded.seq
 """).change()
-"""Up to this message everything is in its files, and on the disk."""
+"""Record that all messages up to this one are in synced files."""
 
 mark_redo = Sql("INSERT INTO mirrors (space, seq) VALUES (?, 0) ON CONFLICT (space) DO UPDATE SET seq = 0").change()
-"""The files that hold words of a space are to be made anew, also by the next kernel."""
+"""Record that the mirror files of a space must be rewritten, also by the next kernel."""
 
 redone = Sql("DELETE FROM mirrors WHERE space = ?").change()
-"""They are made anew."""
+"""Record that the mirror files of a space were rewritten."""
 
 
 class DocumentFolder(NamedTuple):
-    """A space whose documents are, or (not ``newest``) were, written to ``folder``."""
+    """Space whose documents are, or (not ``newest``) were, mirrored to ``folder``."""
 
     space: str
     folder: str
@@ -195,7 +192,7 @@ LEFT_FOLDERS: Final = "SELECT DISTINCT space, folder FROM document_mirrors"
 
 
 def document_folders(conn: apsw.Connection) -> tuple[DocumentFolder, ...]:
-    """Return the spaces whose documents are in files: first those of earlier runs of which something is there."""
+    """Return the spaces with mirrored documents, starting with earlier runs whose files still exist."""
     newest = [
         DocumentFolder(str(space), str(folder), True, bool(running))
         for space, folder, running in conn.execute(NEWEST_FOLDERS)
@@ -209,12 +206,12 @@ VERSIONS: Final = "SELECT file, version, deleted FROM documents WHERE space = ?"
 
 
 def left_files(conn: apsw.Connection, one: DocumentFolder) -> dict[str, Mirrored]:
-    """Return the files of documents in a folder, as they were left."""
+    """Return the mirrored documents of a folder in their last written state."""
     return {str(file): Mirrored(*cast("Mirrored", rest)) for file, *rest in conn.execute(LEFT, (one.space, one.folder))}
 
 
 def versions(conn: apsw.Connection, space: str) -> dict[str, tuple[int, bool]]:
-    """Return the newest versions of the documents of ``space``, and which are deleted."""
+    """Return the newest version of each document of ``space``, and whether it is deleted."""
     rows = cast("list[tuple[str, int, int]]", conn.execute(VERSIONS, (space,)).fetchall())
     return {file: (version, bool(deleted)) for file, version, deleted in rows}
 
@@ -229,7 +226,7 @@ FORGET: Final = "DELETE FROM document_mirrors WHERE space = ? AND file = ?"
 
 
 def leave_files(tx: Transaction, one: DocumentFolder, left: Mapping[str, Mirrored | None]) -> None:
-    """Remember how these files were left; None: there is none any more."""
+    """Record the last written state of documents; None: the file was deleted."""
     for file, how in left.items():
         if how is None:
             tx.conn.execute(FORGET, (one.space, file))

@@ -1,4 +1,4 @@
-"""A snapshot of everything that may need a person. What of it does is for kernel.policy.needs."""
+"""Snapshot of everything that may need a person. kernel.policy.needs decides what does."""
 
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
@@ -40,9 +40,9 @@ def snapshot(
     untrusted: Iterable[UntrustedSchedules] = (),
     hosts: Mapping[str, str] = MappingProxyType({}),
 ) -> Snapshot:
-    """Return everything that may need a person; of what is dead only the number. Ask in a thread.
+    """Return everything that may need a person, but only the number of dead instructions. Call in a thread.
 
-    ``hosts`` are those of the webhooks of the project file, by digest.
+    ``hosts`` are the hosts of the project file's webhooks, by digest.
     """
     return Snapshot(
         requests=tuple(
@@ -89,14 +89,14 @@ FROM approvals AS a INDEXED BY approvals_open JOIN instructions AS i ON i.id = a
 WHERE a.state = 'open' ORDER BY a.id
 """
 
-# What was asked of people, by what it waits for.
+# Questions to people, found by their wait key.
 QUESTIONS: Final = """
 SELECT i.id, i.name, i.space, i.run, max(i.enqueued_ms, i.parked_ms) AS since, substr(m.text, 1, ?2) AS asked
 FROM instructions AS i JOIN messages AS m ON m.seq = i.message
 WHERE i.state = 'waiting' AND i.wait_key = ?1 ORDER BY i.id
 """
 
-# As in PS: those that are shown there, and no others.
+# The same agents as in the process table (PS).
 ERRORS: Final = """
 SELECT a.name, a.home_space AS space, a.reason, max(a.crashed_ms, coalesce(a.last_event_ms, 0)) AS since,
   (SELECT group_concat(i.id) FROM instructions AS i
@@ -107,7 +107,7 @@ FROM agents AS a WHERE a.state = 'error' AND (a.origin <> 'inline' OR EXISTS (SE
 ORDER BY a.key
 """
 
-# What waits for something of its own, and what waits behind its agent: each found by its partial index.
+# Work with its own wait, and work behind a blocked agent: each found by its partial index.
 BLOCKED: Final = """
 WITH kept (id) AS (
   SELECT id FROM instructions WHERE state = 'waiting'
@@ -146,8 +146,7 @@ SELECT id AS run, space, limited_by AS "by" FROM workflows
 WHERE state = 'running' AND mode = 'start' AND limited_by IS NOT NULL ORDER BY id
 """
 
-# The newest first, as the list of the dead is. One can be tried again while its agent, its place and its words are
-# there.
+# The newest first, as in the list of dead work. Work can be retried while its agent, space and messages exist.
 DEAD: Final = """
 SELECT i.id, i.name, i.space, i.run, i.state AS status, i.cause, substr(i.result_text, 1, 500) AS text,
   a.key IS NOT NULL AND m.cleared = 0 AND (i.space LIKE 'dm:%' OR EXISTS (SELECT 1 FROM members AS p
@@ -163,7 +162,7 @@ ORDER BY i.ended_ms DESC, i.id DESC LIMIT :limit OFFSET :skipped
 
 
 def dead(conn: apsw.Connection, page: RowPage) -> tuple[DeadInstruction, ...]:
-    """Return ``page.limit`` of those that failed for good, after so many as ``page.after`` says."""
+    """Return ``page.limit`` failed and dead instructions after the first ``page.after``."""
     cursor = conn.execute(DEAD, {"limit": page.limit, "skipped": page.after or 0})
     return tuple(
         rows.each(cursor, DEAD, DeadInstruction, id=instruction_id, space=place_of, retriable=bool, since=rfc3339)
@@ -177,15 +176,13 @@ WHERE m.space = ?
 
 
 class _Member(NamedTuple):
-    """A row of MEMBERS."""
-
     name: str
     state: AgentState
     hold_reason: WaitReason | None
     hold_until_ms: int
 
 
-# Instructions that stand alike are one row. Their times matter as far as they are known or not.
+# Instructions with the same wait are one row. Only whether a time is set matters.
 WORK: Final = """
 SELECT DISTINCT i.name, i.state, i.waits_for, i.not_before_ms > 0 AS not_before_ms,
   coalesce(a.state, 'active') AS agent_state, a.hold_reason, coalesce(a.hold_until_ms, 0) AS hold_until_ms,
@@ -196,8 +193,6 @@ WHERE i.space = ? AND i.state IN ('queued', 'leased', 'running', 'yielded', 'wai
 
 
 class _WorkRow(InstructionStatus, frozen=True):
-    """A row of WORK."""
-
     name: str
 
 
@@ -227,7 +222,7 @@ def _tasks(conn: apsw.Connection, now_ms: int) -> Iterable[StuckTask]:
     working: dict[str, bool] = {}
     for space, task in task_views.stuck(conn, now_ms):
         if space not in working:
-            # of a run's space and those below it: its members come and go
+            # for the run's space and those below it, whose members change
             places = {space, base_space(space)}
             working[space] = any(kind != "person" for one in places for _, kind in _work_in(conn, one, now_ms))
         yield msgspec.structs.replace(task, working=working[space])

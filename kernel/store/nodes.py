@@ -1,4 +1,4 @@
-"""Nodes that people added, what they said of nodes of the project file, and the id that nodes know this project by."""
+"""Nodes that people added, their changes to nodes of the project file, and the project's id for nodes."""
 
 from collections.abc import Iterator
 from typing import Final, NamedTuple, cast
@@ -11,14 +11,14 @@ from protocol.errors import Refused
 from protocol.project import NodeSettings
 
 LIMIT: Final = 200
-"""Nodes that are added by hand."""
+"""Limit of manually added nodes."""
 
 PROJECT: Final = "SELECT id FROM project_identity"
 IDENTIFY: Final = "INSERT INTO project_identity (id) VALUES (?)"
 
 
 def project_id(tx: Transaction, proposed: str) -> str:
-    """Return the id of the project; ``proposed``, made by chance, where it has none yet."""
+    """Return the id of the project; store the random ``proposed`` if it has none yet."""
     row = tx.conn.execute(PROJECT).fetchone()
     if row is not None:
         return str(row[0])
@@ -27,20 +27,20 @@ def project_id(tx: Transaction, proposed: str) -> str:
 
 
 class KeptNode(NamedTuple):
-    """One node as it is kept. ``settings`` None: the project file has them."""
+    """Stored node. ``settings`` None: the project file has them."""
 
     name: str
     settings: NodeSettings | None
     draining: bool
     joins: bool
-    """It has a token."""
+    """The node has a join token."""
 
 
 ALL: Final = "SELECT name, settings, draining, digest IS NOT NULL FROM nodes ORDER BY name"
 
 
 def all_(conn: apsw.Connection) -> tuple[KeptNode, ...]:
-    """Return all that are kept."""
+    """Return all stored nodes."""
     return tuple(
         KeptNode(
             str(name),
@@ -56,7 +56,7 @@ DIGESTS: Final = "SELECT name, digest FROM nodes WHERE digest IS NOT NULL"
 
 
 def digests(conn: apsw.Connection) -> Iterator[tuple[str, bytes]]:
-    """Yield the nodes that may join, and the digests of their tokens."""
+    """Yield the nodes that may join, with the digests of their tokens."""
     for name, digest in conn.execute(DIGESTS):
         yield str(name), bytes(cast("bytes", digest))
 
@@ -70,13 +70,15 @@ ON CONFLICT (name) DO UPDATE SET settings = excluded.settings, digest = excluded
 
 
 def add(tx: Transaction, name: str, settings: NodeSettings, digest: bytes | None) -> None:
-    """Keep a node that somebody adds. Raises Refused (conflict)."""
+    """Add a node. Raises Refused (conflict)."""
     row = tx.conn.execute(KNOWN, (name,)).fetchone()
     if row is not None and row[0]:
-        raise Refused("conflict", f"there is a node {name} already", f"awk node rm {name} removes it")
+        raise Refused("conflict", f"node {name} already exists", f"remove it: awk node rm {name}")
     (count,) = cast("tuple[int]", tx.conn.execute(COUNT).fetchone())
     if count >= LIMIT:
-        raise Refused("conflict", f"there are {LIMIT} nodes already", "remove one that is not used: awk node rm NAME")
+        raise Refused(
+            "conflict", f"the project has the maximum of {LIMIT} nodes", "remove an unused one: awk node rm NAME"
+        )
     tx.conn.execute(ADD, (name, msgspec.json.encode(settings).decode(), digest, tx.now_ms))
     tx.emit("node.changed", data={"node": name, "state": "added", "why": None})
 
@@ -87,7 +89,7 @@ INSERT INTO nodes (name, digest, created_ms) VALUES (?, ?, ?) ON CONFLICT (name)
 
 
 def set_token(tx: Transaction, name: str, digest: bytes) -> None:
-    """Have a node join by another token: the one before opens nothing any more."""
+    """Replace the join token of a node; the previous one becomes invalid."""
     tx.conn.execute(TOKEN, (name, digest, tx.now_ms))
 
 
@@ -98,7 +100,7 @@ ON CONFLICT (name) DO UPDATE SET draining = excluded.draining
 
 
 def drain(tx: Transaction, name: str, *, draining: bool) -> None:
-    """Keep whether a node is given nothing new."""
+    """Record whether a node receives no new work."""
     tx.conn.execute(DRAIN, (name, draining, tx.now_ms))
     tx.emit("node.changed", data={"node": name, "state": "draining" if draining else "undrained", "why": None})
 
@@ -107,6 +109,6 @@ REMOVE: Final = "DELETE FROM nodes WHERE name = ?"
 
 
 def remove(tx: Transaction, name: str) -> None:
-    """Forget a node, and its token."""
+    """Delete a node and its token."""
     tx.conn.execute(REMOVE, (name,))
     tx.emit("node.changed", data={"node": name, "state": "removed", "why": None})

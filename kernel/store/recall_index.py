@@ -1,12 +1,11 @@
-"""The index of what agents said, were told and did, and of what they keep: a database of its own, made from the log.
+"""Full-text index of agents' messages, steps and memories: a separate database that is derived from the log.
 
-Nothing in it is the only copy of anything, so whatever is wrong with it is mended by making it anew: a file that is
-damaged, of another version, or of another log is removed when it is opened. It holds no texts, only which words stand
-in which turn; texts are read where they are kept, so that what was removed there cannot be found here.
+The index contains no original data, so that any problem is repaired by a rebuild: a file that is damaged, or of another
+version or log, is deleted when it is opened. The index stores which words occur in which turn, but no texts; texts are
+read from the log, so that deleted texts cannot be found.
 
-Each agent has its own words: a word is indexed behind the number of the agent's shelf (``12xdeploy``). So no query of
-one agent touches what another one has, how often words occur is counted among its own, and a query costs what its own
-words cost. A common word stands in very many turns: of those only the newest are looked at
+Each agent has its own words: a word is prefixed with the number of the agent's shelf (``12xdeploy``). A query therefore
+reads only postings of its agent, and frequencies count only there. For a common word, only the newest turns are read
 (policy.recall.within_budget).
 """
 
@@ -20,25 +19,25 @@ import apsw
 from kernel.store.database import check_integrity
 
 VERSION: Final = 3
-"""Raised with whatever is indexed otherwise; an index of another version is made anew."""
+"""Version of the index format. An index of another version is rebuilt."""
 BUDGET: Final = 10_000
-"""Postings that one query reads."""
+"""Limit of postings that one query reads."""
 CANDIDATES: Final = 100
-"""Turns that are ranked; who asks for more of them asks more precisely."""
+"""Limit of ranked turns per query."""
 INDEXED_CHARACTERS: Final = 32_000
-"""Of one turn."""
+"""Limit of indexed characters per turn."""
 
 T = TypeVar("T")
 
 SCHEMA: Final = """
 CREATE TABLE progress (
   id INTEGER PRIMARY KEY CHECK (id = 1),
-  log TEXT NOT NULL,                 -- which log it is made of
-  message INTEGER NOT NULL,          -- up to here messages are in it,
-  event INTEGER NOT NULL,            -- and the steps of which events tell up to here;
-  instruction INTEGER NOT NULL,      -- those of older instructions up to here,
-  last_instruction INTEGER NOT NULL, -- of which this is the last
-  unscrubbed INTEGER NOT NULL DEFAULT 0      -- bytes of what was removed may be left
+  log TEXT NOT NULL,                 -- identifier of the indexed log
+  message INTEGER NOT NULL,          -- messages are indexed up to this one,
+  event INTEGER NOT NULL,            -- steps from events up to this one,
+  instruction INTEGER NOT NULL,      -- steps of older instructions up to this one,
+  last_instruction INTEGER NOT NULL, -- the last of the older instructions
+  unscrubbed INTEGER NOT NULL DEFAULT 0      -- the file may contain deleted data
 ) STRICT;
 CREATE TABLE shelves (
   id INTEGER PRIMARY KEY,
@@ -50,16 +49,16 @@ CREATE TABLE shelves (
 ) STRICT;
 CREATE TABLE spaces (id INTEGER PRIMARY KEY, space TEXT NOT NULL UNIQUE) STRICT;
 CREATE TABLE turns (
-  id INTEGER PRIMARY KEY,            -- of its words, too
+  id INTEGER PRIMARY KEY,            -- also in turn_words
   shelf INTEGER NOT NULL,
   words INTEGER NOT NULL,
-  -- of the part 'history'
+  -- for the part 'history'
   space INTEGER,
-  kind INTEGER CHECK (kind IN (0, 1)),  -- a message, a step
-  number INTEGER,                    -- of the message, or of the instruction that the step is of
+  kind INTEGER CHECK (kind IN (0, 1)),  -- message, step
+  number INTEGER,                    -- of the message, or of the step's instruction
   k INTEGER,                         -- of the step's first entry
   at_ms INTEGER,
-  -- of the part 'memory': what is kept, instead of a turn
+  -- for the part 'memory': an item instead of a turn
   name TEXT,
   tier TEXT,
   digest BLOB,
@@ -74,7 +73,7 @@ CREATE VIRTUAL TABLE turn_words USING fts5 (words, content = '', contentless_del
   tokenize = "unicode61 remove_diacritics 0 categories 'L* M* N* S* P* C*'");
 CREATE TABLE vectors (
   turn INTEGER PRIMARY KEY,
-  endpoint TEXT NOT NULL,            -- and model: those of others are not comparable
+  endpoint TEXT NOT NULL,            -- and model: vectors of other models are not comparable
   vector BLOB NOT NULL               -- of length 1, floats of four bytes
 ) STRICT;
 """
@@ -89,23 +88,23 @@ PRAGMA journal_size_limit = 67108864;
 _FLAGS: Final = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
 _SUFFIXES: Final = ("", "-wal", "-shm", "-journal")
 BROKEN: Final = (apsw.CorruptError, apsw.NotADBError, apsw.SQLError, apsw.IOError, apsw.CantOpenError)
-"""What a damaged index answers, or one that was removed: it is to be made anew."""
+"""Errors of a damaged or deleted index, which must be rebuilt."""
 UNWRITABLE: Final = (apsw.FullError, apsw.BusyError, apsw.ReadOnlyError)
-"""Nothing is wrong with the index, and nothing can be written to it now."""
+"""Errors of an intact index that cannot be written now."""
 
 
 class IndexBroken(Exception):
-    """The index cannot be used any more, and is to be made anew. The text says what was found."""
+    """The index is unusable and must be rebuilt. The text gives the reason."""
 
 
 class IndexUnwritable(Exception):
-    """Nothing can be written to the index for now: its disk is full, or not writable."""
+    """The index cannot be written for now: its disk is full or read-only."""
 
 
 def open_index(path: str, log: str) -> tuple[apsw.Connection, str | None]:
-    """Open the index at ``path`` of the log called ``log``; one that cannot be used is removed, and an empty one made.
+    """Open the index at ``path`` of the log ``log``; replace an unusable one by an empty one.
 
-    Returns why it is empty; None: it goes on where it was. Raises IndexUnwritable.
+    Return why it is empty, or None if it is not. Raises IndexUnwritable.
     """
     why = None
     if os.path.exists(path):
@@ -127,7 +126,7 @@ def open_index(path: str, log: str) -> tuple[apsw.Connection, str | None]:
 
 
 def remove(path: str) -> None:
-    """Remove the index, with all that SQLite keeps beside it. Raises OSError."""
+    """Delete the index and SQLite's files beside it. Raises OSError."""
     for suffix in _SUFFIXES:
         with suppress(FileNotFoundError):
             os.unlink(path + suffix)
@@ -144,12 +143,12 @@ def _connect(path: str, log: str) -> apsw.Connection:
         conn.set_busy_timeout(1000)
         version = int(conn.pragma("user_version") or 0)
         if version != VERSION:
-            raise IndexBroken(f"it is of version {version}, and this program's is {VERSION}")
+            raise IndexBroken(f"it has version {version}, but this program needs {VERSION}")
         conn.execute(_PRAGMAS).fetchall()
         if (found := check_integrity(conn)) is not None:
             raise IndexBroken(f"it is damaged: {found}")
         if progress(conn).log != log:
-            raise IndexBroken("it was made of another log")
+            raise IndexBroken("it belongs to another log")
     except BaseException:
         conn.close()
         raise
@@ -157,20 +156,20 @@ def _connect(path: str, log: str) -> apsw.Connection:
 
 
 class Index:
-    """An open index: one connection that writes, and further ones for questions. Each is one thread's at a time.
+    """Open index: one writing connection, and further ones for queries. One thread at a time uses each.
 
-    One that turned out to be broken is left to itself: nobody closes what a thread may still use.
+    The connections of a broken index are not closed, because a thread may still use them.
     """
 
     def __init__(self, path: str, log: str) -> None:
-        """Raises IndexUnwritable."""
+        """Open the index. Raises IndexUnwritable."""
         self._path = path
         self._writer, self.why_empty = open_index(path, log)
         self._idle: list[apsw.Connection] = []
         self._place = os.stat(path).st_ino
 
     def ask(self, question: Callable[[apsw.Connection], T]) -> T:
-        """Answer a question on one snapshot. Raises IndexBroken, IndexUnwritable."""
+        """Run a query on one snapshot. Raises IndexBroken, IndexUnwritable."""
         conn = self._idle.pop() if self._idle else None
         try:
             self._check_place()
@@ -188,7 +187,7 @@ class Index:
                 self._idle.append(conn)
 
     def change(self, change: Callable[[apsw.Connection], T]) -> T:
-        """Change it. Raises IndexBroken, IndexUnwritable."""
+        """Run a change in a transaction. Raises IndexBroken, IndexUnwritable."""
         try:
             self._check_place()
             return change(self._writer)
@@ -234,7 +233,7 @@ def progress(conn: apsw.Connection) -> IndexProgress:
     """Return the position up to which the index is complete. Raises IndexBroken."""
     row = conn.execute(PROGRESS).fetchone()
     if row is None:
-        raise IndexBroken("it does not say how far it is")
+        raise IndexBroken("its progress is missing")
     return IndexProgress(*cast("tuple[str, int, int, int, int]", row))
 
 
@@ -244,12 +243,11 @@ OWES: Final = "SELECT unscrubbed FROM progress WHERE id = 1"
 
 
 def scrub(conn: apsw.Connection) -> bool:
-    """Leave no byte of what was removed in the file: it is rewritten. Returns whether all is done. Raises
-    apsw.Error."""
+    """Erase all deleted data from the file by rewriting it. Return whether that is complete. Raises apsw.Error."""
     if not conn.execute(OWES).get:
         return True
     with conn:
-        # Else the words of what is gone stay in segments until these are merged some time.
+        # Otherwise deleted words remain in segments until some later merge.
         conn.execute(MERGE)
     conn.execute("VACUUM").fetchall()
     if conn.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()[0][0]:
@@ -263,7 +261,7 @@ DROP_PROGRESS: Final = "UPDATE progress SET message = 0, event = 0, instruction 
 
 
 def begin_again(conn: apsw.Connection) -> None:
-    """Have the whole log looked at once more; what is in the index stays."""
+    """Reset the progress, so that the whole log is read again; indexed turns remain."""
     conn.execute(DROP_PROGRESS)
 
 

@@ -1,9 +1,9 @@
-"""Resources: texts kept once for a space, which messages and agents refer to by id.
+"""Resources: long texts, stored once per space, which messages and agents refer to by id.
 
-A text is a blob, by its digest; a resource is that blob in one space. Its id is made of both, so that the same text is
-called the same there, another space's cannot be told from one that is not there, and nobody finds any by counting. A
-message over INLINE_BYTES becomes one, and the message a stub: its first lines, and the id. So what is accepted fits a
-worker's start.
+A text is a blob, identified by its digest; a resource is that blob in one space. Its id derives from both: the same
+text has the same id in a space, a resource of another space looks like a missing one, and ids cannot be guessed by
+counting. A message over INLINE_BYTES becomes a resource, and its text a stub with the first lines and the id, so that
+every message fits a worker's input.
 """
 
 import hashlib
@@ -24,17 +24,17 @@ from protocol.message import USER
 from protocol.names import instruction_id, place_of
 
 PREFIX: Final = "resource:"
-"""Before the id, where a text refers to one."""
+"""Prefix of an id in a text."""
 LARGEST_BYTES: Final = 2 * 1024 * 1024
-"""Of one resource: more than any message has."""
+"""Limit of one resource, larger than any message."""
 ID_DIGITS: Final = 20
 STUB_LINES: Final = 12
 STUB_CHARACTERS: Final = 1000
-"""Of a text that became a resource: what its message keeps."""
+"""Limit of the stub that a message retains of its text."""
 
 
 class ResourceOrigin(NamedTuple):
-    """The space that a text is said in, who says it there, and in which instruction."""
+    """Origin of a text: its space, author and instruction."""
 
     space: str
     author: str
@@ -48,7 +48,7 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING
 
 
 def keep(tx: Transaction, text: str, source: ResourceOrigin, type: str = "text/plain") -> str:
-    """Keep ``text`` for the space of ``source``, once; its id. The first who said it stays its author."""
+    """Store ``text`` once for the space of ``source`` and return its id. The first author is retained."""
     body = text.encode("utf-8", "replace")
     name = hashlib.sha256(f"{source.space}\0".encode() + body).hexdigest()[:ID_DIGITS]
     row = (
@@ -67,14 +67,14 @@ def keep(tx: Transaction, text: str, source: ResourceOrigin, type: str = "text/p
 
 
 def by_reference(tx: Transaction, text: str, source: ResourceOrigin) -> str:
-    """``text`` as a message keeps it: itself, or, where it is over INLINE_BYTES, a stub of the resource it became."""
+    """Return ``text`` as a message stores it: unchanged, or over INLINE_BYTES, a stub that refers to a resource."""
     if len(text) <= INLINE_BYTES // 4 or len(text.encode("utf-8", "replace")) <= INLINE_BYTES:
         return text
     return stub(text, keep(tx, text, source))
 
 
 def stub(text: str, name: str) -> str:
-    """The first lines of ``text``, and where all of it is."""
+    """Return the first lines of ``text`` with a reference to the whole."""
     first = "\n".join(text[:STUB_CHARACTERS].split("\n", STUB_LINES)[:STUB_LINES])
     lines = text.count("\n") + 1
     whole = f"{len(text):,} characters in {lines:,} {'line' if lines == 1 else 'lines'}"
@@ -85,14 +85,14 @@ def stub(text: str, name: str) -> str:
 
 
 def create(tx: Transaction, space: str, content: str, type: str, *, author: Author | None = None) -> ResourceInfo:
-    """Keep ``content`` for a space, of the user or of an attempt there. Kept again, it is the same resource.
+    """Store ``content`` as a resource of a space, for the user or an attempt. The same content is the same resource.
 
     Raises Refused (stale_attempt, quota_reached, too_large).
     """
     size = len(content.encode())
     if size > LARGEST_BYTES:
-        text = f"a resource can have at most {LARGEST_BYTES:,} bytes, and this has {size:,}"
-        raise Refused("too_large", text, "keep it as several, or as a file")
+        text = f"resource too large: {size:,} bytes; the limit is {LARGEST_BYTES:,}"
+        raise Refused("too_large", text, "split it into several resources or store it as a file")
     source = ResourceOrigin(space, USER, None)
     if author is not None:
         holder = held(tx.conn, author.instruction, author.epoch)
@@ -116,7 +116,7 @@ WHERE id = :id AND (:space IS NULL OR space = :space)
 
 
 def info(conn: apsw.Connection, name: str, space: str | None = None) -> ResourceInfo | None:
-    """The resource called ``name``, if ``space`` (None: any) has one."""
+    """Return the resource ``name`` of ``space`` (None: any)."""
     found = conn.execute(FIND, {"id": name.removeprefix(PREFIX), "space": space})
     return rows.one(found, FIND, ResourceInfo, **_MADE)
 
@@ -125,7 +125,7 @@ BLOB: Final = "SELECT blob FROM resources WHERE id = ?"
 
 
 def read(conn: apsw.Connection, name: str, space: str | None, offset: int, limit: int | None) -> ResourceText | None:
-    """At most ``limit`` characters (None: all) of a resource of ``space``, or of any. Ask in a thread."""
+    """Return at most ``limit`` characters (None: all) of a resource of ``space`` (None: any). Call in a thread."""
     found = info(conn, name, space)
     if found is None:
         return None
@@ -150,7 +150,7 @@ COUNT: Final = "SELECT count(*) FROM resources WHERE :space IS NULL OR space = :
 
 
 def newest(conn: apsw.Connection, space: str | None, limit: int, before: str | None = None) -> ResourceList:
-    """The resources of ``space``, or of all, that are older than the one called ``before``."""
+    """Return the resources of ``space`` (None: all) that are older than the resource ``before``."""
     page, values = RowPage(limit), {"space": space, "before": before, "limit": limit + 1}
     found = rows.all_(conn.execute(NEWEST, values), NEWEST, ResourceInfo, **_MADE)
     shown, following = page.cut(found, lambda row: row.id)

@@ -1,7 +1,7 @@
-"""Named queries, rows by the names of their columns, and pages of lists.
+"""Named queries, rows converted by their column names, and pages of lists.
 
-A function that would only run one statement is a query: ``names = Sql("SELECT name FROM members").column(str)`` is
-called as ``names(conn)``, with values for ``?`` and keywords for ``:name``. The string below it documents it.
+A function that only runs one statement is written as a query: ``names = Sql("SELECT name FROM members").column(str)``
+is called as ``names(conn)``, with values for ``?`` and keywords for ``:name``. The string below it is its docstring.
 """
 
 import re
@@ -21,23 +21,23 @@ from protocol.instruction import LARGEST, Usage
 
 T = TypeVar("T")
 _MAKERS: Final[dict[tuple[str, Callable[..., Any]], Callable[[Any], Any]]] = {}
-"""Makes an instance of the type from a row of the statement; columns and fields are compared once for each pair."""
+"""Converters from a row of a statement to a type; columns and fields are compared once per pair."""
 
 
 def one(cursor: apsw.Cursor, statement: str, type_: Callable[..., T], **made: Callable[[Any], Any]) -> T | None:
-    """Read the row of ``statement``, which ``cursor`` has just executed; None where there is none.
+    """Read one row of ``statement``, which ``cursor`` has just executed; None if there is none.
 
-    Its columns are called like the fields of ``type_``, in whatever order, or like the parameters of a function of a
-    module that makes the value. ``made`` says of columns what makes the field's value out of theirs, always the same
-    for a statement; with it a field without a column has its default. The columns of what was spent are the field
-    ``usage``. Raises TypeError where they do not meet.
+    The columns have the names of the fields of ``type_``, in any order, or of the parameters of a module-level function
+    that creates the value. ``made`` maps column names to converters, always the same for a statement; with it, a field
+    without a column has its default. The columns of a usage become the field ``usage``. Raises TypeError if columns and
+    fields do not match.
     """
     row = cursor.fetchone()
     return None if row is None else cast("T", _maker(cursor, statement, type_, made)(row))
 
 
 def each(cursor: apsw.Cursor, statement: str, type_: Callable[..., T], **made: Callable[[Any], Any]) -> Iterator[T]:
-    """Read the rows of ``statement`` as ``one`` does, one after the other as they are found."""
+    """Yield the rows of ``statement``, converted as by ``one``."""
     row = cursor.fetchone()
     if row is not None:
         make = _maker(cursor, statement, type_, made)
@@ -46,7 +46,7 @@ def each(cursor: apsw.Cursor, statement: str, type_: Callable[..., T], **made: C
 
 
 def all_(cursor: apsw.Cursor, statement: str, type_: Callable[..., T], **made: Callable[[Any], Any]) -> list[T]:
-    """Read all rows of ``statement``, as ``one`` does."""
+    """Read all rows of ``statement``, converted as by ``one``."""
     return list(each(cursor, statement, type_, **made))
 
 
@@ -98,7 +98,7 @@ def _call(type_: Callable[..., Any], row: tuple[Any, ...]) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Query(Generic[T]):
-    """A statement, and what reads its answer."""
+    """Statement and the function that reads its result."""
 
     sql: str
     read: Callable[[apsw.Cursor], T]
@@ -110,7 +110,7 @@ class Query(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class WriteStatement:
-    """A statement that changes rows and answers with none."""
+    """Statement that changes rows and returns none."""
 
     sql: str
 
@@ -120,12 +120,12 @@ class WriteStatement:
 
 
 class Sql(str):
-    """A statement that makes queries."""
+    """Text of a statement, with methods that create queries."""
 
     __slots__ = ()
 
     def scalar(self, make: Callable[[Any], T], default: T | None = None) -> Query[T]:
-        """The one value; ``default`` is that of no row and of NULL."""
+        """Query one value; ``default`` replaces a missing row and NULL."""
 
         def read(cursor: apsw.Cursor) -> T:
             row = cursor.fetchone()
@@ -134,31 +134,31 @@ class Sql(str):
         return Query(self, read)
 
     def optional(self, make: Callable[[Any], T]) -> Query[T | None]:
-        """The one value; None where there is no row, or NULL."""
+        """Query one value; None for a missing row or NULL."""
         return self.scalar(cast("Callable[[Any], T | None]", make))
 
     def exists(self) -> Query[bool]:
-        """Return whether the query finds a row."""
+        """Query whether a row exists."""
         return Query(self, lambda cursor: cursor.fetchone() is not None)
 
     def column(self, make: Callable[[Any], T]) -> Query[tuple[T, ...]]:
-        """The first column of all rows."""
+        """Query the first column of all rows."""
         return Query(self, lambda cursor: tuple(make(row[0]) for row in cursor))
 
     def set_of(self, make: Callable[[Any], T]) -> Query[frozenset[T]]:
-        """The different values of the first column."""
+        """Query the distinct values of the first column."""
         return Query(self, lambda cursor: frozenset(make(row[0]) for row in cursor))
 
     def row(self, type_: Callable[..., T], **made: Callable[[Any], Any]) -> Query[T | None]:
-        """The first row, as the function ``one`` makes it."""
+        """Query the first row, converted as by the function ``one``."""
         return Query(self, lambda cursor: one(cursor, self, type_, **made))
 
     def rows(self, type_: Callable[..., T], **made: Callable[[Any], Any]) -> Query[tuple[T, ...]]:
-        """All rows, as the function ``one`` makes them."""
+        """Query all rows, converted as by the function ``one``."""
         return Query(self, lambda cursor: tuple(each(cursor, self, type_, **made)))
 
     def change(self) -> WriteStatement:
-        """No answer."""
+        """Change rows without a result."""
         return WriteStatement(self)
 
 
@@ -176,15 +176,17 @@ FRAGMENTS: Final = {
     "CAST(min(total(cache_write_tokens), :largest) AS INTEGER) AS cache_write_tokens, "
     "min(sum(cost_usd), :largest) AS cost_usd",
 }
-"""Assignments of a wait, for statements that change the state in the same breath (all others are in
-kernel.store.waits); those that add amounts_of a usage; and the columns of a usage over several instructions."""
+"""Fragments of statements: assignments of a wait for statements that also change the state (kernel.store.waits has all
+others), assignments that add ``amounts_of`` a usage, and the sums of a usage over several instructions.
+"""
 
 STEP: Final = re.compile(r"\{(before )?(\w+)\}")
 
 
 def instruction_sql(template: str) -> Sql:
-    """Render a statement on instructions: ``{lease}`` is the state that the step leads to, ``state {before lease}``
-    the condition that it may be made, ``{wait}`` and ``{no_wait}`` are among FRAGMENTS."""
+    """Render a statement on instructions: ``{lease}`` is the state after the step, ``state {before lease}`` the
+    condition for it; ``{wait}`` and ``{no_wait}`` are FRAGMENTS.
+    """
     for name, text in FRAGMENTS.items():
         template = template.replace(name, text)
 
@@ -213,32 +215,32 @@ def _among(states: Sequence[str]) -> str:
 
 
 def select(type_: type[msgspec.Struct], source: str, **made: str) -> str:
-    """Write the SELECT of the fields of ``type_``; ``made`` has the expressions of those that are no column."""
+    """Return the SELECT of the fields of ``type_``; ``made`` has expressions for fields that are not columns."""
     fields = (f"{made[name]} AS {name}" if name in made else name for name in type_.__struct_fields__)
     return " ".join(("SELECT", ", ".join(fields), "FROM", source))
 
 
 LONGEST: Final = 1000
-"""Rows in one answer at most."""
+"""Limit of rows in one answer."""
 
 
 class RowPage(msgspec.Struct, frozen=True):
-    """``limit`` rows behind the one with the number ``after``, None: from the start.
+    """Page of ``limit`` rows after the row ``after``, or from the start if None.
 
-    Ask for one more than ``limit``: it tells whether there are more.
+    Query one row more than ``limit``, which shows whether there are further pages.
     """
 
     limit: int = LONGEST
     after: int | None = None
 
     def cut(self, rows: Sequence[T], name: Callable[[T], str]) -> tuple[tuple[T, ...], str | None]:
-        """The rows of this page, and what ``next`` is: the name of the last one, if more follow."""
+        """Return the rows of this page, and the name of the last one if more follow."""
         shown = tuple(rows[: self.limit])
         return shown, name(shown[-1]) if len(rows) > self.limit else None
 
 
 WHOLE: Final = RowPage()
-"""The first page, as long as one may be."""
+"""First page with the maximum length."""
 
 
 def with_usage(
@@ -250,7 +252,7 @@ def with_usage(
     cost_usd: float | None,
     **others: Any,
 ) -> dict[str, Any]:
-    """Return the columns of a row by name, those of what was spent as one ``usage``."""
+    """Return the columns of a row by name, with the columns of a usage as one ``usage``."""
     others["usage"] = Usage(
         input_tokens=input_tokens or 0,
         output_tokens=output_tokens or 0,
@@ -262,7 +264,7 @@ def with_usage(
 
 
 def amounts_of(usage: Usage) -> dict[str, int | float | None]:
-    """The parameters by which a statement adds ``usage``."""
+    """Return the parameters with which a statement adds ``usage``."""
     return {
         "input": usage.input_tokens,
         "output": usage.output_tokens,

@@ -1,6 +1,6 @@
-"""Rules of workspaces: rows and queries; and the view by which kernel.rule asks about the open transaction.
+"""Rules of workspaces: rows and queries, and the view with which kernel.rule reads the open transaction.
 
-The effects of a rule are for kernel.policy.rules.
+kernel.policy.rules determines the effects of a rule.
 """
 
 from collections.abc import Iterable
@@ -37,7 +37,7 @@ WHERE space = ? AND enabled = 1 ORDER BY id LIMIT 64
 
 
 def active(conn: apsw.Connection, space: str) -> tuple[ActiveRule, ...]:
-    """Return the rules of ``space`` that are switched on, the oldest first."""
+    """Return the enabled rules of ``space``, the oldest first."""
     cursor = conn.execute(ACTIVE, (space,))
     return tuple(rows.each(cursor, ACTIVE, ActiveRule, scopes=_scopes, spec=_spec.decode))
 
@@ -50,7 +50,7 @@ WHERE h.space = ? AND h.proposal = ? ORDER BY h.id DESC LIMIT 1
 
 
 def held(conn: apsw.Connection, space: str, proposal: str) -> HeldRule | None:
-    """Return what waits for what comes of ``proposal``."""
+    """Return the effects that wait for the result of ``proposal``."""
     row = conn.execute(HELD, (space, proposal)).fetchone()
     if row is None:
         return None
@@ -84,7 +84,7 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
 def define(
     tx: Transaction, space: str, spec: RuleSpec, author: str, author_key: AgentKey | None, scopes: Iterable[Scope]
 ) -> None:
-    """Define a rule of ``space`` in place of the one with its name. ``author_key`` None: a person, or a file."""
+    """Define a rule of ``space``, replacing one of the same name. ``author_key`` None: a person or a file."""
     values = {
         "space": space,
         "name": spec.name,
@@ -104,7 +104,7 @@ def count_firings(tx: Transaction, numbers: Iterable[int]) -> None:
 
 
 def hold(tx: Transaction, row: HoldRule) -> None:
-    """Keep what a rule does until its proposal has ended."""
+    """Store the effects of a rule until its proposal has ended."""
     rule, kept = row.rule, (_encode(row.rule.spec), _encode(row.occasion))
     scopes = " ".join(sorted(rule.scopes))
     whose = (rule.number, rule.version, rule.author, rule.author_key, scopes)
@@ -115,7 +115,7 @@ DEFINED_BY: Final = "UPDATE rules SET message = ? WHERE space = ? AND name = ?"
 
 
 def set_message(tx: Transaction, space: str, name: str, seq: int) -> None:
-    """Keep which message defined a rule."""
+    """Record the message that defined a rule."""
     tx.conn.execute(DEFINED_BY, (seq, space, name))
 
 
@@ -151,26 +151,26 @@ def _info(
 
 
 def find(conn: apsw.Connection, space: str, name: str) -> RuleInfo | None:
-    """Return the rule of ``space`` that is called ``name``."""
+    """Return the rule ``name`` of ``space``."""
     row = conn.execute(ONE, (space, name)).fetchone()
     return None if row is None else _info(*row)
 
 
 def in_space(conn: apsw.Connection, space: str) -> tuple[RuleInfo, ...]:
-    """Return the rules of ``space``, the oldest first, with those that are switched off."""
+    """Return the rules of ``space``, including disabled ones, the oldest first."""
     return tuple(_info(*row) for row in conn.execute(IN_SPACE, (space,)))
 
 
 count = Sql("SELECT count(*) FROM rules WHERE space = ?").scalar(int)
-"""Return how many rules ``space`` has, those that are switched off included."""
+"""Return the number of rules of ``space``, including disabled ones."""
 
 
 def author_of(conn: apsw.Connection, space: str, name: str) -> tuple[str, str | None] | None:
-    """Return who defined the rule ``name``, by its name and its key; None where there is none."""
+    """Return the name and key of the author of the rule ``name``, or None if the rule does not exist."""
     return cast("tuple[str, str | None] | None", conn.execute(AUTHOR, (space, name)).fetchone())
 
 
-# What a rule sees of a message. The text of what ended is with the work; of a proposal it sees who won.
+# What a rule sees of a message: for ended work the text of its instruction, for a proposal the winner.
 REPLAYED: Final = """
 SELECT m.seq, m.kind, m.sender,
   CASE WHEN m.kind IN ('done', 'failed') THEN coalesce(i.result_text, '') ELSE m.text END, m.hops, m.run
@@ -182,9 +182,9 @@ WINNER: Final = "SELECT winner FROM ballots WHERE run = ? AND name = ?"
 
 
 def trial(conn: apsw.Connection, space: str, run: int, spec: RuleSpec) -> tuple[int, int, tuple[RuleFiring, ...]]:
-    """Return how many messages of ``run`` there are, how many would have set ``spec`` off, and what it would have done.
+    """Return the number of messages of ``run``, how many would have triggered ``spec``, and its effects.
 
-    What it invokes is what ``space`` has now. Of a long text its message has only the beginning. Ask in a thread.
+    Rules that it invokes are the current ones of ``space``. A long text is only its stub. Call in a thread.
     """
     tried = ActiveRule(number=0, version=1, author=USER, author_key=None, scopes=frozenset(), fired=0, spec=spec)
     others = (
@@ -222,7 +222,7 @@ def trial(conn: apsw.Connection, space: str, run: int, spec: RuleSpec) -> tuple[
 
 
 class TransactionView:
-    """Implements kernel.rule.effects.RuleView. Every question is one indexed, limited statement."""
+    """Implements kernel.rule.effects.RuleView. Every method runs one indexed, limited statement."""
 
     __slots__ = ("_conn",)
 
@@ -230,68 +230,53 @@ class TransactionView:
         self._conn = conn
 
     def agent_exists(self, key: AgentKey) -> bool:
-        """See View."""
         return self._conn.execute(AGENT_EXISTS, (key,)).fetchone() is not None
 
     def workspace(self, space: str) -> RunningWorkspace | None:
-        """See View."""
         return workflows.workspace(self._conn, space)
 
     def member(self, space: str, name: str) -> AgentKey | None:
-        """See View."""
         row = self._conn.execute(MEMBER, (space, name)).fetchone()
         return None if row is None else AgentKey(row[0])
 
     def member_names(self, space: str) -> tuple[str, ...]:
-        """See View."""
         return tuple(row[0] for row in self._conn.execute(MEMBER_NAMES, (space,)))
 
     def addressed_by(self, instruction: int) -> frozenset[AgentKey]:
-        """See View."""
         return frozenset(AgentKey(row[0]) for row in self._conn.execute(ADDRESSED_BY, (instruction,)))
 
     def incomplete(self, space: str, agent: AgentKey) -> int | None:
-        """See View."""
         row = self._conn.execute(INCOMPLETE, (agent, space)).fetchone()
         return None if row is None else int(row[0])
 
     def askers(self, instruction: int) -> tuple[AgentKey, ...]:
-        """See View."""
         return tuple(AgentKey(row[0]) for row in self._conn.execute(ASKERS, (instruction,)))
 
     def wakeup_before(self, instruction: int) -> EndedInstruction | None:
-        """See View."""
         row = self._conn.execute(WAKEUP_BEFORE, (instruction,)).fetchone()
         return None if row is None else EndedInstruction(*row)
 
     def seats(self, agent: AgentKey, workflow: str) -> tuple[Membership, ...]:
-        """See View."""
         return tuple(Membership(*row) for row in self._conn.execute(SEATS, (agent, workflow, DEFAULT_TAG)))
 
     def roster(self, space: str) -> tuple[tuple[AgentKey, str], ...]:
-        """See View."""
         return tuple((AgentKey(agent), name) for agent, name in self._conn.execute(ROSTER, (space,)))
 
     def has_ballot(self, space: str, name: str) -> bool:
-        """See View."""
         return voting.find(self._conn, space, name) is not None
 
     def open_ballots(self, space: str) -> int:
-        """See View."""
         return len(voting.open_deadlines(self._conn, space))
 
     def active_rules(self, space: str) -> tuple[ActiveRule, ...]:
-        """See View."""
         return active(self._conn, space)
 
     def has_grant(self, space: str, agent: AgentKey, scope: Scope, at_ms: int) -> bool:
-        """See View."""
         run = self._conn.execute(NEWEST_RUN, (space,)).get
         known = grants.book(self._conn, agent, space, run)
         return authority(known, agent, scope, at_ms) is not None
 
     def held_rule(self, space: str, proposal: str) -> HeldRule | None:
-        """See View."""
         return held(self._conn, space, proposal)
 
 
@@ -312,11 +297,11 @@ WHERE m.cause = ?1 AND m.kind = 'said' AND m.space = (SELECT i.space FROM instru
 
 ASKERS: Final = """
 WITH RECURSIVE asking (id, agent, far) AS (
-  -- who waits for its answer
+  -- the instruction that waits for its answer
   SELECT a.id, a.agent, 1 FROM instructions AS i CROSS JOIN instructions AS a ON a.id = i.asked_by
   WHERE i.id = ? AND i.told = 0 AND a.ended_ms IS NULL
   UNION ALL
-  -- who waits for theirs, and so on; far bounds a circle
+  -- the instructions that wait for those; far limits a cycle
   SELECT a.id, a.agent, asking.far + 1 FROM asking
   CROSS JOIN instructions AS i ON i.id = asking.id CROSS JOIN instructions AS a ON a.id = i.asked_by
   WHERE i.told = 0 AND a.ended_ms IS NULL AND asking.far < 256

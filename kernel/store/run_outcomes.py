@@ -1,6 +1,4 @@
-"""Questions about how a run is to come out: what was expected of it when it began, what was said last, and
-what a vote decided that something follows from.
-"""
+"""Queries for the outcome of a run: its terms, its last reply, and the results of binding votes."""
 
 from typing import Final, NamedTuple, cast
 
@@ -16,9 +14,9 @@ from protocol.workflow import Deliver, VerdictTerms
 
 
 class Expected(msgspec.Struct, frozen=True):
-    """Terms that a run was started with: whose work counts (None: everybody's), and the shape of its answer as JSON.
+    """Terms of a run: the agent whose work determines the exit (None: all agents), and its output schema as JSON.
 
-    ``has_channel``: its agents hear each other. ``verdict``: the vote that decides over it.
+    ``has_channel``: its agents share a channel. ``verdict``: the vote that decides the run.
     """
 
     has_channel: bool = True
@@ -26,14 +24,14 @@ class Expected(msgspec.Struct, frozen=True):
     schema: bytes | None = None
     verdict: VerdictTerms | None = None
     deliver: Deliver | None = None
-    """Where its work is to go."""
+    """Delivery of its work."""
 
 
 _binds: Final = msgspec.json.Decoder(Binds)
 
 
 class BindingOutcome(NamedTuple):
-    """The outcome of a binding proposal that has ended, and what it decides about."""
+    """Outcome of an ended binding proposal, and its subject."""
 
     type: BallotType
     winner: str | None
@@ -50,11 +48,11 @@ WHERE name = :name AND space = :space AND binding AND state <> 'open'
   AND run = coalesce((SELECT s.run FROM subspaces AS s WHERE s.space = :space),
     (SELECT w.id FROM workflows AS w WHERE w.space = :space ORDER BY w.id DESC LIMIT 1))
 """).row(BindingOutcome, binds=_bound)
-"""Return the outcome of the proposal called ``name``, if it is binding and has ended."""
+"""Return the outcome of the proposal ``name``, if it is binding and has ended."""
 
 
 class Reply(NamedTuple):
-    """The last final answer of a run; ``seq`` 0 and no text where there is none."""
+    """Last final answer of a run; ``seq`` 0 and "" if there is none."""
 
     seq: int
     text: str
@@ -83,7 +81,7 @@ def expected(conn: apsw.Connection, run: int) -> Expected:
 
 
 def expected_in(conn: apsw.Connection, space: str) -> Expected:
-    """Return the terms of the run of ``space`` that was started last; below it, no more than whether all hear it."""
+    """Return the terms of the newest run of ``space``; for a space below a run's, only ``has_channel``."""
     found = _expected(conn.execute(EXPECTED_IN, (base_space(space),)).fetchone())
     return Expected(has_channel=found.has_channel) if is_below(space) else found
 
@@ -109,7 +107,7 @@ SELECT EXISTS (SELECT 1 FROM ballots WHERE space = :space AND state = 'open'),
 
 
 def in_use(conn: apsw.Connection, space: str) -> frozenset[Scope]:
-    """Return the scopes of what the workflow of ``space`` asks for by its file, or what its agents have by now."""
+    """Return the scopes of features that the workflow of ``space`` declares or its agents use."""
     row = conn.execute(EXPECTED_IN, (base_space(space),)).fetchone()
     asks = _Working() if row is None else _working.decode(cast("bytes", row[2]))
     has_votes, has_tasks, has_documents = cast(
@@ -134,7 +132,7 @@ def _expected(row: tuple[int, str | None, bytes] | None) -> Expected:
     return Expected(bool(row[0]), row[1], schema, terms, shaped.deliver)
 
 
-# A long one is a stub in its message; the instruction that gave it has all of it.
+# The message of a long answer is a stub; its instruction stores the full text.
 LAST_REPLY: Final = """
 SELECT m.seq, coalesce(nullif(i.result_text, ''), m.text)
 FROM messages AS m LEFT JOIN instructions AS i ON i.id = m.cause
@@ -145,7 +143,7 @@ ORDER BY m.seq DESC LIMIT 1
 
 
 def last_reply(conn: apsw.Connection, run: int, sender: str | None) -> Reply:
-    """The final answer of ``run``: the last one of ``sender``, or of anybody."""
+    """Return the final answer of ``run``: the last one of ``sender``, or of any agent."""
     row = conn.execute(LAST_REPLY, {"run": run, "sender": sender}).fetchone()
     return Reply(0, "") if row is None else Reply(*row)
 
@@ -157,6 +155,6 @@ ORDER BY id DESC LIMIT 1
 
 
 def chosen(conn: apsw.Connection, run: int, name: str) -> ExitChoice:
-    """Return the state of the last work of the agent called ``name`` in ``run``."""
+    """Return the state of the last work of the agent ``name`` in ``run``."""
     row = conn.execute(LAST_WORK, (run, name)).fetchone()
     return ExitChoice(name) if row is None else ExitChoice(name, row[0], row[1], bool(row[2]))

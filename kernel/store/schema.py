@@ -1,7 +1,7 @@
-"""The schema: errors of a database that cannot be used, the scripts, and the conversion of databases before them.
+"""The schema: errors of an unusable database, the scripts, and the conversion of older databases.
 
-``schema.sql`` is the schema of a new database, the numbered migrations beside it follow. Of a database from before
-``schema.sql`` each table is created as it is there, and its rows are copied.
+``schema.sql`` is the schema of a new database, followed by the numbered migrations beside it. For a database from
+before ``schema.sql``, each table is created from that script and its rows are copied.
 """
 
 import hashlib
@@ -16,27 +16,27 @@ from kernel.fault_injection import fault_point
 
 
 class StoreError(Exception):
-    """Root of this package's errors."""
+    """Base class of this package's errors."""
 
 
 class CannotOpen(StoreError):
-    """The database cannot be used: newer than this program, damaged, or not ours. The file is untouched."""
+    """The database cannot be used: newer than this program, damaged, or foreign. The file is unchanged."""
 
 
 class DatabaseBusy(CannotOpen):
-    """Another program has locked the database, for longer than was waited."""
+    """Another program holds the lock of the database for longer than the time limit."""
 
 
 class StorageFailed(StoreError):
-    """The disk failed while writing (not: it is full). What was not answered may not be durable; restart to recover."""
+    """A disk failed while writing (it is not full). Unanswered writes may not be durable; restart to recover."""
 
 
 class CannotSave(StoreError):
-    """The contents of a database that is gone could not be copied, and are lost."""
+    """The contents of a deleted database could not be copied and are lost."""
 
 
 OPEN_SECONDS: Final = 15.0
-"""How long a lock of another program is waited for at the start, within what clients give a kernel to start."""
+"""Time limit at start for a lock of another program, shorter than clients' patience for a starting kernel."""
 _UNSUPPORTED: Final = frozenset(
     {
         apsw.SQLITE_IOERR_SHMOPEN,
@@ -50,42 +50,42 @@ _UNSUPPORTED: Final = frozenset(
         apsw.SQLITE_READONLY_CANTLOCK,
     }
 )
-"""What a file system without shared memory or without locks answers."""
+"""Errors of a file system without shared memory or locks."""
 
 
 def cannot_open(path: str, error: apsw.Error) -> CannotOpen:
-    """Turn ``error`` into an error that says what is wrong, where, and what to do about it.
+    """Return an error that states the problem, the path and the remedy for ``error``.
 
-    Only damage is a case for a backup.
+    Only a damaged database needs a backup.
     """
     if isinstance(error, apsw.NotADBError | apsw.CorruptError):
         return damaged(path, str(error))
     said = f"({error})"
     if isinstance(error, apsw.BusyError | apsw.LockedError):
-        what = f"another program has locked the database {path}, for {OPEN_SECONDS:.0f} s now"
+        what = f"another program has locked the database {path} for more than {OPEN_SECONDS:.0f} s"
         return DatabaseBusy(f"{what}: find out which (fuser {path}) and end it, then start again {said}")
     if isinstance(error, apsw.FullError):
         return CannotOpen(f"the disk of {path} is full: free some space there, then start again {said}")
     if isinstance(error, apsw.ProtocolError) or getattr(error, "extendedresult", 0) in _UNSUPPORTED:
         return CannotOpen(f"{no_locks(path)} {said}")
     if isinstance(error, apsw.CantOpenError | apsw.ReadOnlyError | apsw.PermissionsError):
-        return CannotOpen(f"cannot write to the database {path}: see to its permissions and its directory's {said}")
-    return CannotOpen(
-        f"cannot use the database {path}: look into the system's log for what is wrong with its disk {said}"
-    )
+        return CannotOpen(
+            f"cannot write to the database {path}: check the permissions of the file and its directory {said}"
+        )
+    return CannotOpen(f"cannot use the database {path}: check the system's log for disk errors {said}")
 
 
 def no_locks(path: str) -> str:
-    """Return the problem with the file system of ``path``, and what to do about it."""
+    """Return the problem with the file system of ``path`` and its remedy."""
     what = f"the file system of {path} has no shared memory, or no locks, which the database needs"
     return f"{what}: set AGENT_WORKER_HOME to a directory on a local disk"
 
 
 def damaged(path: str, found: str) -> CannotOpen:
-    """The refusal of a file whose content is not a database of ours any more."""
+    """Return the error for a damaged database."""
     return CannotOpen(
-        f"the database {path} is damaged: {found}. It was left as it is: "
-        f"restore it from a backup, or move the file away to start anew"
+        f"the database {path} is damaged: {found}. The file was not changed: "
+        f"restore it from a backup, or move the file away to start with an empty database"
     )
 
 
@@ -100,7 +100,7 @@ _TABLES = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE
 _SEQUENCES = "SELECT name, seq FROM sqlite_sequence"
 _FORGET_SEQUENCES = "DELETE FROM sqlite_sequence"
 _KEEP_SEQUENCE = "INSERT INTO sqlite_sequence (name, seq) VALUES (?, ?)"
-# SQLite writes the statements, with the names of its schema.
+# SQLite quotes the table names when it generates the statements.
 _SET_ASIDE = """
 SELECT format('DROP INDEX "%w"', name) FROM sqlite_schema WHERE type = 'index' AND tbl_name = ?1 AND sql IS NOT NULL
 UNION ALL SELECT format('ALTER TABLE "%w" RENAME TO "%w before"', ?1, ?1)
@@ -111,23 +111,25 @@ FROM (SELECT group_concat(format('"%w"', name), ', ') AS columns FROM pragma_tab
 """
 _COUNT = """SELECT format('SELECT (SELECT count(*) FROM "%w before"), (SELECT count(*) FROM "%w")', ?1, ?1)"""
 _DROP = """SELECT format('DROP TABLE "%w before"', ?1)"""
-# Before schema 31 no trust was recorded: what has run may have seen the output of tools.
+# Before schema 31 no trust was recorded: work that has run may have seen the output of tools.
 _DISTRUST = "UPDATE instructions SET trust = 2 WHERE epoch > 0"
 
 
 def shape_digest(shape: Iterable[tuple[str, str, str]]) -> str:
-    """Return the digest of the kind, name and text of everything in a schema."""
+    """Return the digest of the type, name and text of all objects of a schema."""
     return hashlib.sha256(repr(list(shape)).encode()).hexdigest()
 
 
 def why_not_convertible(found: int) -> str:
-    """Return the problem with the older schema ``found``, and what to do about it."""
+    """Return the problem with the older schema ``found`` and its remedy."""
     known = " and ".join(str(number) for number in CONVERTED)
-    return f"its schema is {found}, and this version converts {known} only: start it once with a version of schema 30"
+    return (
+        f"its schema is {found}, and this version can convert only {known}: start it once with a version of schema 30"
+    )
 
 
 def convert(connection: apsw.Connection, found: int, script: str, path: str) -> None:
-    """Rebuild every table of schema ``found`` as ``script`` has it, in the transaction of the caller.
+    """Rebuild every table of schema ``found`` according to ``script``, in the caller's transaction.
 
     Raises CannotOpen and apsw.Error; the caller then rolls back.
     """
@@ -163,11 +165,11 @@ def _run_written(connection: apsw.Connection, statements: str, table: str) -> li
 
 VERSION: Final = "PRAGMA user_version"
 BASE: Final = 32
-"""The number of schema.sql: above those of earlier versions, which therefore refuse it as newer."""
+"""Number of schema.sql: higher than the numbers of earlier versions, which therefore refuse it as newer."""
 
 
 def missing_migrations(connection: apsw.Connection, path: str) -> int:
-    """Return how many migrations it lacks. Raises CannotOpen where it has some that this program does not know."""
+    """Return the number of missing migrations. Raises CannotOpen if the database has unknown ones."""
     known = max(migrations())
     found = int(connection.execute(VERSION).fetchone()[0])  # type: ignore[index]
     if found > known:
@@ -178,12 +180,12 @@ def missing_migrations(connection: apsw.Connection, path: str) -> int:
 def _too_new(path: str, found: int, known: int) -> CannotOpen:
     return CannotOpen(
         f"the database {path} has schema {found}, newer than this program's {known}: "
-        f"upgrade agent-worker, or move the file away to start anew"
+        f"upgrade agent-worker, or move the file away to start with an empty database"
     )
 
 
 def migrate(connection: apsw.Connection, path: str) -> None:
-    """Apply the missing scripts, each in one transaction. Raises CannotOpen; then nothing was changed, or not all."""
+    """Apply the missing scripts, each in one transaction. Raises CannotOpen; earlier scripts may then be applied."""
     scripts = migrations()
     try:
         while _apply_next(connection, scripts, path) < max(scripts):
@@ -193,9 +195,7 @@ def migrate(connection: apsw.Connection, path: str) -> None:
 
 
 def _apply_next(connection: apsw.Connection, scripts: dict[int, Traversable], path: str) -> int:
-    """Apply the script that follows the schema's version, inside BEGIN IMMEDIATE, where the version cannot change.
-    Returns the version that it has then.
-    """
+    """Apply the next script within BEGIN IMMEDIATE, so that the version cannot change. Return the new version."""
     fault_point("migrate.begin")
     connection.execute("BEGIN IMMEDIATE")
     try:
@@ -220,7 +220,7 @@ def _apply_next(connection: apsw.Connection, scripts: dict[int, Traversable], pa
 
 
 def migrations() -> dict[int, Traversable]:
-    """Return schema.sql and the migrations from it, in order. A start reads only those that the database lacks."""
+    """Return schema.sql and the later migrations, in order. A start reads only the missing ones."""
     folder = resources.files("kernel.store")
     named = [(int(file.name.split("_")[0]), file) for file in folder.iterdir() if file.name[0].isdigit()]
     scripts = dict(sorted([(BASE, folder / "schema.sql"), *named]))

@@ -1,7 +1,7 @@
-"""Snapshots of the database: taken beside a kernel that writes, judged before one is believed, and fitted to a project.
+"""Snapshots of the database: taken beside a running kernel, verified before use, and adapted to a project.
 
-A snapshot is complete to the commit at which it began. It is read as what anybody may have written: its schema is
-compared with ours before any query on its tables.
+A snapshot contains all commits up to its start. It is read as untrusted input: its schema is compared with the expected
+one before any query on its tables.
 """
 
 import os
@@ -18,20 +18,20 @@ from protocol.standby import LATEST
 from protocol.voting import Binds
 
 TERM_GAP: Final = 1_000_000
-"""Terms that are left out at least: more starts than the original, which may still run, can come to meanwhile."""
+"""Minimum number of skipped terms: more starts than the original kernel, which may still run, can reach meanwhile."""
 ID_GAP: Final = 10_000
-"""Ids that are left out after a restore: those that the original gave after the backup are not given again."""
+"""Number of skipped ids after a restore, so that ids that the original used after the backup are not used again."""
 _READ: Final = apsw.SQLITE_OPEN_READWRITE
-"""Readers of a database in WAL mode write to its index of the log."""
+"""Readers of a database in WAL mode write to its shared-memory index."""
 _BUSY_MS: Final = 10_000
 
 
 class SnapshotRefused(Exception):
-    """It cannot be taken, or is none of ours. The text says why."""
+    """The snapshot cannot be taken or is not valid. The text gives the reason."""
 
 
 class SnapshotMark(NamedTuple):
-    """The point up to which a snapshot is complete: its schema, newest event and message, and the time of the first."""
+    """State of a snapshot: its schema, its newest event and message, and the time of that event."""
 
     schema: int
     event: int
@@ -40,7 +40,7 @@ class SnapshotMark(NamedTuple):
 
 
 class SnapshotTree(NamedTuple):
-    """A working tree that a snapshot knows: its branch, and the last commit there."""
+    """Working tree in a snapshot: its branch and last commit."""
 
     run: int
     agent: str
@@ -61,11 +61,11 @@ SELECT (SELECT coalesce(max(seq), 0) FROM events), (SELECT coalesce(max(seq), 0)
 
 
 def open_beside(path: str) -> apsw.Connection:
-    """A connection to a database that a kernel may be writing, to read from. Raises apsw.Error."""
+    """Open a database for reading that a kernel may be writing. Raises apsw.Error."""
     logged = os.path.exists(f"{path}-wal")
     connection = apsw.Connection(path, flags=_READ)
     connection.set_busy_timeout(_BUSY_MS)
-    # The log of a kernel that died is for the next one to copy back; where there is none, none is left.
+    # The log of a killed kernel is left to the next one; without a log, none is left behind.
     connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, int(logged))
     return connection
 
@@ -73,7 +73,7 @@ def open_beside(path: str) -> apsw.Connection:
 def take_snapshot(source: str, target: str) -> SnapshotMark:
     """Copy the database at ``source``, which a kernel may be writing, to the new file ``target``. Blocks.
 
-    Raises SnapshotRefused. No credential is in the copy, nor the rest of what was removed.
+    Raises SnapshotRefused. The copy contains no credentials and no remains of deleted data.
     """
     try:
         with closing(open_beside(source)) as reading:
@@ -87,7 +87,7 @@ def take_snapshot(source: str, target: str) -> SnapshotMark:
 
 
 def forget(connection: apsw.Connection) -> list[str]:
-    """Delete the rows that no copy may have. Returns what was deleted, for people."""
+    """Delete the rows that no copy may contain. Return a description of them for people."""
     there = {str(name) for (name,) in connection.execute(TABLES)}
     done: list[str] = []
     for one in FORGETTING:
@@ -98,7 +98,7 @@ def forget(connection: apsw.Connection) -> list[str]:
 
 
 def check_snapshot(path: str) -> SnapshotMark:
-    """Return what the snapshot at ``path`` is complete to. Blocks: all of it is read. Raises SnapshotRefused."""
+    """Verify the snapshot at ``path`` and return its state. Blocks: it reads the whole file. Raises SnapshotRefused."""
     scripts = migrations()
     try:
         with closing(closed_connection(path)) as connection:
@@ -113,20 +113,22 @@ def check_snapshot(path: str) -> SnapshotMark:
                 made.execute(scripts[number].read_text()).fetchall()
             shape = _shape(connection)
             if not (shape_digest(shape) == CONVERTED[found] if found in CONVERTED else shape == _shape(made) != []):
-                raise SnapshotRefused("its tables are not those of agent-worker: it was made or changed by others")
+                raise SnapshotRefused(
+                    "its schema is not that of agent-worker: it was created or changed by another program"
+                )
             broken = str(connection.execute(_CHECK).get)
             if broken != "ok":
                 raise SnapshotRefused(f"the database is damaged: {broken[:200]}")
             event, message, at_ms = cast("tuple[int, int, int]", connection.execute(MARK).fetchone())
             if not 0 <= at_ms <= LATEST * 1000:
-                raise SnapshotRefused("its last event is of a time that there is not")
+                raise SnapshotRefused("its last event has an invalid time")
             return SnapshotMark(found, event, message, at_ms)
     except apsw.Error as error:
         raise SnapshotRefused(f"the database cannot be read: {error}") from error
 
 
 def closed_connection(path: str) -> apsw.Connection:
-    """A connection on which nothing that stands in the file is run. Raises apsw.Error."""
+    """Open a database so that no code in the file is executed. Raises apsw.Error."""
     connection = apsw.Connection(path, flags=_READ)
     connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
     connection.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
@@ -147,7 +149,7 @@ FOLDERS: Final = "SELECT DISTINCT mirror FROM workflows WHERE mirror IS NOT NULL
 
 
 def trees_of(path: str) -> tuple[SnapshotTree, ...]:
-    """The working trees that the snapshot at ``path`` knows; none where its schema is older than they are."""
+    """Return the working trees in the snapshot at ``path``; none if its schema has no trees."""
     with closing(closed_connection(path)) as connection:
         if ("worktrees",) not in connection.execute(TABLES).fetchall():
             return ()
@@ -155,12 +157,12 @@ def trees_of(path: str) -> tuple[SnapshotTree, ...]:
 
 
 def folders_of(path: str) -> tuple[str, ...]:
-    """The folders of the project to which the snapshot's kernel wrote what is said in workflows."""
+    """Return the folders of the project to which the snapshot's kernel mirrored workflows."""
     with closing(closed_connection(path)) as connection:
         return tuple(str(folder) for (folder,) in connection.execute(FOLDERS).fetchall())
 
 
-# Agents without a file, with work that was agreed to by nobody, and that is open or ended for that.
+# Definitions of agents without a file whose unvouched work is open or failed for lack of trust.
 UNTRUSTED: Final = """
 SELECT DISTINCT a.definition FROM agents AS a CROSS JOIN instructions AS i ON i.agent = a.key
 WHERE a.origin <> 'file' AND a.definition IS NOT NULL AND i.vouched IS NULL AND (i.ended_ms IS NULL
@@ -170,19 +172,22 @@ WHERE a.origin <> 'file' AND a.definition IS NOT NULL AND i.vouched IS NULL AND 
 
 
 def untrusted_definitions(path: str) -> tuple[bytes, ...]:
-    """Return definitions that only the database at ``path`` has, and whose work waits for trust. Raises apsw.Error."""
+    """Return definitions that exist only in the database at ``path`` and whose work waits for trust.
+
+    Raises apsw.Error.
+    """
     if not os.path.exists(path):
         return ()
     with closing(open_beside(path)) as connection:
         return tuple(bytes(cast("bytes", definition)) for (definition,) in connection.execute(UNTRUSTED))
 
 
-# No token of an attempt of the original is one here, also before the next kernel has ended these.
+# Tokens of the original's attempts are invalid here, even before the next kernel has ended the attempts.
 FENCE: Final = "UPDATE attempts SET token_hash = randomblob(32)"
-# The original may have given nodes more work than the copy knows of: whoever may be on one is waited for when the next
-# kernel starts (kernel.store.transitions.recovery).
+# The original may have leased more work to nodes than the copy contains: the next kernel waits for all agents that may
+# run on a node (kernel.store.transitions.recovery).
 AWAY: Final = "UPDATE agents SET fenced_until_ms = -1 WHERE node <> '' OR needs IS NOT NULL"
-# Its kernel did not die: it is only that the copy was made while it ran.
+# The original kernel did not crash: the copy was made while it ran.
 STOPPED: Final = """
 UPDATE boots SET stopped_ms = at_ms WHERE id = (SELECT max(id) FROM boots) AND stopped_ms IS NULL
 """
@@ -203,7 +208,7 @@ ALL_TREES: Final = "SELECT run, agent, path, repository, git_dir, branch, folder
 MOVE_LANDINGS: Final = "UPDATE landings SET repository = ? WHERE repository <> ?"
 
 
-# Also where several copies of one log are put in place of it: each begins at its own time, in milliseconds.
+# The time in milliseconds distinguishes the terms of several copies of one log.
 RAISE_TERM: Final = """
 UPDATE boots SET term = max(term + ?1, ?2, ?3 + ?1) WHERE id = (SELECT max(id) FROM boots)
 """
@@ -211,7 +216,7 @@ HIGHEST_TERM: Final = "SELECT coalesce(max(term), 0) FROM boots"
 
 
 class TreePlaces(NamedTuple):
-    """The folder of working trees in the original and here, and the git directory of the project here."""
+    """Folder of working trees in the original and here, and the project's git directory here."""
 
     then: str
     now: str
@@ -219,7 +224,7 @@ class TreePlaces(NamedTuple):
 
 
 def term_of(path: str) -> int:
-    """The highest term in the database at ``path``, which no kernel uses; 0 where it cannot be read, or has none."""
+    """Return the highest term in the database at ``path``, which no kernel uses; 0 if it is unreadable or has none."""
     try:
         with closing(open_beside(path)) as connection:
             return int(connection.execute(HIGHEST_TERM).get or 0)
@@ -252,11 +257,11 @@ def _park(connection: apsw.Connection) -> list[str]:
 def fit_snapshot(
     path: str, places: TreePlaces, *, now_ms: int, term: int = 0, trusted: bool = False
 ) -> tuple[str, ...]:
-    """Make the snapshot at ``path``, which was checked, the start of a kernel of this project. Blocks.
+    """Adapt the verified snapshot at ``path`` to become the database of this project. Blocks.
 
-    Raises SnapshotRefused. The snapshot gets the newest schema, ids never used before, and a term above the original's
-    and ``term``. Tokens of attempts are void, mirrored files are written again, and working trees lie in this project's
-    state only. Unless its owner ``trusted`` it, consents are dropped. Returns what was removed or parked, for people.
+    Raises SnapshotRefused. The snapshot gets the newest schema, unused ids, and a term above the original's and
+    ``term``. Tokens of attempts become invalid, mirror files are rewritten, and working trees move to this project's
+    state. Unless it is ``trusted``, consents are dropped. Return a description of removed and parked data.
     """
     try:
         with closing(closed_connection(path)) as connection:
@@ -279,7 +284,7 @@ def fit_snapshot(
 
 
 def _check_values(connection: apsw.Connection) -> None:
-    """Raise SnapshotRefused for a time, and MsgspecError for the effect of a vote, that no kernel can read."""
+    """Raise SnapshotRefused for an invalid time, and MsgspecError for an invalid effect of a vote."""
     for column, outside in connection.execute(TIMES).fetchall():
         if connection.execute(cast("str", outside), YEARS_MS).fetchone():
             raise SnapshotRefused(f"{column} has a time outside the years 1 to 9999")
@@ -288,7 +293,7 @@ def _check_values(connection: apsw.Connection) -> None:
 
 
 def _move_trees(connection: apsw.Connection, places: TreePlaces) -> None:
-    """Have each tree below our folder of trees, whatever path it says. Raises SnapshotRefused where it leads out."""
+    """Move each tree below this project's folder of trees. Raises SnapshotRefused for a path that leads outside."""
     rows = cast("list[tuple[int, str, str, str, str, str, str, str]]", connection.execute(ALL_TREES).fetchall())
     for run, agent, path, repository, git_dir, branch, folder, commits in rows:
         inside = path.removeprefix(f"{places.then}/")

@@ -1,7 +1,7 @@
-"""Souls: the versions of each, with what changed, why and by whom, and the changes that agents suggest.
+"""Souls: their versions, each with its diff, reason and author, and the changes that agents suggest.
 
-A version is a row before it is in the file: until it is written there (``written``) the row is what counts. A file that
-says something else than its newest version was edited by somebody, and becomes a version before the next change.
+A version is a row before it is in the file: until it is ``written`` there, the row counts. A file that differs from its
+newest version was edited by hand and becomes a version before the next change.
 """
 
 from collections.abc import Callable, Mapping
@@ -28,7 +28,7 @@ SHOWN_VERSIONS: Final = 100
 
 
 class SoulStanding(NamedTuple):
-    """A soul as its files have it. ``body`` None: there is no managed file, and ``baseline`` counts."""
+    """Soul according to its files. ``body`` None: there is no managed file, and ``baseline`` counts."""
 
     baseline: str
     body: str | None
@@ -36,7 +36,7 @@ class SoulStanding(NamedTuple):
 
 
 class NewestSoul(NamedTuple):
-    """The newest version of a soul."""
+    """Newest version of a soul."""
 
     version: int
     body: str
@@ -46,7 +46,7 @@ class NewestSoul(NamedTuple):
 newest = Sql("""
 SELECT version, body, written FROM soul_versions WHERE agent = ? ORDER BY version DESC LIMIT 1
 """).row(NewestSoul)
-"""The newest version; None where nothing was ever changed."""
+"""Return the newest version, or None if the soul was never changed."""
 
 
 UNWRITTEN: Final = """
@@ -59,20 +59,20 @@ SELECT body FROM soul_versions WHERE agent = ? AND written = 1 ORDER BY version 
 
 
 class UnwrittenSoul(NamedTuple):
-    """The text that the file of a soul is to have. ``known``: what it may say now; anything else is somebody's edit."""
+    """Text to write into the file of a soul. ``known`` is its expected current text; any other is a manual edit."""
 
     body: str
     known: str
 
 
 def unwritten(conn: apsw.Connection, agent: str) -> UnwrittenSoul | None:
-    """The newest version of a soul, where that is not in its file yet."""
+    """Return the newest version of a soul, if it is not written to its file yet."""
     row = conn.execute(UNWRITTEN, (agent,)).fetchone()
     return None if row is None else UnwrittenSoul(str(row[1]), str(conn.execute(LAST_WRITTEN, (agent,)).get or ""))
 
 
 def keep_edit(tx: Transaction, agent: str, text: str) -> None:
-    """Make ``text``, which stands in the file, a version; what is to be written there follows it once more."""
+    """Store ``text``, a manual edit of the file, as a version, and add the unwritten version again after it."""
     row = tx.conn.execute(UNWRITTEN, (agent,)).fetchone()
     if row is None:
         return
@@ -87,7 +87,7 @@ WRITTEN: Final = "UPDATE soul_versions SET written = 1 WHERE agent = ? AND writt
 
 
 def mark_written(tx: Transaction, agent: str) -> None:
-    """The file says what the newest version does."""
+    """Record that the file contains the newest version."""
     tx.write(WRITTEN, (agent,))
 
 
@@ -98,7 +98,7 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
 
 class Changer(NamedTuple):
-    """The author of a change: by name, in which instruction (None: a person), because of which suggestion."""
+    """Author of a change: name, instruction (None: a person) and suggestion."""
 
     name: str = USER
     instruction: int | None = None
@@ -113,7 +113,7 @@ def add_version(
     reason: str,
     by: Changer,
 ) -> int:
-    """Make ``body`` the newest version, to be written. What it was before becomes one first, if it is none."""
+    """Add ``body`` as the newest version, to be written. An unrecorded current text becomes a version first."""
     last = newest(tx.conn, agent)
     before = standing.baseline if standing.body is None else standing.body
     number = 0 if last is None else last.version
@@ -150,7 +150,7 @@ COUNT_OPEN: Final = "SELECT count(*) FROM soul_proposals WHERE agent = ? AND sta
 
 
 class Suggestion(NamedTuple):
-    """A change of its own soul that an agent suggests."""
+    """Change that an agent suggests to its own soul."""
 
     trait: str
     value: str
@@ -166,14 +166,14 @@ def suggest(
     *,
     at_once: bool,
 ) -> SoulProposal:
-    """Keep what the author's agent suggests, or (``at_once``) take it. Said again, it is the same suggestion.
+    """Store a suggestion of the author's agent, or (``at_once``) apply it. Repeating it returns the same one.
 
-    Raises Refused: stale_attempt, quota_reached, and those of kernel.policy.guard.
+    Raises Refused: stale_attempt, quota_reached, and errors of kernel.policy.guard.
     """
     holder = held(tx.conn, author.instruction, author.epoch)
     if "@" in holder.agent:
-        hint = "write it into the file of the workflow, or give the agent a file of its own"
-        raise Refused("forbidden", f"{holder.name} lives in its workflow alone, and ends with it", hint)
+        hint = "change the workflow's file, or give the agent its own file"
+        raise Refused("forbidden", f"agent {holder.name} exists only in its workflow and has no soul", hint)
     observation = one_line(said.observation, OBSERVATION_CHARACTERS, "observation")
     value = one_line(said.value, TRAIT_CHARACTERS, "value")
     known = tx.conn.execute(SAME, (holder.agent, said.trait, value)).fetchone()
@@ -181,13 +181,14 @@ def suggest(
         return find(tx.conn, holder.agent, f"{LETTER}{known[0]}")
     changed = evolved(standing.traits, said.trait, value)
     if int(tx.conn.execute(COUNT_OPEN, (holder.agent,)).get) >= MOST_SUGGESTIONS:
-        text = f"{MOST_SUGGESTIONS} of your suggestions wait for a person already"
-        raise Refused("conflict", text, "go on without it; awk needs shows them")
+        text = f"you have the maximum of {MOST_SUGGESTIONS} open suggestions"
+        raise Refused("conflict", text, "continue without it; a person can decide them: awk needs")
     use(tx, holder, messages=1, text=f"{observation}{value}")
     row = (holder.agent, said.trait, value, observation, holder.space, holder.number, holder.number, tx.now_ms)
     number = int(tx.conn.execute(INSERT_PROPOSAL, row).get)
     name = f"{LETTER}{number}"
-    if at_once and of_work(tx.conn, holder.number) == "user":  # else a person decides: a soul is in each prompt
+    # otherwise a person decides, because a soul is in each prompt
+    if at_once and of_work(tx.conn, holder.number) == "user":
         by = Changer(holder.name, holder.number, number)
         version = add_version(tx, holder.agent, standing, text_of(changed), observation, by)
         _decide(tx, number, "approved", "auto", "", version)
@@ -212,18 +213,22 @@ _MADE: Final[dict[str, Callable[[Any], Any]]] = {
 
 
 def proposals(conn: apsw.Connection, agent: str, *, open_only: bool = False) -> tuple[SoulProposal, ...]:
-    """The suggestions of ``agent``, the newest first."""
+    """Return the suggestions of ``agent``, the newest first."""
     values = (agent, None, None, int(open_only))
     return tuple(rows.each(conn.execute(PROPOSALS, values), PROPOSALS, SoulProposal, **_MADE, run=_run))
 
 
 def find(conn: apsw.Connection, agent: str, name: str) -> SoulProposal:
-    """The suggestion called ``name``. Raises Refused (not_found)."""
+    """Return the suggestion ``name``. Raises Refused (not_found)."""
     number = number_of(name, LETTER)
     values = (agent, number or 0, number or 0, 0)
     found = rows.one(conn.execute(PROPOSALS, values), PROPOSALS, SoulProposal, **_MADE, run=_run)
     if found is None:
-        raise Refused("not_found", f"{agent} has no suggestion {name[:40]!r}", f"awk agent soul {agent} shows them")
+        raise Refused(
+            "not_found",
+            f"suggestion {name[:40]!r} of {agent} not found",
+            f"list the suggestions: awk agent soul {agent}",
+        )
     return found
 
 
@@ -248,7 +253,7 @@ def approve(
     reason: str,
     text_of: Callable[[Mapping[str, Any]], str],
 ) -> SoulProposal:
-    """Make a version of what was suggested, as a person. Approved before, it is only told again.
+    """Approve a suggestion as a person and add its version. Approving it again changes nothing.
 
     Raises Refused: not_found, conflict.
     """
@@ -267,7 +272,7 @@ def approve(
 
 
 def reject(tx: Transaction, agent: AgentKey, name: str, reason: str) -> SoulProposal:
-    """Decide that it is not taken, as a person. Raises Refused: not_found, conflict."""
+    """Reject a suggestion as a person. Raises Refused: not_found, conflict."""
     one = find(tx.conn, agent, name)
     if one.state == "rejected":
         return one
@@ -279,22 +284,24 @@ def reject(tx: Transaction, agent: AgentKey, name: str, reason: str) -> SoulProp
 
 def _check_open(one: SoulProposal) -> None:
     if one.state != "open":
-        raise Refused(
-            "conflict", f"{one.id} is {one.state} already", "a version is undone by awk agent soul NAME rollback"
-        )
+        raise Refused("conflict", f"{one.id} is already {one.state}", "undo a version: awk agent soul NAME rollback")
 
 
 BODY: Final = "SELECT body FROM soul_versions WHERE agent = ? AND version = ?"
 
 
 def roll_back(tx: Transaction, agent: AgentKey, standing: SoulStanding, version: int, reason: str) -> int:
-    """Make the newest version say what ``version`` said. Returns its number. Raises Refused: not_found, conflict."""
+    """Add a version with the text of ``version``. Return its number. Raises Refused: not_found, conflict."""
     row = tx.conn.execute(BODY, (agent, version)).fetchone()
     if row is None:
-        raise Refused("not_found", f"the soul of {agent} has no version {version}", f"awk agent soul {agent} history")
+        raise Refused(
+            "not_found",
+            f"version {version} of the soul of {agent} not found",
+            f"list the versions: awk agent soul {agent} history",
+        )
     body = str(row[0])
     if body == (standing.baseline if standing.body is None else standing.body):
-        raise Refused("conflict", f"that is what the soul of {agent} says now")
+        raise Refused("conflict", f"the soul of {agent} already has this text")
     made = add_version(tx, agent, standing, body, reason or f"rolled back to {version}", Changer())
     tx.emit("soul.changed", agent=agent, data={"id": None, "state": "rolled back", "version": made})
     return made
@@ -307,7 +314,7 @@ ORDER BY version DESC LIMIT ?
 
 
 def versions(conn: apsw.Connection, agent: str) -> tuple[SoulVersion, ...]:
-    """The newest versions of a soul, the newest first."""
+    """Return the newest versions of a soul, the newest first."""
     found = rows.each(
         conn.execute(VERSIONS, (agent, SHOWN_VERSIONS)),
         VERSIONS,
@@ -323,4 +330,4 @@ open_everywhere = Sql("""
 SELECT id, agent AS name, NULL AS space, run, at_ms AS since, trait, value
 FROM soul_proposals INDEXED BY soul_proposals_open WHERE state = 'open' ORDER BY id
 """).rows(SuggestedSoul, id=_MADE["id"], since=rfc3339)
-"""The suggestions that wait for a person."""
+"""Return the suggestions that wait for a person."""

@@ -1,6 +1,6 @@
-"""Spaces that agents open below that of a run: which there are, who opened them, and whether they are open.
+"""Spaces that agents open below a run's: their rows, openers and state.
 
-Who is in one stands in the table of members, as of a run's own space.
+Their members are in the table of members, like the members of a run's own space.
 """
 
 from collections.abc import Iterable
@@ -17,7 +17,7 @@ from protocol.names import DEFAULT_TAG, AgentKey, SpaceId, instruction_id, place
 
 
 class Subspace(msgspec.Struct, frozen=True):
-    """One space below that of a run."""
+    """Space below a run's."""
 
     number: int
     space: SpaceId
@@ -27,7 +27,7 @@ class Subspace(msgspec.Struct, frozen=True):
     opener: str
     opener_key: AgentKey
     instruction: int
-    """The work that it was opened in."""
+    """Instruction in which it was opened."""
     opened_ms: int
     closed_ms: int | None
 
@@ -40,7 +40,7 @@ NEXT: Final = "SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'su
 
 
 def insert(tx: Transaction, base: str, name: str, run: int, opener: str, key: AgentKey, instruction: int) -> SpaceId:
-    """Write the row of a space that is opened now. Returns the space."""
+    """Write the row of a new space. Return the space."""
     number = int(tx.conn.execute(NEXT).get)
     space = subspace(base, name, number)
     values = {
@@ -66,12 +66,12 @@ REMOVE_MEMBER: Final = "DELETE FROM members WHERE space = :space AND name = :nam
 
 
 def add_members(tx: Transaction, space: str, base: str, names: Iterable[str]) -> None:
-    """Let these members of ``base`` into ``space``, as what they are there."""
+    """Add members of ``base`` to ``space``, with the same settings."""
     tx.conn.executemany(ADD_MEMBER, [{"space": space, "base": base, "name": name} for name in names])
 
 
 def remove_members(tx: Transaction, space: str, names: Iterable[str]) -> None:
-    """Have these be in ``space`` no more."""
+    """Remove members from ``space``."""
     tx.conn.executemany(REMOVE_MEMBER, [{"space": space, "name": name} for name in names])
 
 
@@ -79,7 +79,7 @@ CLOSE: Final = "UPDATE subspaces SET closed_ms = ? WHERE number = ?"
 
 
 def close(tx: Transaction, number: int) -> None:
-    """Have nobody speak there any more."""
+    """Mark a space as closed."""
     tx.conn.execute(CLOSE, (tx.now_ms, number))
 
 
@@ -91,11 +91,11 @@ SELECT number, space, base, name, run, opener, opener_key, instruction, opened_m
 by_space = Sql(f"""
 {COLUMNS} WHERE space = ?
 """).row(Subspace)
-"""The space itself, open or not."""
+"""Return the space, open or closed."""
 
 
 def is_open(conn: apsw.Connection, space: str) -> bool:
-    """Return whether somebody may still speak in ``space``, which is below another."""
+    """Return whether ``space``, which is below another, is open."""
     found = by_space(conn, space)
     return found is not None and found.closed_ms is None
 
@@ -103,23 +103,23 @@ def is_open(conn: apsw.Connection, space: str) -> bool:
 find_open = Sql(f"""
 {COLUMNS} WHERE base = ? AND name = ? AND closed_ms IS NULL
 """).row(Subspace)
-"""The space called ``name`` that is open below ``base``."""
+"""Return the open space ``name`` below ``base``."""
 
 
 open_below = Sql(f"""
 {COLUMNS} WHERE base = ? AND closed_ms IS NULL ORDER BY number
 """).rows(Subspace)
-"""Those that are open below ``base``, the oldest first."""
+"""Return the open spaces below ``base``, the oldest first."""
 
 
-# Only where the work that ended opened some, or was done in one.
+# Only spaces that the ended work opened or was done in.
 AFFECTED: Final = f"""
 {COLUMNS} WHERE closed_ms IS NULL AND (instruction = :instruction OR space = :space) ORDER BY number
 """
 
 
 def affected_by(conn: apsw.Connection, instruction: int, space: str) -> list[Subspace]:
-    """The open spaces that the end of ``instruction``, which was done in ``space``, may close."""
+    """Return the open spaces that the end of ``instruction`` in ``space`` may close."""
     return rows.all_(conn.execute(AFFECTED, {"instruction": instruction, "space": space}), AFFECTED, Subspace)
 
 
@@ -127,25 +127,25 @@ AT_WORK: Final = "SELECT 1 FROM instructions WHERE id = ? AND ended_ms IS NULL"
 
 
 def opener_at_work(conn: apsw.Connection, row: Subspace) -> bool:
-    """Return whether the work that it was opened in has not ended."""
+    """Return whether the work in which the space was opened is unfinished."""
     return conn.execute(AT_WORK, (row.instruction,)).fetchone() is not None
 
 
 work_open = Sql("""
 SELECT 1 FROM instructions WHERE space = ? AND state IN ('queued', 'leased', 'running', 'yielded', 'waiting') LIMIT 1
 """).exists()
-"""Return whether something is still to be done in ``space``."""
+"""Return whether ``space`` has unfinished work."""
 
 
 opened_in = Sql("SELECT count(*) FROM subspaces WHERE base = ? AND run = ?").scalar(int)
-"""Return how many were opened in ``run``."""
+"""Return the number of spaces that were opened in ``run``."""
 
 
 SPACES_BELOW: Final = "SELECT space FROM subspaces WHERE base = ? ORDER BY number"
 
 
 def with_those_below(conn: apsw.Connection, spaces: Iterable[str]) -> tuple[SpaceId, ...]:
-    """``spaces``, and all that were ever opened below each of them."""
+    """Return ``spaces`` and all spaces that were ever opened below them."""
     found: dict[SpaceId, None] = {}
     for base in spaces:
         found[SpaceId(base)] = None
@@ -154,7 +154,7 @@ def with_those_below(conn: apsw.Connection, spaces: Iterable[str]) -> tuple[Spac
     return tuple(found)
 
 
-# By the place, which is what people know: of all runs with that name and tag, the newest first.
+# By the public name: of all runs with that name and tag, the newest first.
 NAMED: Final = """
 SELECT number, space, base, name, run, opener, opener_key, instruction, opened_ms, closed_ms FROM subspaces
 WHERE name = :name AND (:run IS NULL OR run = :run)
@@ -164,7 +164,7 @@ ORDER BY number DESC
 
 
 def named(conn: apsw.Connection, place: str, run: int | None = None) -> tuple[Subspace, ...]:
-    """The spaces that people call ``place`` (``review:main~design``), of ``run`` or of all; the newest first."""
+    """Return the spaces with the public name ``place`` (``review:main~design``), of ``run`` or all; newest first."""
     base, name = split_below(place)
     workflow, _, tag = base.partition(":")
     values = {"name": name, "workflow": workflow, "tag": tag or DEFAULT_TAG, "run": run}
@@ -172,11 +172,11 @@ def named(conn: apsw.Connection, place: str, run: int | None = None) -> tuple[Su
 
 
 members = Sql("SELECT name FROM members WHERE space = ? ORDER BY name").column(str)
-"""Return who is in ``space``, or was when it was closed, by name."""
+"""Return the names of the members of ``space``, or of the last members of a closed one."""
 
 
 is_in = Sql("SELECT 1 FROM members WHERE space = ? AND agent = ?").exists()
-"""Return whether ``agent`` (its key) is in ``space``."""
+"""Return whether ``agent`` (a key) is a member of ``space``."""
 
 
 LAST_WORDS: Final = """
@@ -186,7 +186,7 @@ ORDER BY seq DESC LIMIT 1
 
 
 def last_words(conn: apsw.Connection, space: str) -> tuple[str, str] | None:
-    """The last words said in ``space``, and their sender."""
+    """Return the last message in ``space`` as sender and text."""
     return cast("tuple[str, str] | None", conn.execute(LAST_WORDS, (space,)).fetchone())
 
 
@@ -198,13 +198,13 @@ WHERE CASE WHEN :run IS NULL
 
 
 def listed(conn: apsw.Connection, run: int | None) -> SpaceList:
-    """Those of ``run``, or of all runs that are going on, in the order in which they were opened."""
+    """Return the spaces of ``run``, or of all active runs, in the order in which they were opened."""
     found = rows.all_(conn.execute(IN_RUNS, {"run": run}), IN_RUNS, Subspace)
     return SpaceList(spaces=tuple(SpaceRow(**_shown(conn, row)) for row in found), total=len(found))
 
 
 def document(conn: apsw.Connection, space: str) -> SpaceDocument:
-    """``space``, which there is, as people see it."""
+    """Return the public view of an existing ``space``."""
     row = by_space(conn, space)
     assert row is not None, space
     return SpaceDocument(**_shown(conn, row))

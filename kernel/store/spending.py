@@ -1,6 +1,6 @@
-"""Spending: what budgets count, and the report by agent, workspace and model.
+"""Spending: the amounts that budgets count, and the report by agent, workspace and model.
 
-Queries for budgets are indexed, and bounded by the window, never by the queue.
+Queries for budgets use an index and depend on the window, not on the queue.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,11 +18,11 @@ from protocol.names import SpaceId, number_of, place_of
 
 MINUTE_MS: Final = 60_000
 KEPT_MINUTES: Final = 31 * 24 * 60
-"""As long as the longest window, and a day."""
+"""Length of the longest window plus a day."""
 
 
 class SpentAmounts(msgspec.Struct, frozen=True):
-    """Tokens of every kind, USD as far as prices are known, and milliseconds worked in attempts that have ended."""
+    """Tokens of all kinds, USD for known prices, and milliseconds of work in ended attempts."""
 
     tokens: int
     usd: float
@@ -37,7 +37,7 @@ FROM instructions WHERE id = ?
 
 
 def of_instruction(conn: apsw.Connection, instruction: str) -> SpentAmounts:
-    """By one instruction, over all its attempts."""
+    """Return the amounts of one instruction over all its attempts."""
     found = conn.execute(OF_INSTRUCTION, (number_of(instruction, "i"),))
     return rows.one(found, OF_INSTRUCTION, SpentAmounts) or SpentAmounts(0, 0.0)
 
@@ -46,7 +46,7 @@ WORKED: Final = "SELECT coalesce(sum(worked_ms), 0) FROM attempts WHERE instruct
 
 
 def worked_ms(conn: apsw.Connection, instruction: str) -> int:
-    """For how long attempts that have ended worked on it."""
+    """Return the working time of ended attempts of an instruction."""
     return int(conn.execute(WORKED, (number_of(instruction, "i"),)).get)
 
 
@@ -58,7 +58,7 @@ FROM spending WHERE agent = :agent AND minute >= :since
 
 
 def of_agent(conn: apsw.Connection, agent: str, since_ms: int) -> SpentAmounts:
-    """By an agent since then, to the minute."""
+    """Return the amounts of an agent since a time, to the minute."""
     values = {"agent": agent, "since": since_ms // MINUTE_MS, "largest": LARGEST}
     return rows.one(conn.execute(OF_AGENT, values), OF_AGENT, SpentAmounts) or SpentAmounts(0, 0.0)
 
@@ -69,13 +69,13 @@ SELECT minute, tokens, usd, worked_ms FROM spending WHERE agent = ? AND minute >
 
 
 def by_minute(conn: apsw.Connection, agent: str, since_ms: int) -> tuple[tuple[int, SpentAmounts], ...]:
-    """The same, minute by minute: when each of them ended, and what it took. Asked only once a budget is used up."""
+    """Return the amounts of an agent by minute, with the end of each minute. Called only once a budget is used up."""
     rows = conn.execute(MINUTES, (agent, since_ms // MINUTE_MS))
     return tuple(((minute + 1) * MINUTE_MS, SpentAmounts(*spent)) for minute, *spent in rows)
 
 
 class RunMoney(msgspec.Struct, frozen=True):
-    """Budget and spending of a run, or of a workflow that was started. Limits that are None do not hold."""
+    """Budget and spending of a run or a started workflow. A limit of None does not apply."""
 
     mode: Literal["start", "run"]
     budget_tokens: int | None
@@ -89,19 +89,19 @@ class RunMoney(msgspec.Struct, frozen=True):
 of_run = Sql("""
 SELECT mode, budget_tokens, budget_usd, spent_tokens, spent_usd, deadline_ms, wall_time_ms FROM workflows WHERE id = ?
 """).row(RunMoney)
-"""One run, by its number."""
+"""Return the money of one run."""
 
 
-# One pass over what was asked for. Rows are few: agents, workspaces and models, and how work of them ended.
+# One pass over the selected instructions. The result is small: agents, workspaces, models and states.
 TOTALS: Final = instruction_sql("""
 SELECT i.agent, CASE WHEN i.run IS NULL THEN '' ELSE i.space END AS place, coalesce(i.model, '') AS model, i.state,
   count(*) AS instructions, {spent}, sum(i.steps) AS steps,
   coalesce(sum((SELECT sum(a.worked_ms) FROM attempts AS a WHERE a.instruction = i.id)), 0) AS worked_ms,
-  -- work whose price is not known, though it took tokens
+  -- work with tokens but without a known price
   sum(i.cost_usd IS NULL AND i.input_tokens + i.output_tokens + i.cache_read_tokens
     + i.cache_write_tokens > 0) AS unpriced
 FROM instructions AS i
--- a place stands for the spaces of all its runs, place#3
+-- a public name includes the spaces of all its runs, name#3
 WHERE (:space IS NULL OR i.space = :space OR substr(i.space, 1, length(:space) + 1) = :space || '#')
   AND coalesce(:name, i.name) = i.name AND coalesce(:agent, i.agent) = i.agent
 GROUP BY 1, 2, 3, 4
@@ -109,11 +109,9 @@ GROUP BY 1, 2, 3, 4
 
 
 class _TotalsRow(msgspec.Struct, frozen=True):
-    """A row of TOTALS."""
-
     agent: str
     place: str
-    """Empty: in no workflow."""
+    """Empty for work outside of workflows."""
     model: str
     state: Status
     instructions: int
@@ -126,10 +124,10 @@ class _TotalsRow(msgspec.Struct, frozen=True):
 def report(
     conn: apsw.Connection, *, space: SpaceId | None = None, name: str | None = None, agent: str | None = None
 ) -> UsageReport:
-    """Of all work; or of what was done in ``space`` (a place: in all its runs), by who is called ``name`` there, or by
-    the ``agent`` of that key.
+    """Return the usage of all work, or of the work in ``space`` (a public name: in all its runs), by ``name`` or
+    ``agent``.
 
-    Reads every instruction: ask in a thread.
+    ``name`` is an agent's name in the space, ``agent`` its key. Reads every instruction: call in a thread.
     """
     values = {"space": space, "name": name, "agent": agent, "largest": LARGEST}
     found = rows.all_(conn.execute(TOTALS, values), TOTALS, _TotalsRow)
@@ -173,7 +171,7 @@ def _sum(key: str, found: Sequence[_TotalsRow]) -> UsageRow:
     )
 
 
-# Work by when it ended, found by its index; what is not asked for is one group.
+# Work by the time of its end, found by an index; columns that were not requested form one group.
 ENDED_THEN: Final = instruction_sql("""
 SELECT iif(:agent, i.agent, '') AS agent, iif(:workflow AND i.run IS NOT NULL, i.space, '') AS place,
   iif(:model, coalesce(i.model, ''), '') AS model, iif(:day, date(i.ended_ms / 1000, 'unixepoch'), '') AS day, i.state,
@@ -190,7 +188,7 @@ GROUP BY 1, 2, 3, 4, 5 LIMIT :limit
 """)
 GROUPS_LIMIT: Final = 5_000
 
-# Of each run that landed then, all that it took, whenever that was.
+# The total cost of each run with a landing in the period, regardless of its time.
 LANDED: Final = """
 SELECT l.space AS place, date(min(l.ended_ms) / 1000, 'unixepoch') AS day, count(*) AS merges,
   (SELECT sum(i.cost_usd) FROM instructions AS i INDEXED BY instructions_run WHERE i.run = l.run) AS cost_usd
@@ -201,7 +199,7 @@ GROUP BY l.run
 
 
 class Period(msgspec.Struct, frozen=True):
-    """A time, from ``since_ms`` up to and without ``until_ms``, and by what the work in it is parted."""
+    """Period from ``since_ms`` up to but excluding ``until_ms``, and the columns that group its work."""
 
     by: tuple[GroupedBy, ...]
     since_ms: int
@@ -209,15 +207,11 @@ class Period(msgspec.Struct, frozen=True):
 
 
 class _EndedRow(_TotalsRow, frozen=True):
-    """A row of ENDED_THEN."""
-
     day: str
     retries: int
 
 
 class _LandedRow(msgspec.Struct, frozen=True):
-    """A row of LANDED."""
-
     place: str
     day: str
     merges: int
@@ -232,17 +226,19 @@ def over_time(
     name: str | None = None,
     agent: str | None = None,
 ) -> tuple[UsageGroup, ...]:
-    """Work that ended in ``period``, in order; all of it last. Raises Refused (too_large).
+    """Return the work that ended in ``period``, in order, and the total last. Raises Refused (too_large).
 
-    Landings are of runs: where the work is parted by agent or model, or is one agent's, nobody has them.
-    Reads every instruction that ended then: ask in a thread.
+    Landings belong to runs: work that is grouped by agent or model, or limited to one agent, has none. Reads every
+    instruction that ended in the period: call in a thread.
     """
     values = {"since": period.since_ms, "until": period.until_ms, "space": space}
     asked = {word: word in period.by for word in GROUPED_BY} | {"name": name, "key": agent, "largest": LARGEST}
     cursor = conn.execute(ENDED_THEN, values | asked | {"limit": GROUPS_LIMIT + 1})
     found = rows.all_(cursor, ENDED_THEN, _EndedRow)
     if len(found) > GROUPS_LIMIT:
-        raise Refused("too_large", f"these are more than {GROUPS_LIMIT} rows", "ask for a shorter time, or by less")
+        raise Refused(
+            "too_large", f"report has more than {GROUPS_LIMIT} rows", "request a shorter period or fewer groups"
+        )
     of_runs = agent is None and name is None
     landed = rows.all_(conn.execute(LANDED, values), LANDED, _LandedRow) if of_runs else []
     groups: dict[tuple[str, ...], tuple[list[_EndedRow], list[_LandedRow]]] = {}

@@ -1,6 +1,6 @@
-"""Tasks as they are shown: pages of a list, one in full, what may need a person, and what each agent is at.
+"""Read models of tasks: pages of a list, one in full, tasks that may need a person, and the tasks of each agent.
 
-The rows themselves, and what changes them, are in kernel.store.tasks.
+kernel.store.tasks has the rows and their changes.
 """
 
 from collections import defaultdict
@@ -27,7 +27,7 @@ LISTED_IN_STATE: Final = f"""
 LISTED_FOR: Final = f"""
 {ROWS} WHERE t.space = :space AND t.n > :after AND (t.for_name = :for OR t.holder = :for) ORDER BY t.n LIMIT :limit
 """
-# They are numbered without a gap, and only removed all together.
+# Task numbers have no gaps, because tasks are only deleted together.
 COUNT_ALL: Final = "SELECT coalesce(max(n), 0) FROM tasks WHERE space = :space"
 COUNT_IN_STATE: Final = """
 SELECT count(*) FROM tasks AS t INDEXED BY tasks_state WHERE t.space = :space AND t.state = :state
@@ -48,9 +48,9 @@ WHERE t.space = :space AND t.state = :state AND (t.for_name = :for OR t.holder =
 def listed(
     conn: apsw.Connection, space: str, page: RowPage, *, state: TaskState | None = None, name: str | None = None
 ) -> TaskList:
-    """A page of the tasks of ``space`` in the order of their numbers: those in ``state``, and for or of ``name``.
+    """Return a page of the tasks of ``space`` by number: those in ``state``, and assigned to or held by ``name``.
 
-    However many are over, a page costs as much as it has; with ``name`` all of the space, or state, are looked at.
+    The cost of a page does not depend on ended tasks; with ``name`` all tasks of the space or state are read.
     """
     values = {"space": space, "after": page.after or 0, "state": state, "for": name, "limit": page.limit + 1}
     statement = LISTED_IN_STATE if state is not None else LISTED if name is None else LISTED_FOR
@@ -60,7 +60,7 @@ def listed(
 
 
 def _count(conn: apsw.Connection, values: Mapping[str, Any]) -> int:
-    """Count what a list without a limit has. Most tasks are done, in the long run: those are not counted one by one."""
+    """Count a list without a limit. Done tasks, which are most in the long run, are not counted one by one."""
     if values["for"] is not None:
         return int(conn.execute(COUNT_FOR if values["state"] is None else COUNT_FOR_IN_STATE, values).get)
     if values["state"] in (None, "done"):
@@ -70,7 +70,7 @@ def _count(conn: apsw.Connection, values: Mapping[str, Any]) -> int:
 
 
 def info(row: TaskRow) -> TaskInfo:
-    """The task as people see it."""
+    """Return the public view of a task."""
     over = row.state in OVER
     blocks = (
         one
@@ -108,7 +108,7 @@ def info(row: TaskRow) -> TaskInfo:
     )
 
 
-# Open ones that wait in vain; ready ones that are for an agent whose work has ended; and ready ones that are nobody's.
+# Open tasks whose dependencies failed, ready tasks whose work has ended, and ready tasks without an assignee.
 STUCK: Final = """
 WITH found (id, space) AS (
   SELECT s.id, s.space FROM tasks AS s INDEXED BY tasks_unfinished
@@ -121,7 +121,7 @@ WITH found (id, space) AS (
     SELECT 1 FROM instructions AS i WHERE i.id = s.instruction AND i.ended_ms IS NULL)
 )
 SELECT found.id FROM found
--- those of a space that an agent opened are of the run that it opened it in
+-- tasks of a space that an agent opened belong to the run in which it did
 LEFT JOIN subspaces AS b ON b.space = found.space
 CROSS JOIN workflows AS w ON w.space = coalesce(b.base, found.space) AND w.state = 'running'
 WHERE b.closed_ms IS NULL ORDER BY found.id
@@ -131,7 +131,7 @@ RUN_OF: Final = "SELECT id FROM workflows WHERE space = ? ORDER BY id DESC LIMIT
 
 
 def stuck(conn: apsw.Connection, now_ms: int) -> Iterable[tuple[str, StuckTask]]:
-    """Tasks of running workflows that may need a person, each with its space; ``working`` is left open."""
+    """Yield the tasks of running workflows that may need a person, with their spaces; ``working`` is not set."""
     for row in those(conn, conn.execute(STUCK)):
         held = held_by(row.on_failure, row.needs) if row.state == "open" else ()
         ended = row.instruction is not None and row.for_name is not None
@@ -152,7 +152,7 @@ WHERE space = :space AND state = 'ready' AND for_name IS NULL ORDER BY n LIMIT :
 
 
 def unclaimed(conn: apsw.Connection, space: str, limit: int) -> tuple[str, ...]:
-    """The first tasks that are ready and for nobody: whoever claims one has it."""
+    """Return the first ready tasks without an assignee, which any member may claim."""
     return tuple(task_id(int(str(n))) for (n,) in conn.execute(UNCLAIMED, {"space": space, "limit": limit}))
 
 
@@ -164,7 +164,7 @@ WHERE w.state = 'running' AND t.state IN ('open', 'ready', 'claimed')
 
 
 def of_agents(conn: apsw.Connection) -> Mapping[tuple[str, str], tuple[PsTask, ...]]:
-    """The unfinished tasks of each agent, by place and name: what it holds, and what is for it."""
+    """Return the unfinished tasks that each agent holds or is assigned, by space and name."""
     found: defaultdict[tuple[str, str], list[PsTask]] = defaultdict(list)
     for row in those(conn, conn.execute(OF_AGENTS)):
         blocked_by = waits_for(row.on_failure, row.needs)

@@ -1,8 +1,8 @@
-"""Tasks: rows of a workspace's graph, and its steps. A task is found by its number there (``t3``), or by its key.
+"""Tasks: rows of a workspace's graph, and their steps. A task is found by its number there (``t3``), or by its key.
 
-Whoever holds one does so by an attempt: what ends that, lets go of the task in the same commit, and the next attempt of
-the same instruction takes it again, if nobody else has. Steps are those of kernel.policy.tasks; what leads to them is
-in kernel.store.transitions.tasks and .task_plans.
+An attempt holds a claimed task: the commit that ends the attempt releases the task, and the next attempt of the same
+instruction claims it again, unless another agent did. kernel.policy.tasks defines the steps;
+kernel.store.transitions.tasks and .task_work apply them.
 """
 
 from collections import defaultdict
@@ -29,7 +29,7 @@ from protocol.tasks import OnFailure, TaskSpec, TaskState
 
 
 class Neighbour(msgspec.Struct, frozen=True, array_like=True):
-    """A task at the other end of a need."""
+    """Task at the other end of a dependency."""
 
     n: int
     state: TaskState
@@ -37,7 +37,7 @@ class Neighbour(msgspec.Struct, frozen=True, array_like=True):
 
 
 class TaskRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A row of tasks, with what it needs and what needs it."""
+    """Row of tasks, with its dependencies and dependents."""
 
     number: int
     space: str
@@ -72,17 +72,17 @@ class TaskRow(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def id(self) -> str:
-        """Its name in the space."""
+        """Return the task's id in the space."""
         return task_id(self.n)
 
     @property
     def needs(self) -> tuple[Needed, ...]:
-        """The tasks that it needs, as policies look at them."""
+        """Return the dependencies in the form that policies use."""
         return tuple(Needed(task_id(one.n), one.state, one.on_failure) for one in self.needed)
 
 
 def task_id(n: int) -> str:
-    """``t3``."""
+    """Return the id of a task, such as ``t3``."""
     return f"t{n}"
 
 
@@ -111,7 +111,7 @@ BY_KEY: Final = f"{ROWS} WHERE t.space = ? AND t.key = ? ORDER BY t.n DESC LIMIT
 
 
 def find(conn: apsw.Connection, space: str, name: str) -> TaskRow | None:
-    """The task that is called ``name`` in ``space``: by its id, or the newest one of that key."""
+    """Return the task ``name`` of ``space``, by its id, or the newest one with that key."""
     n = number_of(name, "t")
     if n is not None:
         return rows.one(conn.execute(BY_NUMBER, (space, n)), BY_NUMBER, TaskRow, **MADE)
@@ -122,14 +122,14 @@ BY_ROW: Final = f"{ROWS} WHERE t.id = ?"
 
 
 def by_number(conn: apsw.Connection, number: int) -> TaskRow:
-    """The task of that row, which is there."""
+    """Return the task of an existing row."""
     found = rows.one(conn.execute(BY_ROW, (number,)), BY_ROW, TaskRow, **MADE)
     assert found is not None, number
     return found
 
 
 unfinished = Sql("SELECT count(*) FROM tasks WHERE space = ? AND state IN ('open', 'ready', 'claimed')").scalar(int)
-"""Return how many tasks of ``space`` are not over."""
+"""Return the number of open, ready and claimed tasks of ``space``."""
 
 
 EDGES: Final = """
@@ -140,7 +140,7 @@ WHERE t.space = ? AND t.state IN ('open', 'ready', 'claimed') AND o.state IN ('o
 
 
 def edges(conn: apsw.Connection, space: str) -> dict[str, list[str]]:
-    """Return what each task of ``space`` needs, as far as both are not over."""
+    """Return the dependencies between unfinished tasks of ``space``."""
     found: defaultdict[str, list[str]] = defaultdict(list)
     for n, needs in cast("Iterable[tuple[int, int]]", conn.execute(EDGES, (space,))):
         found[task_id(n)].append(task_id(needs))
@@ -148,7 +148,7 @@ def edges(conn: apsw.Connection, space: str) -> dict[str, list[str]]:
 
 
 class NewTask(NamedTuple):
-    """One task as it is planned: who planned it and how far from the first cause, and whose its command is."""
+    """Planned task: its creator and hops, and who vouches for its command."""
 
     creator: str
     hops: int
@@ -167,7 +167,7 @@ RETURNING id, n
 
 
 def insert(tx: Transaction, space: str, spec: TaskSpec, new: NewTask, parent: int | None) -> tuple[int, int]:
-    """Write a task that waits. Returns the number of its row, and its own."""
+    """Write an open task. Return the numbers of its row and of the task."""
     values = {
         **new._asdict(),
         "space": space,
@@ -189,12 +189,12 @@ ADD_NEED: Final = "INSERT OR IGNORE INTO task_needs (task, needs) VALUES (?, ?)"
 
 
 def add_needs(tx: Transaction, needs: Iterable[tuple[int, int]]) -> None:
-    """Have each first row wait for the second."""
+    """Make the first task of each pair depend on the second."""
     tx.conn.executemany(ADD_NEED, needs)
 
 
 class TaskChange(msgspec.Struct, frozen=True, kw_only=True):
-    """A step of a task, and what is written with it; None and "" where nothing is known of that."""
+    """Step of a task and the values to store with it; None and "" mean unknown."""
 
     step: TaskStep
     by: str
@@ -216,7 +216,7 @@ WHERE id = :number AND state = :before RETURNING id
 
 
 def make_step(tx: Transaction, row: TaskRow, change: TaskChange) -> bool:
-    """Make a step of the table; False where its state has none, or is another by now."""
+    """Apply a step to a task. Return False if its state does not allow the step or has changed."""
     state = TRANSITIONS[row.state].get(change.step)
     if state is None:
         return False
@@ -238,7 +238,7 @@ GIVE: Final = "UPDATE tasks SET instruction = ?, given_out = given_out + 1 WHERE
 
 
 def give(tx: Transaction, task: int, instruction: int) -> None:
-    """Note the instruction that a ready task, by its row, was made."""
+    """Record the instruction that was created for a ready task."""
     tx.conn.execute(GIVE, (instruction, task))
 
 
@@ -246,7 +246,7 @@ SET_FOR: Final = "UPDATE tasks SET for_name = ?, instruction = NULL, given_out =
 
 
 def set_for(tx: Transaction, row: TaskRow, name: str) -> None:
-    """Have a task that nobody is at be for the member ``name``."""
+    """Assign an unclaimed task to the member ``name``."""
     if row.for_name != name:
         tx.conn.execute(SET_FOR, (name, row.number))
 
@@ -258,17 +258,17 @@ WHERE x.needs = ? ORDER BY t.n
 
 
 def followers(conn: apsw.Connection, number: int) -> list[TaskRow]:
-    """The open tasks that need the one of that row."""
+    """Return the open dependents of a task."""
     return those(conn, conn.execute(FOLLOWERS, (number,)))
 
 
 def those(conn: apsw.Connection, found: apsw.Cursor) -> list[TaskRow]:
-    """The tasks of the rows whose numbers were ``found``."""
+    """Return the tasks of the rows whose numbers were ``found``."""
     numbers = cast("list[tuple[int]]", found.fetchall())
     return [by_number(conn, number) for (number,) in numbers]
 
 
-# With work of theirs that has not ended they are on their way already; what a person has cancelled stays so.
+# Tasks with unfinished work are already assigned; tasks whose work a person cancelled are not assigned again.
 TO_GIVE: Final = """
 SELECT t.id FROM tasks AS t INDEXED BY tasks_state
 WHERE t.space = ? AND t.state = 'ready' AND t.for_name IS NOT NULL AND t.given_out < ?
@@ -278,7 +278,7 @@ WHERE t.space = ? AND t.state = 'ready' AND t.for_name IS NOT NULL AND t.given_o
 
 
 def to_give(conn: apsw.Connection, space: str) -> list[TaskRow]:
-    """The ready tasks of ``space`` that are to become work of the agents that they are for."""
+    """Return the ready tasks of ``space`` that should become work of their assignees."""
     return those(conn, conn.execute(TO_GIVE, (space, GIVEN_OUT)))
 
 
@@ -286,7 +286,7 @@ FRESH: Final = "UPDATE tasks SET given_out = 0, instruction = NULL WHERE space =
 
 
 def begin_again(tx: Transaction, space: str) -> None:
-    """Have what is ready in ``space`` given out as if it never was: its workflow goes on in another run."""
+    """Reset the assignments of ready tasks in ``space``, whose workflow continues in another run."""
     tx.conn.execute(FRESH, (space,))
 
 
@@ -296,7 +296,7 @@ SELECT n AS id, holder, files FROM tasks WHERE space = ? AND state = 'claimed' A
 
 
 def claims(conn: apsw.Connection, space: str) -> list[FileClaim]:
-    """Files of ``space`` that somebody holds."""
+    """Return the files of ``space`` that claimed tasks reserve."""
     return rows.all_(conn.execute(CLAIMS, (space,)), CLAIMS, FileClaim, id=task_id, files=_files.decode)
 
 
@@ -308,7 +308,7 @@ WHERE t.space = ? AND t.state = 'ready' AND t.files <> x'5b5d' AND t.for_name IS
 
 
 def soon_claimed(conn: apsw.Connection, space: str) -> list[FileClaim]:
-    """The same, of tasks whose work waits for its turn."""
+    """Return the files of assigned tasks whose work is queued."""
     return rows.all_(conn.execute(GIVEN, (space,)), GIVEN, FileClaim, id=task_id, files=_files.decode)
 
 
@@ -316,7 +316,7 @@ HAND_ON: Final = "UPDATE tasks SET for_name = ? WHERE instruction = ? AND for_na
 
 
 def hand_on(tx: Transaction, instruction: int, old: str, name: str) -> None:
-    """Have the tasks that were given to ``old`` as ``instruction`` be for ``name``, who has that now."""
+    """Reassign the tasks of ``instruction`` from ``old`` to ``name``, who has that work now."""
     tx.conn.execute(HAND_ON, (name, instruction, old))
 
 
@@ -326,7 +326,7 @@ SELECT id FROM tasks INDEXED BY tasks_instruction WHERE instruction = ? AND stat
 
 
 def of_instruction(conn: apsw.Connection, instruction: int) -> Sequence[TaskRow]:
-    """The tasks that an instruction is at, or would go on with, and that are not over."""
+    """Return the unfinished tasks that an instruction holds or would claim again."""
     return those(conn, conn.execute(OF_INSTRUCTION, (instruction,)))
 
 
@@ -334,7 +334,7 @@ HAND: Final = "UPDATE tasks SET handed_by = :by WHERE instruction = :by AND stat
 
 
 def hand_tasks(tx: Transaction, instruction: int) -> None:
-    """Have the hand-over of ``instruction`` given to whoever takes up the tasks that it is at."""
+    """Attach the hand-over of ``instruction`` to its tasks, for the next worker on them."""
     tx.conn.execute(HAND, {"by": instruction})
 
 
@@ -342,7 +342,7 @@ RENEW: Final = "UPDATE tasks SET epoch = ? WHERE id = ?"
 
 
 def take(tx: Transaction, instruction: int, epoch: int, name: str) -> None:
-    """Have an attempt that begins hold the tasks of its instruction, as far as nobody else's files are among theirs."""
+    """Claim the tasks of an attempt's instruction, except those whose files another agent reserves."""
     for row in of_instruction(tx.conn, instruction):
         if row.state == "claimed":
             tx.conn.execute(RENEW, (epoch, row.number))

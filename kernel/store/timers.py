@@ -17,9 +17,9 @@ from protocol.names import AgentKey, name_of, number_of, place_of
 
 
 class Timer(msgspec.Struct, frozen=True):
-    """A schedule that counts. ``schedule`` is JSON of a protocol.agent.Schedule.
+    """Active timer of a schedule. ``schedule`` is JSON of a protocol.agent.Schedule.
 
-    ``period_ms`` is None for cron; then ``next_ms`` and ``fired_ms`` are wall clock, else the kernel's.
+    ``period_ms`` is None for cron; then ``next_ms`` and ``fired_ms`` are wall clock, else kernel time.
     """
 
     agent: AgentKey
@@ -32,7 +32,7 @@ class Timer(msgspec.Struct, frozen=True):
 
 _TIMERS: Final = select(Timer, "timers")
 all = Sql(f"{_TIMERS} ORDER BY agent, home").rows(Timer)  # noqa: A001 - read as timers.all
-"""Every timer, in order. Not limited: ask in a thread."""
+"""Return every timer, in order. Unlimited: call in a thread."""
 
 DUE: Final = """
 SELECT t.agent, t.home, t.schedule, t.period_ms, t.next_ms, t.fired_ms
@@ -47,12 +47,12 @@ LIMIT :limit
 
 
 def due(conn: apsw.Connection, now_ms: int, wall_ms: int, limit: int = 64) -> tuple[Timer, ...]:
-    """Timers whose time has come, of agents that are given work."""
+    """Return the timers that are due, of agents that may receive work."""
     return tuple(rows.all_(conn.execute(DUE, {"now": now_ms, "wall": wall_ms, "limit": limit}), DUE, Timer))
 
 
 class Upcoming(NamedTuple):
-    """Time of the next timer, by either clock; None where there is none."""
+    """Time of the next timer by each clock; None if there is none."""
 
     steady_ms: int | None
     wall_ms: int | None
@@ -70,14 +70,14 @@ SELECT
 
 
 def upcoming(conn: apsw.Connection) -> Upcoming:
-    """Return the time of the next timer of agents that are given work."""
+    """Return the times of the next timers of agents that may receive work."""
     row = conn.execute(NEXT).fetchone()
     assert row is not None
     return Upcoming(*row)
 
 
 class DeclaredAgent(NamedTuple):
-    """An agent that may have a schedule. ``definition`` is JSON."""
+    """Agent that may have a schedule. ``definition`` is JSON."""
 
     key: AgentKey
     origin: str
@@ -85,7 +85,7 @@ class DeclaredAgent(NamedTuple):
 
 
 class DeclaredWorkflow(NamedTuple):
-    """A running workflow that may have schedules. ``definition`` is JSON, and ``vouched``: what its start agreed to."""
+    """Running workflow that may have schedules. ``definition`` is JSON; ``vouched`` lists the consents of its start."""
 
     space: str
     file: str
@@ -94,7 +94,7 @@ class DeclaredWorkflow(NamedTuple):
 
 
 class Declared(NamedTuple):
-    """Definitions that may hold schedules, and the timers there are."""
+    """Definitions that may contain schedules, and the existing timers."""
 
     agents: tuple[DeclaredAgent, ...]
     workflows: tuple[DeclaredWorkflow, ...]
@@ -103,7 +103,7 @@ class Declared(NamedTuple):
 
 AGENTS: Final = """
 SELECT key, origin, definition FROM agents
--- of thousands hardly one has a schedule, and to decode all would take longer than all else
+-- few of thousands have a schedule, and decoding all definitions would dominate the cost
 WHERE origin <> 'inline' AND instr(definition, CAST('"schedule":{' AS BLOB)) > 0 ORDER BY key
 """
 WORKFLOWS: Final = """
@@ -112,7 +112,7 @@ SELECT space, file, definition, vouched FROM workflows WHERE state = 'running' O
 
 
 def declared(conn: apsw.Connection) -> Declared:
-    """All that says which timers there should be, and those there are. Not limited: ask in a thread."""
+    """Return the definitions that determine the timers, and the existing timers. Unlimited: call in a thread."""
     agents = rows.all_(conn.execute(AGENTS), AGENTS, DeclaredAgent)
     workflows = rows.all_(conn.execute(WORKFLOWS), WORKFLOWS, DeclaredWorkflow)
     return Declared(tuple(agents), tuple(workflows), all(conn))
@@ -127,7 +127,7 @@ DROP: Final = "DELETE FROM timers WHERE agent = ? AND home = ?"
 
 
 def arm(tx: Transaction, put: Sequence[Timer], drop: Sequence[Timer]) -> None:
-    """Set the timers ``put``, in place of those they replace, and forget ``drop``."""
+    """Set the timers ``put``, replacing existing ones, and delete ``drop``."""
     for timer in drop:
         tx.conn.execute(DROP, (timer.agent, timer.home))
     for timer in put:
@@ -138,7 +138,7 @@ POSTPONE: Final = "UPDATE timers SET next_ms = ? WHERE agent = ? AND home = ?"
 
 
 def postpone(tx: Transaction, timer: Timer, next_ms: int) -> None:
-    """Let the timer come at ``next_ms`` instead."""
+    """Change the time of a timer to ``next_ms``."""
     tx.conn.execute(POSTPONE, (next_ms, timer.agent, timer.home))
 
 
@@ -160,9 +160,9 @@ UPDATE timers SET next_ms = ?, coalesced = coalesced + 1 WHERE agent = ? AND hom
 def fire(
     tx: Transaction, timer: Timer, *, at_ms: int, following_ms: int, text: str, workspace: str | None
 ) -> Decision | None:
-    """Let ``timer`` come at ``at_ms`` of its clock, next at ``following_ms``, if its agent is free to hear it.
+    """Fire ``timer`` at ``at_ms`` of its clock, and next at ``following_ms``, if its agent is free.
 
-    Its words are ``text``. None: the timer or its agent changed meanwhile, and nothing was done.
+    The message is ``text``. Return None if the timer or its agent has changed; then nothing was done.
     """
     row = tx.conn.execute(LOOK, (timer.agent, timer.home, timer.schedule, timer.next_ms)).fetchone()
     if row is None:
@@ -186,7 +186,7 @@ def fire(
             instruction = number_of(made[0], "i") if made else None
             tx.conn.execute(FIRED, (verdict.next_ms, at_ms, instruction, timer.agent, timer.home))
         case "coalesced":
-            # Told the first time only: an agent that waits for days would fill the log.
+            # Announced only the first time: an agent that waits for days would fill the log.
             row = tx.conn.execute(COALESCE, (verdict.next_ms, timer.agent, timer.home)).fetchone()
             if row is not None and row[0] == 1:
                 tx.emit(

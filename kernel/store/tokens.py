@@ -1,6 +1,7 @@
-"""Tokens of people's own programs: made, known again by their digests, listed, and taken back.
+"""Tokens of people's own programs: created, identified by their digests, listed, and revoked.
 
-They are rows of the log, so they outlive the kernel. One that is taken back is gone, and no other gets its number.
+They are rows of the log, so that they outlive the kernel. The row of a revoked token is deleted; its number is not
+reused.
 """
 
 import hashlib
@@ -19,7 +20,7 @@ from protocol.errors import Refused
 from protocol.names import number_of, token_id
 
 LIMIT: Final = 1000
-"""Valid ones at a time: a list of them is one answer."""
+"""Limit of valid tokens, so that one answer can list them."""
 
 COUNT: Final = "SELECT count(*) FROM tokens"
 INSERT: Final = "INSERT INTO tokens (name, scope, agents, digest, created_ms, expires_ms) VALUES (?, ?, ?, ?, ?, ?)"
@@ -28,7 +29,7 @@ SET_DIGEST: Final = "UPDATE tokens SET digest = ? WHERE number = ?"
 
 
 def create(tx: Transaction, scope: str, name: str, secret: str, expires_ms: int | None = None) -> TokenMade:
-    """Make a token of ``scope`` out of ``secret``, which nobody can guess. Those that have ended are gone with it.
+    """Create a token of ``scope`` with the random ``secret``, and delete expired tokens.
 
     Raises Refused (conflict).
     """
@@ -36,13 +37,13 @@ def create(tx: Transaction, scope: str, name: str, secret: str, expires_ms: int 
     (count,) = cast("tuple[int]", tx.conn.execute(COUNT).fetchone())
     if count >= LIMIT:
         raise Refused(
-            "conflict", f"there are {LIMIT} tokens already", "take back what is not used: awk token revoke ID"
+            "conflict", f"the project has the maximum of {LIMIT} tokens", "revoke unused tokens: awk token revoke ID"
         )
     step, _, agents = scope.partition(":")
     placeholder = hashlib.sha256(secret.encode()).digest()
     tx.conn.execute(INSERT, (name, step, agents or None, placeholder, tx.now_ms, expires_ms))
     number = tx.conn.last_insert_rowid()
-    token = f"{TOKEN_MARK}{number}_{secret}"  # its number is in it, so that a kernel can prove to know it
+    token = f"{TOKEN_MARK}{number}_{secret}"  # the token contains its number, so that a kernel can prove to know it
     tx.conn.execute(SET_DIGEST, (hashlib.sha256(token.encode()).digest(), number))
     return TokenMade(id=token_id(number), token=token, scope=scope, name=name)
 
@@ -57,7 +58,7 @@ KNOWN: Final = "SELECT number, scope, agents FROM tokens WHERE digest = ? AND (e
 
 
 def identify(conn: apsw.Connection, digest: bytes, now_ms: int) -> Access | None:
-    """Return what the token with ``digest`` opens; None: there is none, or it has ended."""
+    """Return the access of the token with ``digest``, or None if it is unknown or expired."""
     found = rows.one(conn.execute(KNOWN, (digest, now_ms)), KNOWN, _KnownToken)
     if found is None:
         return None
@@ -66,7 +67,7 @@ def identify(conn: apsw.Connection, digest: bytes, now_ms: int) -> Access | None
 
 
 digest_of = Sql("SELECT digest FROM tokens WHERE number = ? AND (expires_ms IS NULL OR expires_ms > ?)").optional(bytes)
-"""Return the digest of a token; None: there is none of that number, or no longer."""
+"""Return the digest of a valid token, or None."""
 
 
 all_ = Sql("""
@@ -74,14 +75,16 @@ SELECT number AS id, name, scope || coalesce(':' || agents, '') AS scope, create
   expires_ms AS expires_at
 FROM tokens WHERE expires_ms IS NULL OR expires_ms > ? ORDER BY number
 """).rows(TokenRow, id=token_id, created_at=rfc3339, expires_at=optional_rfc3339)
-"""Return all that are valid, the oldest first."""
+"""Return all valid tokens, the oldest first."""
 
 
 DELETE: Final = "DELETE FROM tokens WHERE number = ?"
 
 
 def revoke(tx: Transaction, asked: str) -> None:
-    """Take a token back: the next request with it is refused. Raises Refused (not_found)."""
+    """Revoke a token: the next request with it is refused. Raises Refused (not_found)."""
     tx.conn.execute(DELETE, (number_of(asked, "k"),))
     if not tx.conn.changes():
-        raise Refused("not_found", f"there is no token {asked[:40]!r}", "awk token list shows them; ids look like k3")
+        raise Refused(
+            "not_found", f"token {asked[:40]!r} not found", "list the tokens, with ids such as k3: awk token list"
+        )

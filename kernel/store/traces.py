@@ -1,4 +1,4 @@
-"""Spans of what happened: the next ones behind a collector's cursor, and how it stands with each collector."""
+"""Spans of past work: the next ones after a collector's cursor, and the state of each collector."""
 
 from collections.abc import Callable, Collection, Mapping
 from types import MappingProxyType
@@ -29,11 +29,11 @@ from protocol.instruction import Usage
 from protocol.ipc import Entry
 
 PREFIX: Final = "otel:"
-"""Of the names of followers that are collectors."""
+"""Prefix of the names of followers that are collectors."""
 NEED: Final = "otel"
-"""The id of the need of a collector that takes nothing, and of what has it tried again."""
+"""Id of the need of a failing collector, which also retries it."""
 AWAY_MS: Final = 600_000
-"""For so long it may take nothing until a person is to look at it."""
+"""Time of failure after which a person is notified."""
 BATCH: Final = 200
 """Spans in one request."""
 
@@ -41,7 +41,7 @@ FIRST_BOOT: Final = "SELECT at_ms FROM boots ORDER BY id LIMIT 1"
 
 
 def log_id(conn: apsw.Connection, project: str) -> str:
-    """The name of this log among all: spans of another one at the same place have other ids."""
+    """Return the identifier of this log, so that spans of another log in the same project have other ids."""
     return f"{project}\0{conn.execute(FIRST_BOOT).get or 0}"
 
 
@@ -54,7 +54,7 @@ known = Sql("SELECT name FROM followers WHERE name LIKE 'otel:%'").set_of(str)
 
 
 def keep(tx: Transaction, names: Collection[str]) -> None:
-    """Have exactly these collectors: a new one is told what happens from now on, one that is gone forgets all."""
+    """Store exactly these collectors: a new one starts at the current event, the state of a missing one is deleted."""
     newest = event_range(tx.conn).newest
     before = known(tx.conn)
     for name in before - set(names):
@@ -64,21 +64,21 @@ def keep(tx: Transaction, names: Collection[str]) -> None:
 
 
 class CollectorState(NamedTuple):
-    """The state of one collector. ``failing_ms``: since when it takes nothing, and ``why``."""
+    """State of one collector. ``failing_ms``: time of the first failed export, with the reason ``why``."""
 
     cursor: int
     failing_ms: int | None
     why: str | None
     dropped: int
     behind: int
-    """Events that it has not been told, of any kind."""
+    """Number of events after its cursor, of any type."""
 
 
 STANDING: Final = "SELECT cursor, failing_ms, why, dropped FROM followers WHERE name = ?"
 
 
 def standing(conn: apsw.Connection, name: str) -> CollectorState | None:
-    """Return how it stands; None: it is not known yet."""
+    """Return the state of a collector; None if it is unknown."""
     row = cast("tuple[int, int | None, str | None, int] | None", conn.execute(STANDING, (name,)).fetchone())
     return None if row is None else CollectorState(*row, behind=max(event_range(conn).newest - row[0], 0))
 
@@ -87,7 +87,7 @@ FAILING: Final = "SELECT failing_ms, coalesce(why, '') FROM followers WHERE name
 
 
 def failing(conn: apsw.Connection, since_ms: int) -> tuple[tuple[int, str], ...]:
-    """Return the collectors that have taken nothing since then: since when, and why."""
+    """Return the collectors that have failed since then: time of the first failure, and reason."""
     return tuple(cast("list[tuple[int, str]]", conn.execute(FAILING, (since_ms,)).fetchall()))
 
 
@@ -97,7 +97,7 @@ UPDATE followers SET cursor = max(cursor, ?), failing_ms = NULL, why = NULL, dro
 
 
 def took(tx: Transaction, name: str, cursor: int, dropped: int = 0) -> None:
-    """Keep that all up to ``cursor`` was told, or ``dropped`` of it for good."""
+    """Record that all spans up to ``cursor`` were exported, or that ``dropped`` of them were lost."""
     tx.conn.execute(TOOK, (cursor, dropped, name))
 
 
@@ -105,7 +105,7 @@ FAILED: Final = "UPDATE followers SET failing_ms = coalesce(failing_ms, ?), why 
 
 
 def failed(tx: Transaction, name: str, why: str) -> None:
-    """Keep that it takes nothing now."""
+    """Record a failed export."""
     tx.conn.execute(FAILED, (tx.now_ms, why, name))
 
 
@@ -113,13 +113,13 @@ FORGIVE: Final = "UPDATE followers SET failing_ms = NULL WHERE name LIKE 'otel:%
 
 
 def retry(tx: Transaction, host: str) -> None:
-    """Have the collector tried at once, as if it had not failed before."""
+    """Retry the collector at once, as if it had not failed."""
     tx.conn.execute(FORGIVE)
     tx.emit("webhook.retried", data={"host": host})
 
 
 class SpanBatch(NamedTuple):
-    """The next spans, each with its event; all up to ``upto`` is in it."""
+    """Next spans, each with its event, up to and including ``upto``."""
 
     spans: tuple[tuple[int, Span], ...]
     upto: int
@@ -133,12 +133,12 @@ ORDER BY seq LIMIT ?
 
 
 _Happened = tuple[int, str, int, str | None, int | None, str]
-"""A row of NEXT."""
+"""Row returned by NEXT."""
 _data: Final = msgspec.json.Decoder(dict[str, Any])
 
 
 def batch(conn: apsw.Connection, log: str, cursor: int, limit: int, content: bool) -> SpanBatch:
-    """The spans behind ``cursor``, ``limit`` at most. What is kept no longer has none. Ask in a thread."""
+    """Return at most ``limit`` spans after ``cursor``. Deleted data has no span. Call in a thread."""
     newest = event_range(conn).newest
     found = cast("list[_Happened]", conn.execute(NEXT, (cursor, limit)).fetchall())
     known: dict[int, tuple[TracedInstruction, Origin] | None] = {}
@@ -166,7 +166,7 @@ SELECT i.id AS number, i.agent AS agent_key, i.name AS agent_name, i.space, i.en
 FROM instructions AS i LEFT JOIN agents AS a ON a.key = i.agent WHERE i.id = ?
 """
 
-# From who asked to who asked that one: each is older.
+# Follow the chain from an instruction to its asker; each asker is older.
 CHAIN: Final = """
 WITH RECURSIVE chain (id, cause, run, depth) AS (
   SELECT i.id, m.cause, i.run, 0 FROM instructions AS i LEFT JOIN messages AS m ON m.seq = i.message WHERE i.id = ?
@@ -212,7 +212,7 @@ def _of_attempt(
 
 _entry: Final = msgspec.json.Decoder(Entry)
 
-# An entry of the same number that was made later is another: somebody had all of it done anew.
+# The time identifies the entry: a fresh retry writes other entries with the same numbers.
 STEP: Final = """
 SELECT e.epoch, CASE WHEN e.blob IS NULL THEN e.body ELSE b.body END,
   coalesce((SELECT p.at_ms FROM entries AS p
@@ -254,12 +254,12 @@ ATTEMPT: Final = """
 SELECT epoch, started_ms, ended_ms, coalesce(outcome, '') AS outcome, exit FROM attempts
 WHERE instruction = ? AND epoch = ? AND ended_ms IS NOT NULL
 """
-# Each end of an instruction is a message that it caused.
+# Each end of an instruction appends a message that it causes.
 ENDS: Final = """
 SELECT count(*) FROM messages AS m INDEXED BY messages_cause
 WHERE m.cause = ? AND m.kind IN ('done', 'failed') AND m.at_ms <= ?
 """
-# One space may have had several runs, one after the other.
+# A space may have had several runs, one after the other.
 RUN: Final = """
 SELECT id, name, tag, started_ms FROM workflows WHERE space = ? AND started_ms <= ? ORDER BY id DESC LIMIT 1
 """
@@ -285,4 +285,4 @@ def _of_run(conn: apsw.Connection, log: str, at_ms: int, space: str | None, data
 _OF: Final[
     Mapping[str, Callable[[apsw.Connection, TracedInstruction, Origin, int, dict[str, Any], bool], Span | None]]
 ] = MappingProxyType({"instruction.step": _of_step, "attempt.ended": _of_attempt, "instruction.ended": _of_end})
-"""What is told of an event, by its type."""
+"""Functions that create the span of an event, by its type."""

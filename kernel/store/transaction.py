@@ -1,4 +1,4 @@
-"""A write transaction as its jobs see it: its connection, its time, and the events they emit."""
+"""Write transaction of the writer's jobs: its connection, its time, and the events that they emit."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -17,40 +17,40 @@ from protocol.text import encode_json
 
 @lru_cache(maxsize=1024)
 def rfc3339(at_ms: int) -> str:
-    """``2026-11-21T10:33:00.123Z``."""
+    """Return a time as text, such as ``2026-11-21T10:33:00.123Z``."""
     return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def optional_rfc3339(at_ms: int | None) -> str | None:
-    """As rfc3339; None and 0 are no time."""
+    """Return a time as rfc3339 does, or None for None and 0."""
     return rfc3339(at_ms) if at_ms else None
 
 
 Bindings = Sequence[Any] | Mapping[str, Any]
-"""Of a statement, by place or by name."""
+"""Bindings of a statement, by position or by name."""
 _NO_DATA: Final[dict[str, Any]] = {}
 
 
 class Transaction:
-    """Handed to each job by the writer. Rows and events of a job are kept if it returns, dropped if it raises."""
+    """Transaction that the writer passes to each job. A job's rows and events are stored unless it raises."""
 
     __slots__ = ("conn", "events", "forgets", "now", "now_ms", "rules", "write")
 
     def __init__(self, conn: apsw.Connection, now_ms: int, rules: Table = CORE_TABLE) -> None:
         self.conn = conn
         self.rules = rules
-        """Asked about each message."""
+        """Rules that evaluate each message."""
         self.write: Final[Callable[[str, Bindings], object]] = conn.cursor().execute
-        """Runs a statement that gives no row, on a cursor kept for that: ``conn.execute`` makes one each time."""
+        """Runs a statement without a result on a reused cursor; ``conn.execute`` creates one each time."""
         self.now_ms = now_ms
         self.now = rfc3339(now_ms)
-        """The time of the transaction as text."""
+        """Time of the transaction as text."""
         self.events: list[Event] = []
         self.forgets = False
-        """Whether no byte of what this removes may be left on the disk."""
+        """Whether all bytes of deleted data must be erased from the disk."""
 
     def forget(self) -> None:
-        """Have the database rewritten and its log truncated after the commit, before its answer."""
+        """Request that the database is rewritten and its log truncated after the commit, before its answer."""
         self.forgets = True
 
     def emit(
@@ -62,7 +62,7 @@ class Transaction:
         instruction: int | None = None,
         data: Mapping[str, Any] = _NO_DATA,
     ) -> None:
-        """Write one durable event (a key of events.DURABLE); it is published once the transaction is committed."""
+        """Write one durable event (a key of events.DURABLE), which is published after the commit."""
         if type not in DURABLE:
             raise ValueError(f"{type!r} is not a durable event: add it to protocol/message.py")
         body = encode_json(data) if data else None
@@ -70,7 +70,7 @@ class Transaction:
         self._tell(type, space, agent, instruction, dict(data))
 
     def emit_message(self, message: Message, space: str, cause: int | None) -> None:
-        """Write the ``message`` event of a message whose row exists, said in ``space``."""
+        """Write the ``message`` event of a message in ``space`` whose row exists."""
         self.write(INSERT_EVENT, ("message", self.now_ms, space, message.sender, cause, message.seq, None))
         self._tell("message", message.space, message.sender, cause, to_builtins(message))
 
@@ -90,7 +90,7 @@ INSERT INTO events (type, at_ms, space, agent, instruction, message, data) VALUE
 
 
 def emit_broken(tx: Transaction, errors: Iterable[FileError]) -> None:
-    """One event for each of ``errors``."""
+    """Emit one event per error of a definition."""
     for error in errors:
         data = {"path": error.path, "line": error.line, "where": error.where, "message": error.message}
         tx.emit("definition.broken", data=data)

@@ -1,8 +1,8 @@
-"""Trust of work: the least trusted class of all that an instruction was shown, which is the class of what it writes.
+"""Trust of work: the least trusted class of an instruction's input, which is the class of its output.
 
-It is booked with what lowers it: with the start of an attempt its prompt and the reads that nobody can see, with an
-entry the result of a tool, before an answer of Daemon MCP what that shows. Nothing raises it, so a kernel that was
-killed, and a thread that goes on in another instruction, know it.
+Trust is booked together with its cause: the prompt and unseen reads with the start of an attempt, the result of a tool
+with its entry, and a tool answer of Daemon MCP before it is sent. Nothing raises it, so that it survives a killed
+kernel and a continued thread.
 """
 
 from typing import Final
@@ -17,13 +17,13 @@ from protocol.names import base_space
 from protocol.text import encode_json
 
 UNKNOWN: Final[SourceClass] = "tool"
-"""Of work of which no row is left."""
+"""Class of work whose row was deleted."""
 
 LOWER: Final = "UPDATE instructions SET trust = :trust WHERE id = :id AND trust < :trust"
 
 
 def lower(tx: Transaction, number: int | None, class_: SourceClass) -> None:
-    """Book that instruction ``number`` was shown something of ``class_``."""
+    """Book that instruction ``number`` was shown data of ``class_``."""
     if class_ != "user":
         tx.conn.execute(LOWER, {"id": number, "trust": CLASSES.index(class_)})
 
@@ -32,12 +32,12 @@ TRUST: Final = "SELECT trust FROM instructions WHERE id = ?"
 
 
 def of_work(conn: apsw.Connection, number: int | None) -> SourceClass:
-    """Return the class of what instruction ``number`` writes now."""
+    """Return the current class of the output of instruction ``number``."""
     row = conn.execute(TRUST, (number,)).fetchone()
     return UNKNOWN if row is None else CLASSES[int(row[0])]
 
 
-# What was read elsewhere may stand in a space, and in the past of an agent, in whatever form.
+# Data from other sources may be stored in a space, and in an agent's past, in any form.
 IN_SPACE: Final = """
 SELECT max(i.trust) FROM json_each(?) AS s CROSS JOIN instructions AS i INDEXED BY instructions_doubted
   ON i.space = s.value AND i.trust > 1
@@ -49,18 +49,18 @@ WHERE i.agent = :agent AND i.trust > 1 AND (:space IS NULL OR i.space = :space)
 
 
 def in_space(conn: apsw.Connection, space: str) -> SourceClass:
-    """Return the least trusted class of what instructions in ``space``, or in the one around it, wrote there."""
+    """Return the least trusted class of the output of instructions in ``space`` and the space above it."""
     spaces = encode_json((space, base_space(space))).decode()
     return CLASSES[conn.execute(IN_SPACE, (spaces,)).get or 0]
 
 
 def of_agent(conn: apsw.Connection, agent: str, space: str | None = None) -> SourceClass:
-    """Return the least trusted class of all that ``agent`` (its key) was shown, there or anywhere."""
+    """Return the least trusted class of the input of ``agent`` (a key), in one space or anywhere."""
     return CLASSES[conn.execute(OF_AGENT, {"agent": agent, "space": space}).get or 0]
 
 
 def of_answer(conn: apsw.Connection, reader: AgentInSpace, result: ToolResult) -> SourceClass:
-    """Return the class of what a tool of Daemon MCP answers to ``reader``: what its space, or its own past, holds."""
+    """Return the class of a Daemon MCP tool's answer to ``reader``, from the data in its space or its own past."""
     said = class_of_result(result)
     if said == "user" or result.name in OF_OWN_MEMORY:
         return said

@@ -1,4 +1,4 @@
-"""Turns of agents in the index, found by their words and read in their order, and what agents keep: memory, notes."""
+"""Turns of agents in the index, found by words or read in order, and the texts that agents store: memory and notes."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, Literal, NamedTuple, cast
@@ -14,8 +14,9 @@ _KINDS: Final[tuple[Kind, ...]] = ("message", "step")
 
 
 class TurnPlace(NamedTuple):
-    """The place of a turn: of a message, or of step ``k`` of an instruction (0 of a message). ``id`` is its number in
-    the index, 0 before it is there."""
+    """Position of a turn: a message, or step ``k`` of an instruction (0 for a message). ``id`` is its number in the
+    index, or 0 before it is indexed.
+    """
 
     kind: Kind
     number: int
@@ -26,8 +27,7 @@ class TurnPlace(NamedTuple):
 
 
 class IndexedTurn(NamedTuple):
-    """One turn as it is indexed: a message that ``agent`` said or was given, or a step: a reply with its calls and
-    their results."""
+    """Turn to index: a message that ``agent`` sent or received, or a step: a reply with its calls and results."""
 
     agent: str
     place: TurnPlace
@@ -35,7 +35,7 @@ class IndexedTurn(NamedTuple):
 
 
 class KeptText(NamedTuple):
-    """Something an agent keeps, by its name among all that it keeps. ``digest`` is that of its text."""
+    """Text that an agent stores, with its unique name. ``digest`` is the digest of the text."""
 
     name: str
     tier: str
@@ -62,7 +62,7 @@ DROP_VECTOR: Final = "DELETE FROM vectors WHERE turn = ?"
 
 
 def put_turns(conn: apsw.Connection, turns: Iterable[IndexedTurn], upto: IndexProgress) -> int:
-    """Index ``turns``, those that are there and have grown anew, and remember ``upto``; one commit. Returns how many.
+    """Index new and extended ``turns`` and store ``upto``, in one commit. Return their number.
 
     Raises apsw.Error.
     """
@@ -86,7 +86,9 @@ def put_turns(conn: apsw.Connection, turns: Iterable[IndexedTurn], upto: IndexPr
 
 
 def put_kept(conn: apsw.Connection, agent: str, kept: Iterable[KeptText]) -> int:
-    """Make the index hold exactly ``kept`` of what ``agent`` keeps. Returns how many changed. Raises apsw.Error."""
+    """Make the index contain exactly the stored texts ``kept`` of ``agent``. Return the number of changes. Raises
+    apsw.Error.
+    """
     changed = 0
     with conn:
         shelf = _number_in(conn, ADD_SHELF, SHELF, agent, "memory")
@@ -108,7 +110,7 @@ def put_kept(conn: apsw.Connection, agent: str, kept: Iterable[KeptText]) -> int
 
 
 def _number_in(conn: apsw.Connection, add: str, find: str, *key: str) -> int:
-    """Return the number of the row that is found by ``key``, added where it is not there."""
+    """Return the number of the row with ``key``, which is added if it is missing."""
     row = conn.execute(find, key).fetchone()
     if row is None:
         conn.execute(add, key)
@@ -118,7 +120,7 @@ def _number_in(conn: apsw.Connection, add: str, find: str, *key: str) -> int:
 
 def _add(conn: apsw.Connection, statement: str, shelf: int, found: Sequence[str], rest: tuple[Any, ...]) -> None:
     number = int(conn.execute(statement, (shelf, len(found), *rest)).get)
-    # Behind the number of the shelf: nobody else can ask for them.
+    # The shelf's number as a prefix keeps the words of agents apart.
     conn.execute(ADD_WORDS, (number, " ".join(f"{shelf}x{word}" for word in dict.fromkeys(found))))
     conn.execute(COUNT, (1, len(found), shelf))
 
@@ -135,7 +137,7 @@ def _drop(conn: apsw.Connection, number: int) -> bool:
 
 
 class Hit(NamedTuple):
-    """A turn that holds words of a query: their weight together, and how many words it has."""
+    """Turn that contains words of a query, with their total weight and its number of words."""
 
     place: TurnPlace
     weight: float
@@ -143,8 +145,9 @@ class Hit(NamedTuple):
 
 
 class Candidates(NamedTuple):
-    """What may answer a query, and the figures of all that can be found. ``common``: words of which only the newest
-    turns were looked at."""
+    """Candidates for a query, and the statistics of all searchable turns. ``common``: words for which only the newest
+    turns were read.
+    """
 
     found: tuple[Hit, ...]
     corpus: Corpus
@@ -157,7 +160,7 @@ SELECT count(*) FROM (SELECT rowid FROM turn_words WHERE turn_words MATCH ? ORDE
 NTH_NEWEST: Final = """
 SELECT rowid FROM turn_words WHERE turn_words MATCH ? ORDER BY rowid DESC LIMIT 1 OFFSET ?
 """
-# Of each word its turns from a certain one on. What says most of them comes first, and of equals the newest.
+# For each word, its turns from a given one on. Turns with the highest weight come first, and of equals the newest.
 FIND: Final = """
 SELECT t.id, t.kind, t.number, t.k, s.space, t.at_ms, c.score, t.words
 FROM (SELECT f.rowid AS id, sum(q.value ->> 2) AS score
@@ -191,7 +194,7 @@ def search(
     until_ms: int = END,
     limit: int = CANDIDATES,
 ) -> Candidates:
-    """The turns of ``agent`` that hold words of ``asked``, the likeliest ``limit`` of them."""
+    """Return the ``limit`` best turns of ``agent`` that contain words of ``asked``."""
     wanted, corpus, common = _asked(conn, agent, "history", asked)
     values = {"asked": wanted, "since": since_ms, "until": until_ms, "limit": limit}
     found = tuple(Hit(_place(row[:6]), float(row[6]), int(row[7])) for row in conn.execute(FIND, values))
@@ -201,15 +204,16 @@ def search(
 def search_kept(
     conn: apsw.Connection, agent: str, asked: Sequence[str], tiers: Iterable[str]
 ) -> tuple[tuple[str, ...], Corpus]:
-    """The names of what ``agent`` keeps in ``tiers`` that hold words of ``asked``, the likeliest of them; and the
-    figures of all that it keeps."""
+    """Return the names of the best texts of ``agent`` in ``tiers`` that contain words of ``asked``, and the statistics
+    of all.
+    """
     wanted, corpus, _common = _asked(conn, agent, "memory", asked)
     values = {"asked": wanted, "tiers": " ".join(tiers), "limit": CANDIDATES}
     return tuple(str(name) for (name,) in conn.execute(FIND_KEPT, values)), corpus
 
 
 def _asked(conn: apsw.Connection, agent: str, part: Part, asked: Sequence[str]) -> tuple[str, Corpus, tuple[str, ...]]:
-    """Return what is searched for, as FIND takes it; the figures of all that can be found; and the common words."""
+    """Return the parameters of FIND, the statistics of all searchable turns, and the common words."""
     shelf, texts, length = cast("tuple[int, int, int]", conn.execute(SHELF, (agent, part)).fetchone() or (0, 0, 0))
     terms = {word: f'"{shelf}x{word}"' for word in asked}
     holding = {word: int(conn.execute(HOLDING, (term, BUDGET + 1)).get) for word, term in terms.items()}
@@ -244,13 +248,13 @@ WHERE o.id = ? ORDER BY t.at_ms, t.id LIMIT 1
 
 
 def beside(conn: apsw.Connection, turn: int) -> tuple[TurnPlace | None, TurnPlace | None]:
-    """The turns before and after this one, of its agent, space and kind."""
+    """Return the turns before and after this one, of its agent, space and kind."""
     before, after = conn.execute(BEFORE, (turn,)).fetchone(), conn.execute(AFTER, (turn,)).fetchone()
     return None if before is None else _place(before), None if after is None else _place(after)
 
 
 class RankedTurn(NamedTuple):
-    """A turn that answers a query, with the ones before and after it."""
+    """Turn that matches a query, with the turns before and after it."""
 
     place: TurnPlace
     before: TurnPlace | None
@@ -266,7 +270,7 @@ def ranked(
     until_ms: int = END,
     limit: int = CANDIDATES,
 ) -> tuple[tuple[RankedTurn, ...], tuple[str, ...]]:
-    """The turns of ``agent`` that answer ``asked``, the best first, and which of its words are common."""
+    """Return the turns of ``agent`` that match ``asked``, the best first, and the common ones of its words."""
     found = search(conn, agent, asked, since_ms, until_ms, limit)
     scores = {hit.place.id: relevance(hit.weight, hit.words, found.corpus.average_words) for hit in found.found}
     around = {turn: beside(conn, turn) for turn in scores}
@@ -278,7 +282,7 @@ def ranked(
 VECTORS: Final = """
 SELECT v.turn, v.vector FROM json_each(?) AS a CROSS JOIN vectors AS v ON v.turn = a.value WHERE v.endpoint = ?
 """
-# A number may have become another turn's while the endpoint was asked.
+# The number may belong to another turn since the endpoint was called.
 PUT_VECTOR: Final = """
 INSERT OR REPLACE INTO vectors (turn, endpoint, vector)
 SELECT t.id, ?, ? FROM turns AS t WHERE t.id = ? AND t.kind = ? AND t.number = ? AND t.k = ?
@@ -286,13 +290,13 @@ SELECT t.id, ?, ? FROM turns AS t WHERE t.id = ? AND t.kind = ? AND t.number = ?
 
 
 def vectors_of(conn: apsw.Connection, endpoint: str, turns: Iterable[int]) -> dict[int, bytes]:
-    """The vectors of these turns that are known, from ``endpoint``."""
+    """Return the known vectors of these turns from ``endpoint``."""
     rows = conn.execute(VECTORS, (_encode(list(turns)).decode(), endpoint))
     return dict(cast("Iterable[tuple[int, bytes]]", rows))
 
 
 def put_vectors(conn: apsw.Connection, endpoint: str, vectors: Iterable[tuple[TurnPlace, bytes]]) -> None:
-    """Keep the vectors of turns that are still there. Raises apsw.Error."""
+    """Store the vectors of turns that still exist. Raises apsw.Error."""
     with conn:
         for place, vector in vectors:
             values = (endpoint, vector, place.id, _KINDS.index(place.kind), place.number, place.k)
@@ -300,7 +304,7 @@ def put_vectors(conn: apsw.Connection, endpoint: str, vectors: Iterable[tuple[Tu
 
 
 class TurnFilter(NamedTuple):
-    """Turns of an agent in a time; with ``space`` only those there."""
+    """Turns of an agent in a period; with ``space`` only those in it."""
 
     agent: str
     since_ms: int = 0
@@ -309,7 +313,7 @@ class TurnFilter(NamedTuple):
 
 
 class TurnPage(NamedTuple):
-    """Turns, oldest first, of ``total``. ``next``: the id of the first, where there are older ones."""
+    """Turns, oldest first, of ``total``. ``next``: the id of the first one, if there are older ones."""
 
     turns: tuple[TurnPlace, ...]
     total: int
@@ -332,14 +336,14 @@ WHERE h.agent = :agent AND h.part = 'history' AND t.at_ms >= :since_ms AND t.at_
 
 
 def newest(conn: apsw.Connection, wanted: TurnFilter, limit: int, before: int | None = None) -> TurnPage:
-    """The newest ``limit`` turns, or those before turn ``before``. Counts: ask in a thread."""
+    """Return the newest ``limit`` turns, or those before turn ``before``. Counts turns: call in a thread."""
     values = {**wanted._asdict(), "before": before, "limit": limit + 1}
     rows = [_place(row) for row in conn.execute(NEWEST, values)]
     more, rows = len(rows) > limit, rows[:limit]
     return TurnPage(tuple(reversed(rows)), int(conn.execute(TOTAL, values).get), rows[-1].id if more else None)
 
 
-# Of a space all runs there ever were; of an agent all that it said and was told.
+# For a space, turns of all its runs; for an agent, all turns of its shelf.
 SUSPECTS: Final = """
 SELECT t.id, t.kind, t.number, t.k, s.space, t.at_ms FROM spaces AS s CROSS JOIN turns AS t ON t.space = s.id
 WHERE (:space IS NULL OR s.space = :space OR substr(s.space, 1, length(:space) + 1) = :space || '#')
@@ -361,19 +365,19 @@ EMPTY_SPACES: Final = "DELETE FROM spaces WHERE NOT EXISTS (SELECT 1 FROM turns 
 def suspects(
     conn: apsw.Connection, *, space: str | None = None, agent: str | None = None, after: int = 0, limit: int = 5000
 ) -> tuple[TurnPlace, ...]:
-    """Turns in a space, or of an agent, or all, in the order of the index: of which some may be gone from the log."""
+    """Return turns in a space, of an agent, or all, by id: some of them may have been deleted from the log."""
     values = {"space": space, "agent": agent, "after": after, "limit": limit}
     return tuple(map(_place, conn.execute(SUSPECTS, values)))
 
 
 def turns_of(conn: apsw.Connection, agent: str | None, kind: Kind, number: int) -> tuple[int, ...]:
-    """The turns of a message or an instruction, of one agent or of all that have it."""
+    """Return the turns of a message or an instruction, of one agent or all."""
     values = {"agent": agent, "kind": _KINDS.index(kind), "number": number}
     return tuple(int(str(row[0])) for row in conn.execute(OF_NUMBER, values))
 
 
 def forget_turns(conn: apsw.Connection, turns: Iterable[int]) -> int:
-    """Remove these turns. Returns how many there were; recall_index.scrub has to follow. Raises apsw.Error."""
+    """Delete these turns and return their number. Call recall_index.scrub afterwards. Raises apsw.Error."""
     removed = 0
     with conn:
         removed += sum(_drop(conn, turn) for turn in turns)
@@ -384,5 +388,5 @@ def forget_turns(conn: apsw.Connection, turns: Iterable[int]) -> int:
 
 
 def forget_kept(conn: apsw.Connection, agent: str) -> int:
-    """Remove all that ``agent`` keeps. Returns how much there was; recall_index.scrub has to follow."""
+    """Delete all stored texts of ``agent`` and return their number. Call recall_index.scrub afterwards."""
     return forget_turns(conn, [int(str(number)) for (number,) in conn.execute(NAMED, {"agent": agent}).fetchall()])

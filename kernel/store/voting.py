@@ -1,7 +1,7 @@
 """Proposals and votes: rows and queries. The tables are called ballots, electors and votes.
 
-A proposal belongs to a run: by its name it is found in the newest run of its space. The proposal that a workflow's
-``verdict`` names decides the run.
+A proposal belongs to a run: a name refers to the newest run of its space. The proposal that a workflow's ``verdict``
+names decides the run.
 """
 
 from collections.abc import Mapping, Sequence
@@ -37,7 +37,7 @@ _options = msgspec.json.Decoder(tuple[Option, ...])
 
 
 def _sql(statement: str) -> str:
-    """Fill in ``{columns}``, those of a Ballot, and ``{run}``, the newest run of ``:space``."""
+    """Fill in ``{columns}``, the columns of a Ballot, and ``{run}``, the newest run of ``:space``."""
     return statement.format(
         columns="""id AS number, space, run, name, type, title, description, options, rule, quorum, tie_breaker,
   binding, creator, creator_key, hops, created_ms, expires_ms AS deadline_ms, state, tie_told, winner, why,
@@ -84,12 +84,12 @@ def _found(conn: apsw.Connection, statement: str, values: Mapping[str, Any]) -> 
 
 
 def find(conn: apsw.Connection, space: str, name: str) -> Ballot | None:
-    """Return the ballot called ``name`` of the newest run of ``space``."""
+    """Return the ballot ``name`` of the newest run of ``space``."""
     return next(iter(_found(conn, ONE, {"space": space, "name": name})), None)
 
 
 def names(conn: apsw.Connection, space: str) -> tuple[str, ...]:
-    """Return the names of the ballots of the newest run of ``space``, the newest first, at most 64."""
+    """Return at most 64 names of ballots of the newest run of ``space``, newest first."""
     return tuple(str(name) for (name,) in conn.execute(NAMES, {"space": space}))
 
 
@@ -99,13 +99,13 @@ def open_in(conn: apsw.Connection, space: str) -> list[Ballot]:
 
 
 def one(conn: apsw.Connection, space: str, name: str) -> BallotInfo | None:
-    """Return all about the ballot called ``name``."""
+    """Return the details of the ballot ``name``."""
     found = find(conn, space, name)
     return None if found is None else info(found)
 
 
 def in_space(conn: apsw.Connection, space: str, *, open_only: bool = False) -> tuple[BallotInfo, ...]:
-    """Return the ballots of the newest run of ``space``, oldest first, at most 1000. Ask in a thread."""
+    """Return at most 1000 ballots of the newest run of ``space``, oldest first. Call in a thread."""
     found = (
         open_in(conn, space)
         if open_only
@@ -115,13 +115,13 @@ def in_space(conn: apsw.Connection, space: str, *, open_only: bool = False) -> t
 
 
 def of_run_there(conn: apsw.Connection, space: str, page: RowPage, run: int | None = None) -> ProposalList:
-    """Return a page of the same, or of those of ``run``. ``next`` names one as ``everywhere`` does."""
+    """Return a page of the ballots of the newest run of ``space``, or of ``run``. ``next`` is as in ``everywhere``."""
     values = {"space": space, "run": run, "open": False, "limit": page.limit + 1, "after": page.after or 0}
     return _list(page, _found(conn, OF_SPACE, values), int(conn.execute(COUNT_OF_SPACE, values).get))
 
 
 def everywhere(conn: apsw.Connection, *, open_only: bool, page: RowPage = WHOLE) -> ProposalList:
-    """Return the ballots of all runs, newest first. Ask in a thread."""
+    """Return the ballots of all runs, newest first. Call in a thread."""
     values = {"open": open_only, "limit": page.limit + 1, "before": page.after}
     return _list(page, _found(conn, EVERYWHERE, values), int(conn.execute(COUNT, values).get))
 
@@ -146,7 +146,7 @@ def open_everywhere(conn: apsw.Connection) -> tuple[PendingProposal, ...]:
 
 
 def info(row: Ballot) -> BallotInfo:
-    """Return the ballot as it is shown."""
+    """Return the public view of a ballot."""
     choices = row.choices
     stands = tally(row, choices, row.created_ms) if row.state == "open" else None
     assigned: dict[str, tuple[str, ...]] = {}
@@ -183,24 +183,24 @@ def info(row: Ballot) -> BallotInfo:
 _WITHOUT_WINNER: Mapping[BallotState, str] = {
     "open": "{} was still open",
     "resolved": "{} had no winner",
-    "expired": "{} had no winner when its time was up",
-    "cancelled": "{} was called off",
+    "expired": "{} had no winner at its deadline",
+    "cancelled": "{} was cancelled",
 }
 VERDICT: Final = "SELECT verdict FROM workflows WHERE id = ?"
 OF_RUN: Final = "SELECT type, binding, state FROM ballots WHERE run = ? AND name = ? AND instr(space, '~') = 0"
 
 
 def of_run(conn: apsw.Connection, run: int, name: str) -> FinalAnswer:
-    """Return the answer of the ballot called ``name`` in ``run``; without one, the reason."""
+    """Return the answer of the ballot ``name`` in ``run``, or the reason why there is none."""
     kept = cast("Choice | None", conn.execute(VERDICT, (run,)).get)
     if kept is not None:
         return FinalAnswer(name, kept)
     row = cast("tuple[BallotType, int, BallotState] | None", conn.execute(OF_RUN, (run, name)).fetchone())
     if row is None:
-        return FinalAnswer(name, why=f"nobody put {name} to the vote")
+        return FinalAnswer(name, why=f"proposal {name} was never created")
     type_, binding, state = row
     if type_ != "approval":
-        fault = f"{name} is not an approval, but of type {type_}"
+        fault = f"{name} is not an approval but has type {type_}"
     elif not binding:
         fault = f"{name} is not binding"
     else:
@@ -219,7 +219,7 @@ ELECTOR: Final = "INSERT INTO electors (ballot, name) VALUES (?, ?)"
 
 
 def put_open(tx: Transaction, row: OpenProposal) -> None:
-    """Put something to the vote."""
+    """Store a new open ballot."""
     opened, terms = row.opened, row.opened.terms
     values = {
         "space": row.space,
@@ -270,7 +270,7 @@ def put_tie(tx: Transaction, ballot: Ballot) -> None:
 
 
 class EndedBallot(NamedTuple):
-    """The end of a ballot. ``by``: the one that cancelled it, or broke the tie."""
+    """End of a ballot. ``by`` cancelled it or broke the tie."""
 
     state: BallotState
     winner: str | None
@@ -290,9 +290,9 @@ def put_end(tx: Transaction, ballot: Ballot, ended: EndedBallot) -> None:
     """End an open ballot."""
     tx.conn.execute(END, ended._asdict() | {"ballot": ballot.number, "now": tx.now_ms})
     verdict = run_outcomes.expected(tx.conn, ballot.run).verdict
-    # One of the same name below decides nothing about the run.
+    # A proposal of the same name in a space below decides nothing about the run.
     decides = ballot.type == "approval" and ballot.binding and not is_below(ballot.space)
     if decides and ended.winner in (YES, NO) and verdict is not None and verdict.id == ballot.name:
-        tx.conn.execute(IS_VERDICT, (ended.winner, ballot.run))  # the run's own: it outlives what was said
+        tx.conn.execute(IS_VERDICT, (ended.winner, ballot.run))  # stored in the run's row, which outlives the ballot
     data = {"id": ballot.name, "state": ended.state, "winner": ended.winner}
     tx.emit("proposal.ended", space=ballot.space, data=data)

@@ -1,10 +1,9 @@
-"""Waits of instructions and holds of agents: the one mechanism by which work is kept back and goes on again.
+"""Waits of instructions and holds of agents: the mechanism that blocks and resumes work.
 
-An instruction that cannot go on now is ``waiting`` for a reason; a key names what wakes it (a circuit breaker, an
-approval, the instruction that answers), a time lets it go on by itself. An agent that is held by a key has nothing
-leased. Where an agent is a person, all that it is asked waits for an answer. Circuit breakers, approvals, questions,
-pauses, budgets and limits know their own tables and call this one; all of it is part of a commit, never a job of its
-own.
+An instruction that cannot continue is ``waiting`` for a reason. A key names what wakes it (a circuit breaker, an
+approval, the instruction that answers), or a time at which it resumes. Nothing is leased for an agent that is held by a
+key. All work of a human agent waits for an answer. Circuit breakers, approvals, questions, pauses, budgets and limits
+use their own tables and call this module, always as part of a commit.
 """
 
 from collections.abc import Iterable
@@ -21,7 +20,7 @@ from protocol.names import AgentKey, InstructionId, instruction_id, name_of, num
 
 
 class Waiter(NamedTuple):
-    """An instruction that waits, and its agent."""
+    """Waiting instruction and its agent."""
 
     number: int
     agent: AgentKey
@@ -30,7 +29,7 @@ class Waiter(NamedTuple):
 def tell_queued(
     tx: Transaction, number: int, name: str, space: str, lane: int, status: str = "queued", **more: object
 ) -> None:
-    """Tell the state of an instruction that has not begun, and with ``more`` for what it waits, or why it is back."""
+    """Emit the state of an instruction that has not started; ``more`` has its wait or the reason of its return."""
     data = {"status": status, "lane": LANES[lane], "not_before": None, **more}
     tx.emit("instruction.queued", space=space, agent=name, instruction=number, data=data)
 
@@ -42,7 +41,7 @@ WHERE id = ? AND state {before pause} RETURNING name, space, lane
 
 
 def wait(tx: Transaction, number: int, reason: WaitReason, key: str) -> bool:
-    """Have an instruction in its lane wait until ``key`` wakes it. False: it is not in its lane."""
+    """Park a queued instruction until ``key`` wakes it. Return False if it is not queued."""
     row = tx.conn.execute(WAIT, (reason, key, number)).fetchone()
     if row is not None:
         name, space, lane = row
@@ -51,22 +50,22 @@ def wait(tx: Transaction, number: int, reason: WaitReason, key: str) -> bool:
 
 
 PERSONS: Final = "person"
-"""The key of all that waits for the person behind its agent: what wakes it is an answer."""
-# A workflow may have somebody else in the place of what an agent's file says.
+"""Key of all instructions that wait for a human agent; an answer ends the wait."""
+# A workflow may override the backend of an agent's file.
 person = Sql("""
 SELECT coalesce(m.answer_ms, a.answer_ms) FROM agents AS a
 LEFT JOIN members AS m ON m.space = :space AND m.name = :name AND m.agent = a.key
 WHERE a.key = :agent AND coalesce(m.backend, a.backend) = 'human'
 """).optional(int)
-"""Return the milliseconds in which the person behind ``agent`` must answer in ``space``; 0: no limit; None: the agent
-is no person."""
+"""Return the milliseconds within which the human ``agent`` must answer in ``space``; 0 if unlimited, None for no human.
+"""
 
 LANED: Final = instruction_sql("""
 SELECT i.name, i.space, i.lane, i.agent, EXISTS (
   SELECT 1 FROM workflows AS w WHERE w.id = i.run AND w.state = 'running' AND w.paused = 1)
 FROM instructions AS i WHERE i.id = ? AND i.state {before pause}
 """)
-# A time that it had been waiting for is kept: it counts again once the workflow goes on.
+# The time of a retry is preserved and applies again once the workflow is resumed.
 PAUSE: Final = instruction_sql("""
 UPDATE instructions SET state = {pause}, waits_for = 'paused', wait_key = NULL WHERE id = ? AND state {before pause}
 """)
@@ -78,9 +77,9 @@ WHERE id = :id AND state {before pause}
 
 
 def settle(tx: Transaction, number: int) -> WaitReason | None:
-    """Make a queued instruction wait if its workflow is paused or its agent is a person.
+    """Park a queued instruction if its workflow is paused or its agent is human.
 
-    Returns what it waits for; None if it can run, or is not queued.
+    Return the wait reason; None if the instruction can run or is not queued.
     """
     row = tx.conn.execute(LANED, (number,)).fetchone()
     if row is None:
@@ -98,7 +97,7 @@ def settle(tx: Transaction, number: int) -> WaitReason | None:
     return reason
 
 
-# Each part by its index: that of queues, and that of waits.
+# Two parts, so that each can use its index.
 TO_MOVE: Final = """
 SELECT id, state FROM instructions WHERE agent = ? AND state IN ('queued', 'yielded')
 UNION ALL
@@ -111,7 +110,7 @@ WHOSE: Final = "SELECT space, name, agent FROM instructions WHERE id = ?"
 
 
 def follow_backend(tx: Transaction, agent: AgentKey) -> None:
-    """The file of ``agent`` has changed: what waits for a person that is none any more goes into its lane, and back."""
+    """Apply a changed backend of ``agent``: requeue work for a former person, and park work for a new human agent."""
     for number, state in cast("list[tuple[int, str]]", tx.conn.execute(TO_MOVE, (agent, agent)).fetchall()):
         if state != "waiting":
             settle(tx, number)
@@ -126,7 +125,7 @@ UPDATE instructions SET state = {pause}, waits_for = 'paused', wait_key = NULL
 WHERE state {before pause}
   AND run IN (SELECT w.id FROM workflows AS w WHERE w.paused AND w.state = 'running')
 """).change()
-"""Have the queues of all paused workflows wait. Nobody is told: for those who look on, they never went on."""
+"""Park the queues of all paused workflows. No event is emitted, because observers never saw them resume."""
 
 
 WAIT_IN_SPACE: Final = instruction_sql("""
@@ -138,7 +137,7 @@ WHERE space IN (
 
 
 def wait_in_space(tx: Transaction, space: str, reason: WaitReason) -> None:
-    """Have the whole queue of ``space``, and of what is open below it, wait until somebody continues it."""
+    """Park the whole queue of ``space``, and of the open spaces below it, until it is continued."""
     rows = tx.conn.execute(WAIT_IN_SPACE, {"space": space, "now": tx.now_ms, "reason": reason}).fetchall()
     for number, name, place, lane in cast("list[tuple[int, str, str, int]]", rows):
         tell_queued(tx, number, name, place, lane, "waiting", waits_for=reason)
@@ -147,7 +146,7 @@ def wait_in_space(tx: Transaction, space: str, reason: WaitReason) -> None:
 waiting_for = Sql("""
 SELECT id AS number, agent FROM instructions WHERE state = 'waiting' AND wait_key = ? ORDER BY lane, id
 """).rows(Waiter)
-"""The instructions that wait for a key, the most urgent first."""
+"""Return the instructions that wait for a key, the most urgent first."""
 
 
 WAKE: Final = instruction_sql("""
@@ -158,9 +157,9 @@ WHERE id = ? AND state {before resume} RETURNING name, space, lane
 
 
 def wake(tx: Transaction, numbers: Iterable[int]) -> tuple[int, ...]:
-    """Return instructions to their places in their lanes, for what they waited for is there. Others are left alone.
+    """Requeue instructions whose wait has ended. Instructions in other states are unchanged.
 
-    Returns those whose workflow is paused: they wait for that from now on.
+    Return the instructions of paused workflows, which now wait for the end of the pause.
     """
     kept: list[int] = []
     for number in numbers:
@@ -175,7 +174,7 @@ def wake(tx: Transaction, numbers: Iterable[int]) -> tuple[int, ...]:
     return tuple(kept)
 
 
-# What a person continues is a new cause: the chain that had become too long begins anew.
+# A person's continue is a new cause, so that the chain of hops starts at zero again.
 WAKE_LIMITED_IN: Final = instruction_sql("""
 UPDATE instructions SET state = {resume}, hops = CASE waits_for WHEN 'hops' THEN 0 ELSE hops END, {no_wait}
 WHERE space IN (SELECT ?1 UNION ALL SELECT s.space FROM subspaces AS s WHERE s.base = ?1 AND s.closed_ms IS NULL)
@@ -188,7 +187,7 @@ WHERE agent = ? AND state {before resume} AND waits_for IN ('hops', 'budget') RE
 
 
 def wake_limited(tx: Transaction, *, space: str | None = None, agent: str | None = None) -> tuple[InstructionId, ...]:
-    """Return what a limit or a budget kept back, in ``space`` or of ``agent``, to its lane. Returns what that was."""
+    """Requeue the work that waited for a limit or budget, in ``space`` or of ``agent``. Return the instructions."""
     found = tx.conn.execute(WAKE_LIMITED_OF, (agent,)) if space is None else tx.conn.execute(WAKE_LIMITED_IN, (space,))
     released = sorted(cast("list[tuple[int, str, str, int]]", found.fetchall()))
     for number, name, place, lane in released:
@@ -197,22 +196,22 @@ def wake_limited(tx: Transaction, *, space: str | None = None, agent: str | None
 
 
 make_due = Sql("UPDATE instructions SET not_before_ms = 0 WHERE agent = ? AND state IN ('queued', 'yielded')").change()
-"""Forget the times that the queue of ``agent`` was to be tried again at."""
+"""Clear the retry times of the queue of ``agent``."""
 
 
 set_key = Sql("UPDATE instructions SET wait_key = ?2 WHERE id = ?1").change()
-"""Have a waiting instruction wait for a key instead, for the same reason."""
+"""Change the key of a waiting instruction; the reason stays the same."""
 
 mark_live = Sql("""
 UPDATE instructions SET waits_for = ?2, wait_key = ?3, not_before_ms = ?4
 WHERE id = ?1 AND state IN ('leased', 'running')
 """).change()
-"""Say for what, by its key and until when an attempt does nothing but wait: it keeps its worker, and its state."""
+"""Record the reason, key and time of an attempt that only waits: it retains its worker and state."""
 
 unmark_live = instruction_sql("""
 UPDATE instructions SET {no_wait} WHERE id = ? AND state IN ('leased', 'running') AND waits_for = ?
 """).change()
-"""Say that an attempt goes on that had done nothing but wait for ``reason``."""
+"""Record that an attempt that only waited for ``reason`` has resumed."""
 
 
 FOLLOW: Final = (
@@ -220,7 +219,7 @@ FOLLOW: Final = (
 UPDATE instructions SET waits_for = :reason, parked_ms = :now,
   not_before_ms = CASE :until WHEN 0 THEN 0 ELSE max(not_before_ms, :until) END
 WHERE state = 'waiting' AND wait_key = :key
-  -- only those for which that is a change: a reason, a later time, or no time any more
+  -- only rows that change: another reason, a later time, or no time any more
   AND (waits_for IS NOT :reason OR not_before_ms < :until OR (:until = 0 AND not_before_ms > 0))
 """,
     """
@@ -231,7 +230,7 @@ WHERE hold_key = :key AND (hold_reason IS NOT :reason OR hold_until_ms <> :until
 
 
 def follow(tx: Transaction, key: str, reason: WaitReason, until_ms: int) -> None:
-    """Have all that wait for ``key``, or are held by it, do so for ``reason`` and until then; 0: nobody knows when."""
+    """Update the reason and time of all instructions and agents that wait for ``key``; 0: unknown time."""
     for statement in FOLLOW:
         tx.conn.execute(statement, {"key": key, "reason": reason, "until": until_ms, "now": tx.now_ms})
 
@@ -244,7 +243,7 @@ RETURNING key
 
 
 def hold(tx: Transaction, agent: AgentKey, key: str, reason: WaitReason, until_ms: int) -> None:
-    """Lease nothing of ``agent`` until what ``key`` names releases it; ``until_ms`` 0: nobody knows when."""
+    """Stop leasing work of ``agent`` until ``key`` releases it; ``until_ms`` 0: unknown time."""
     row = tx.conn.execute(HOLD, {"agent": agent, "key": key, "reason": reason, "until": until_ms}).fetchone()
     if row is not None:
         data = {"state": "waiting", "reason": reason, "until": optional_rfc3339(until_ms)}
@@ -252,7 +251,7 @@ def hold(tx: Transaction, agent: AgentKey, key: str, reason: WaitReason, until_m
 
 
 held_by = Sql("SELECT key FROM agents WHERE hold_key = ? ORDER BY key").column(AgentKey)
-"""The agents that a key holds."""
+"""Return the agents that a key holds."""
 
 
 RELEASE: Final = """
@@ -262,22 +261,22 @@ WHERE key = :agent
 
 
 def release(tx: Transaction, agent: AgentKey, at_ms: int = 0) -> None:
-    """Let ``agent`` be given work again, not before ``at_ms``."""
+    """Allow leases of ``agent`` again, not before ``at_ms``."""
     tx.conn.execute(RELEASE, {"agent": agent, "at": at_ms if at_ms > tx.now_ms else 0})
 
 
 NODE: Final = "node"
-"""The key of all that waits for a node: what wakes it is one that fits."""
+"""Key of all instructions that wait for a node; a matching node ends the wait."""
 
 
 def wait_for_node(tx: Transaction, ids: Iterable[InstructionId]) -> None:
-    """Have those of ``ids`` that are still in their lanes wait for a node."""
+    """Park the queued instructions among ``ids`` until a matching node connects."""
     for one in ids:
         wait(tx, number_of(one, "i") or 0, "node", NODE)
 
 
 def node_is_there(tx: Transaction, ids: Iterable[InstructionId]) -> None:
-    """Return those of ``ids`` that still wait for a node to their places in their lanes."""
+    """Requeue the instructions among ``ids`` that wait for a node."""
     wanted = {number_of(one, "i") for one in ids}
     wake(tx, [one.number for one in waiting_for(tx.conn, NODE) if one.number in wanted])
 
@@ -291,7 +290,7 @@ WHERE i.state = 'waiting' AND i.wait_key = 'node' ORDER BY i.lane, i.id
 
 
 def waiting_for_node(conn: apsw.Connection) -> tuple[Candidate, ...]:
-    """Return all that waits for a node, the most urgent first."""
+    """Return all instructions that wait for a node, the most urgent first."""
     return tuple(
         Candidate(instruction_id(number), agent, lane, number, provider, needs_of(asked), node)
         for number, agent, lane, provider, asked, node in conn.execute(PARKED)

@@ -1,4 +1,4 @@
-"""Webhooks out: up to which event each was told, and the deliveries that failed and are tried again."""
+"""Outgoing webhooks: the cursor of each, and the failed deliveries to retry."""
 
 from collections.abc import Collection, Iterator, Sequence
 from typing import Final, NamedTuple
@@ -14,18 +14,18 @@ from protocol.errors import Refused
 BATCH: Final = 20
 """Deliveries at a time."""
 RETRIES_LIMIT: Final = 1000
-"""Failed deliveries that wait of one webhook. Beyond that it waits with what is new."""
+"""Limit of failed deliveries per webhook, beyond which new events wait too."""
 
 
 class Due(NamedTuple):
-    """A delivery whose time has come. ``tries``: how often it failed."""
+    """Delivery that is due. ``tries``: number of failures."""
 
     event: int
     tries: int
 
 
 class WebhookStatus(NamedTuple):
-    """The state of one webhook: what is due, when the next will be, and how much of it waits."""
+    """State of one webhook: due deliveries, the time of the next one, and the number of waiting ones."""
 
     cursor: int
     disabled: bool
@@ -33,11 +33,11 @@ class WebhookStatus(NamedTuple):
     next_ms: int | None
     waiting: int
     most_tries: int
-    """Of a delivery that waits."""
+    """Highest number of failures of a waiting delivery."""
 
     @property
     def full(self) -> bool:
-        """Return whether it takes up nothing new."""
+        """Return whether the webhook must not accept new events."""
         return self.waiting >= RETRIES_LIMIT
 
 
@@ -51,7 +51,7 @@ NEXT: Final = "SELECT min(due_ms) FROM webhook_retries WHERE digest = ?"
 
 
 def standing(conn: apsw.Connection, digest: str, now_ms: int) -> WebhookStatus | None:
-    """Return the state of a webhook; None: it is not known yet."""
+    """Return the state of a webhook; None if it is unknown."""
     row = conn.execute(STANDING, (digest,)).fetchone()
     if row is None:
         return None
@@ -69,7 +69,7 @@ FROM webhooks AS w ORDER BY digest
 
 
 def stuck(conn: apsw.Connection) -> Iterator[tuple[str, bool, int]]:
-    """Yield the webhooks that have ended, or whose deliveries keep failing: digest, whether ended, the most tries."""
+    """Yield webhooks that are disabled or keep failing: digest, whether disabled, and most tries."""
     for digest, disabled, tries in conn.execute(STUCK):
         if disabled or keeps_failing(int(tries)):
             yield str(digest), bool(disabled), int(tries)
@@ -80,14 +80,14 @@ ENABLE: Final = "UPDATE webhooks SET disabled = 0 WHERE digest = ?"
 
 
 def retry(tx: Transaction, digest: str, host: str) -> None:
-    """Have what waits delivered now, as if it had not failed before, and go on with a webhook that had ended.
+    """Retry waiting deliveries at once, as if they had not failed, and re-enable a disabled webhook.
 
     Raises Refused (conflict).
     """
     tx.conn.execute(ENABLE, (digest,))
     if not tx.conn.changes():
         raise Refused(
-            "conflict", f"the webhook to {host} is not in use", "kernel.log says why; trust it with awk trust"
+            "conflict", f"webhook to {host} is not in use", "see kernel.log for the reason; grant trust with awk trust"
         )
     tx.conn.execute(AT_ONCE, (tx.now_ms, digest))
     tx.emit("webhook.retried", data={"host": host})
@@ -100,7 +100,7 @@ BEGIN: Final = "INSERT INTO webhooks (digest, cursor) VALUES (?, ?)"
 
 
 def keep(tx: Transaction, digests: Collection[str]) -> None:
-    """Have exactly these webhooks: a new one is told what happens from now on, one that is gone forgets all."""
+    """Store exactly these webhooks: a new one starts at the current event, the state of a missing one is deleted."""
     known = {str(row[0]) for row in tx.conn.execute(KNOWN).fetchall()}
     for digest in known - set(digests):
         tx.conn.execute(REMOVE_RETRIES, (digest,))
@@ -133,9 +133,9 @@ ON CONFLICT (digest, event) DO UPDATE SET tries = excluded.tries, due_ms = exclu
 
 
 def settle(tx: Transaction, digest: str, host: str, outcomes: Sequence[DeliveryOutcome], cursor: int) -> None:
-    """Keep what came of deliveries, and that all up to ``cursor`` was taken up.
+    """Store the results of deliveries, and that all events up to ``cursor`` were processed.
 
-    The first failure of an event and the last are told as events, and so is the end of a webhook.
+    Emit events for the first and the last failure of a delivery, and for a disabled webhook.
     """
     tx.conn.execute(ADVANCE, (cursor, digest))
     for one in outcomes:

@@ -1,7 +1,7 @@
-"""Words of agents about their own work: a status for those who look, and a hand-over for whoever goes on with it.
+"""Agents' notes about their own work: a status for observers, and a hand-over for the next worker.
 
-Of each there is the last: a status for each agent and space, a hand-over for each instruction, which those that take up
-its thread or its task are given, too. Neither is a message and neither wakes anybody.
+Only the last of each is stored: a status per agent and space, and a hand-over per instruction, which goes to the
+instructions that continue its thread or its task. Neither is a message or wakes an agent.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,11 +22,11 @@ from protocol.names import instruction_id, number_of
 from protocol.text import encode_json
 
 METADATA_BYTES: Final = 4096
-"""Of a status, as JSON."""
+"""Limit of a status's metadata as JSON."""
 
 
 class StatusChange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The words to be said from now on. What is left out stays as it is, null takes it away."""
+    """Changes of a status. Omitted fields are unchanged, null removes a value."""
 
     task: str | msgspec.UnsetType | None = msgspec.UNSET
     state: str | msgspec.UnsetType | None = msgspec.UNSET
@@ -34,7 +34,7 @@ class StatusChange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 
 def changed(before: AgentStatus | None, change: StatusChange, instruction: str, at: str) -> AgentStatus:
-    """The status after ``change``. Pure."""
+    """Return the status after ``change``. Pure."""
     given: dict[str, Any] = msgspec.structs.asdict(change)
     kept = {name: None if before is None else getattr(before, name) for name in given}
     values = {name: kept[name] if value is msgspec.UNSET else value for name, value in given.items()}
@@ -56,15 +56,16 @@ ON CONFLICT (agent, space) DO UPDATE SET task = excluded.task, state = excluded.
 
 
 def set_status(tx: Transaction, change: StatusChange, author: Author) -> AgentStatus:
-    """Change what the author's agent says of itself in its space. Raises Refused (stale_attempt, quota_reached,
-    too_large).
+    """Change the status of the author's agent in its space.
+
+    Raises Refused (stale_attempt, quota_reached, too_large).
     """
     holder = held(tx.conn, author.instruction, author.epoch)
     said = changed(status(tx.conn, holder.agent, holder.space), change, author.instruction, tx.now)
     metadata = None if said.metadata is None else encode_json(said.metadata)
     if metadata is not None and len(metadata) > METADATA_BYTES:
-        text = f"metadata can have at most {METADATA_BYTES:,} bytes as JSON, and this has {len(metadata):,}"
-        raise Refused("too_large", text, "say it in the channel, or keep it as a resource")
+        text = f"metadata too large: {len(metadata):,} bytes as JSON; the limit is {METADATA_BYTES:,}"
+        raise Refused("too_large", text, "send it to the channel or store it as a resource")
     use(tx, holder, text=encode_json(change))
     tx.write(PUT, (holder.agent, holder.space, said.task, said.state, metadata, holder.number, tx.now_ms))
     return said
@@ -77,18 +78,18 @@ SELECT task, state, metadata, instruction, at_ms AS at FROM statuses WHERE agent
 
 
 def status(conn: apsw.Connection, agent: str, space: str) -> AgentStatus | None:
-    """The status that ``agent`` (its key) says of itself in ``space``."""
+    """Return the status of ``agent`` (a key) in ``space``."""
     return rows.one(conn.execute(FIND, (agent, space)), FIND, AgentStatus, **_STATUS)
 
 
-# Of several at the same moment any may count as the last.
+# If several have the same time, any of them may count as the last.
 LATEST: Final = """
 SELECT s.agent, s.space FROM json_each(?) AS asked CROSS JOIN statuses AS s ON s.agent = asked.value ORDER BY s.at_ms
 """
 
 
 def latest(conn: apsw.Connection, agents: Sequence[str]) -> dict[str, AgentStatus]:
-    """The status that each of these agents (their keys) said of itself last, in whatever space. Ask in a thread."""
+    """Return the last status of each agent (by key) in any space. Call in a thread."""
     found = cast("list[tuple[str, str]]", conn.execute(LATEST, (encode_json(agents).decode(),)).fetchall())
     said = {agent: status(conn, agent, space) for agent, space in dict(found).items()}
     return {agent: one for agent, one in said.items() if one is not None}
@@ -101,7 +102,7 @@ ON CONFLICT (instruction) DO UPDATE SET body = excluded.body, at_ms = excluded.a
 
 
 def write_handover(tx: Transaction, handover: Handover, author: Author) -> Handover:
-    """Keep what the author leaves to whoever goes on, in place of what it wrote before.
+    """Store the author's hand-over for the next worker, replacing its earlier one.
 
     Raises Refused (stale_attempt, quota_reached).
     """
@@ -116,7 +117,7 @@ def write_handover(tx: Transaction, handover: Handover, author: Author) -> Hando
 
 _handover: Final = msgspec.json.Decoder(Handover)
 
-# Its own, or that of the work whose thread it takes up, of those the nearest; else what was left last with its tasks.
+# The hand-over of the instruction or of the nearest one whose thread it continues, else the last one of its tasks.
 HANDED: Final = """
 WITH RECURSIVE chain (id, n) AS (
   SELECT ?, 0
@@ -135,7 +136,7 @@ SELECT body FROM (
 
 
 def handed_over(conn: apsw.Connection, instruction: str) -> Handover | None:
-    """The hand-over that was left to whoever goes on with ``instruction``."""
+    """Return the hand-over for the worker of ``instruction``."""
     number = number_of(instruction, "i")
     row = conn.execute(HANDED, (number, number)).fetchone()
     return None if row is None else _handover.decode(row[0])
@@ -148,7 +149,7 @@ WHERE t.space = ? AND t.n = ? AND t.handed_by IS NOT t.instruction
 
 
 def left_with(conn: apsw.Connection, space: str, task: str) -> Handover | None:
-    """The hand-over that others left, who were at the ``task`` (t3) of ``space`` before."""
+    """Return the hand-over of an earlier worker on the ``task`` (t3) of ``space``."""
     row = conn.execute(LEFT, (space, number_of(task, "t"))).fetchone()
     return None if row is None else _handover.decode(row[0])
 
@@ -160,7 +161,7 @@ SELECT count(*) FROM attempts WHERE instruction = ? AND ended_ms IS NOT NULL
 
 
 def broken_attempts(conn: apsw.Connection, instruction: str) -> int:
-    """Count the attempts at ``instruction`` that ended, other than in good order, before it did."""
+    """Count the attempts at ``instruction`` that ended in another way than by yielding."""
     return int(conn.execute(BROKE_OFF, (number_of(instruction, "i"),)).get)
 
 
@@ -172,6 +173,6 @@ ORDER BY d.message LIMIT ?
 
 
 def waiting(conn: apsw.Connection, instruction: str, agent: str, space: str, limit: int) -> tuple[tuple[int, str], ...]:
-    """Other messages in the inbox of ``agent`` in ``space`` than those of ``instruction``, by number and text."""
+    """Return other messages in the inbox of ``agent`` in ``space``, by number and text."""
     values = (agent, space, number_of(instruction, "i"), limit)
     return tuple(cast("list[tuple[int, str]]", conn.execute(WAITING, values).fetchall()))

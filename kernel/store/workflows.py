@@ -1,4 +1,4 @@
-"""Questions about workflows. Each start is a row of its own: a *run*, by number inside, by its id outside."""
+"""Queries about workflows. Each start is a row: a *run*, identified by a number internally and by its id externally."""
 
 from typing import Any, Final, Literal, NamedTuple, cast
 
@@ -19,7 +19,7 @@ from protocol.names import SpaceId, base_space, is_below, place_of, split_space,
 
 
 class WorkflowRecord(msgspec.Struct, frozen=True):
-    """One run of a workflow. ``status`` and ``exit_code`` are set once it has stopped."""
+    """Run of a workflow. ``status`` and ``exit_code`` are set once it has stopped."""
 
     id: int
     name: str
@@ -35,11 +35,11 @@ class WorkflowRecord(msgspec.Struct, frozen=True):
     deadline_ms: int | None
     assigned: int
     limited_by: str | None
-    """The limit that holds it until somebody continues it."""
+    """Limit that holds it until it is continued."""
 
     @property
     def place(self) -> SpaceId:
-        """Name of its space, as people know it: runs before and after it have the same."""
+        """Return the public name of its space, which earlier and later runs share."""
         return workflow_space(self.name, self.tag)
 
 
@@ -118,7 +118,7 @@ FROM workflows WHERE space = ? AND state = 'running'
 
 
 def workspace(conn: apsw.Connection, space: str) -> RunningWorkspace | None:
-    """The workspace of the run that is running in ``space``, as rules see it; so too of an open space below that."""
+    """Return the workspace of the active run in ``space``, or in the space above an open one, as rules see it."""
     if is_below(space) and not spaces.is_open(conn, space):
         return None
     found = conn.execute(WORKSPACE, (base_space(space),))
@@ -139,19 +139,19 @@ def _workspace(
 
 RECORDS: Final = select(WorkflowRecord, "workflows")
 running = Sql(f"{RECORDS} WHERE state = 'running' ORDER BY space").rows(WorkflowRecord)
-"""Every workflow that runs."""
+"""Return every running workflow."""
 
 
-# Used up for all: what a vote comes to is told one hop after what was put to the vote, and wakes whoever did that.
+# No hops left: the result of a vote is announced one hop after its proposal and wakes the proposal's creator.
 RUNS_UNDER_WAY: Final = """
 SELECT w.id, w.space, w.deadline_ms,
-  -- limited: by a budget only once more is spent than it has
+  -- limited; for a budget, only if more was spent than allowed
   CASE WHEN w.limited_by = 'budget'
     THEN coalesce(w.spent_tokens > w.budget_tokens, 0) OR coalesce(w.spent_usd > w.budget_usd, 0) ELSE w.limited END,
   (SELECT count(*) FROM instructions AS i WHERE i.run = w.id AND i.state IN ('failed', 'dead')),
   (SELECT count(*) FROM instructions AS i WHERE i.run = w.id AND i.state = 'incomplete'),
-  -- no proposal can still give work: a limit is reached, or none of an agent is open that may go a hop further, and
-  -- the kickoff waits for none
+  -- no proposal can create work: a limit is reached, or no open proposal of an agent has a hop left, and
+  -- the kickoff waits for no election
   w.limited_by IN ('budget', 'wall_time') OR w.assigned >= w.instructions_limit OR NOT EXISTS (
     SELECT 1 FROM ballots AS b INDEXED BY ballots_open WHERE b.state = 'open' AND b.run = w.id
       AND b.creator_key IS NOT NULL AND b.hops < w.hops_limit) AND w.held_kickoff IS NULL,
@@ -160,15 +160,15 @@ FROM workflows AS w INDEXED BY workflows_running
 WHERE w.state = 'running' AND w.mode = 'run' AND coalesce(:run, w.id) = w.id ORDER BY w.id
 """
 
-# In its own space, and in those that are open below it.
+# In the run's space and in the open spaces below it.
 LIVE_IN: Final = """
 SELECT 1 FROM instructions
 WHERE space IN (SELECT ?1 UNION ALL SELECT s.space FROM subspaces AS s WHERE s.base = ?1 AND s.closed_ms IS NULL)
   AND state IN ('leased', 'running') AND waits_for IS NULL LIMIT 1
 """
 
-# Distinct, and told as they are found: whether there is one that can go on is often known after the first.
-# Who waits for an answer goes on when another here has ended, so that one alone says whether the run can go on.
+# Distinct and streamed: often the first row shows that the run can continue. Work that waits for an answer continues
+# when other work of the run ends, so that it alone decides nothing.
 OPEN_IN: Final = """
 SELECT DISTINCT i.state, i.waits_for, i.not_before_ms, coalesce(a.state, 'active') AS agent_state, a.hold_reason,
   coalesce(a.hold_until_ms, 0) AS hold_until_ms, coalesce(a.resume_at_ms, 0) AS resume_at_ms
@@ -181,7 +181,7 @@ WHERE i.space IN (SELECT ?1 UNION ALL SELECT s.space FROM subspaces AS s WHERE s
 
 
 def running_runs(conn: apsw.Connection, now_ms: int, run: int | None = None) -> tuple[RunSnapshot, ...]:
-    """Return the progress of runs that end by themselves: all, or the one ``run``. A verdict needs one transaction."""
+    """Return the progress of runs that end automatically: all, or only ``run``. A verdict needs one transaction."""
     return tuple(_progress(conn, now_ms, *row) for row in conn.execute(RUNS_UNDER_WAY, {"run": run}))
 
 
@@ -217,7 +217,7 @@ FAILED_FOR: Final = "SELECT DISTINCT cause FROM instructions WHERE run = ? AND s
 
 
 def _waits(conn: apsw.Connection, space: str, now_ms: int) -> RunWaits | None:
-    """Return what everything open in ``space`` waits for; None as soon as something there can go on."""
+    """Return the waits of all open work in ``space``; None if any of it can continue."""
     if conn.execute(LIVE_IN, (space,)).fetchone() is not None:
         return None
     timed: set[tuple[int, Reason | None]] = set()
@@ -232,7 +232,7 @@ def _waits(conn: apsw.Connection, space: str, now_ms: int) -> RunWaits | None:
                 return None
     votes = voting.open_deadlines(conn, space)
     if any(until_ms <= now_ms for until_ms in votes):
-        return None  # its result is about to be told, and may wake somebody
+        return None  # the result is about to be announced and may wake an agent
     return RunWaits(tuple(timed), tuple(persons), votes)
 
 
@@ -244,7 +244,7 @@ ORDER BY deadline_ms LIMIT 100
 
 
 def deadlines(conn: apsw.Connection) -> tuple[tuple[int, int], ...]:
-    """Started workflows whose wall time is limited and not yet over: number, and when it is; the next ones first."""
+    """Return started workflows with a remaining wall time: number and deadline, the next one first."""
     return tuple(conn.execute(DEADLINES))
 
 
@@ -254,12 +254,12 @@ LATEST: Final = f"""
 
 
 def latest(conn: apsw.Connection, space: str) -> WorkflowRecord | None:
-    """The run of ``space``, or of the space that it is below, that was started last, running or not."""
+    """Return the newest run, active or not, of ``space`` or of the space above it."""
     return rows.one(conn.execute(LATEST, (base_space(space),)), LATEST, WorkflowRecord)
 
 
 def by_space(conn: apsw.Connection, space: str) -> WorkflowRecord | None:
-    """The run that is running in ``space``."""
+    """Return the active run in ``space``."""
     record = latest(conn, space)
     return record if record is not None and record.state == "running" else None
 
@@ -270,14 +270,14 @@ NEWEST_AT: Final = f"""
 
 
 def newest_at(conn: apsw.Connection, place: str) -> WorkflowRecord | None:
-    """The run of ``place`` (``review:main``) that was started last, running or not."""
+    """Return the newest run, active or not, of ``place`` (``review:main``)."""
     return rows.one(conn.execute(NEWEST_AT, split_space(place)), NEWEST_AT, WorkflowRecord)
 
 
 def space_at(conn: apsw.Connection, place: str, run: int | None = None) -> SpaceId | None:
-    """The space that people call ``place``: of the newest run there; below it the one that was opened last.
+    """Return the space with the public name ``place``: of its newest run; below a run's, the newest space.
 
-    With ``run`` it is that one's.
+    With ``run``, return the space of that run.
     """
     if is_below(place):
         return next((row.space for row in spaces.named(conn, place, run)), None)
@@ -286,7 +286,7 @@ def space_at(conn: apsw.Connection, place: str, run: int | None = None) -> Space
 
 
 def running_at(conn: apsw.Connection, place: str) -> WorkflowRecord | None:
-    """The run that is running at ``place``."""
+    """Return the active run of ``place``."""
     record = newest_at(conn, place)
     return record if record is not None and record.state == "running" else None
 
@@ -295,26 +295,26 @@ SPACES_AT: Final = "SELECT DISTINCT space FROM workflows WHERE name = ? AND tag 
 
 
 def spaces_at(conn: apsw.Connection, place: str) -> tuple[SpaceId, ...]:
-    """The spaces of all runs of ``place``, the newest run's first."""
+    """Return the spaces of all runs of ``place``, the newest run's first."""
     return tuple(SpaceId(str(space)) for (space,) in conn.execute(SPACES_AT, split_space(place)))
 
 
 next_run = Sql("SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'workflows'), 0) + 1").scalar(int)
-"""The number that the next run gets, if it starts in the same transaction."""
+"""Return the number of the next run, if it starts in the same transaction."""
 
 
 by_id = Sql(f"{RECORDS} WHERE id = ?").row(WorkflowRecord)
-"""One run."""
+"""Return one run."""
 
 
 class RunFilter(NamedTuple):
-    """Only runs with these values; None: any. ``status`` is how they ended, or ``running`` or ``stopped``."""
+    """Criteria for runs; None: any. ``status`` is the final one, or ``running`` or ``stopped``."""
 
     name: str | None = None
     tag: str | None = None
     status: str | None = None
     since_ms: int | None = None
-    """Started then, or later."""
+    """Earliest start."""
 
 
 ANY_RUN: Final = RunFilter()
@@ -335,13 +335,13 @@ SELECT count(*) FROM workflows WHERE (:name IS NULL OR name = :name) AND (:tag I
 def runs(
     conn: apsw.Connection, wanted: RunFilter = ANY_RUN, *, limit: int = 100, before: int | None = None
 ) -> tuple[WorkflowRecord, ...]:
-    """The newest wanted runs, newest first; ``before``: older than that one."""
+    """Return the newest matching runs, newest first; with ``before``, only older ones."""
     values = {**wanted._asdict(), "before": before, "limit": limit}
     return tuple(rows.all_(conn.execute(RUNS, values), RUNS, WorkflowRecord))
 
 
 def count_runs(conn: apsw.Connection, wanted: RunFilter) -> int:
-    """Count the wanted runs."""
+    """Count the matching runs."""
     return int(conn.execute(COUNT_RUNS, wanted._asdict()).get)
 
 
@@ -349,20 +349,20 @@ COST: Final = "SELECT sum(cost_usd) FROM instructions WHERE run = ?"
 
 
 def cost_usd(conn: apsw.Connection, run: int) -> float | None:
-    """Return the cost of one run, as far as its prices are known."""
+    """Return the cost of one run, without work of unknown price."""
     return cast("float | None", conn.execute(COST, (run,)).get)
 
 
 paused = Sql("SELECT paused FROM workflows WHERE id = ?").scalar(bool, False)
-"""Return whether somebody holds its work back."""
+"""Return whether the run is paused."""
 
 
 bound = Sql("SELECT bound FROM workflows WHERE id = ?").scalar(bool, False)
-"""Return whether what is said in it is kept for the runs that come."""
+"""Return whether later runs continue in the run's space."""
 
 
 class RunSource(msgspec.Struct, frozen=True):
-    """Source of a run: its definition and its parameters, as JSON."""
+    """Definition and parameters of a run, as JSON."""
 
     definition: bytes
     params: bytes

@@ -1,9 +1,9 @@
-"""The one writer: a thread that owns the writing connection, and group commit.
+"""The one writer: a thread that owns the writing connection and commits jobs in groups.
 
-Callers hand in jobs and get an answer only after COMMIT. Jobs that wait together share one transaction and one
-fsync. One that fails harms no other. Most of those are refused before they change a row, with nothing to undo; else all
-are run anew, each in a savepoint of its own, for nearly always none fails, and savepoints cost. So a job may run twice:
-it changes nothing but rows. The writer knows no more of it.
+Callers submit jobs and get an answer only after COMMIT. Waiting jobs share one transaction and one fsync, and a failing
+job affects no other. Most failing jobs are refused before they change a row, so that nothing has to be undone.
+Otherwise all jobs run again, each in its own savepoint: failures are rare, and savepoints cost. A job may therefore run
+twice and must change nothing but rows.
 """
 
 import logging
@@ -42,9 +42,9 @@ T = TypeVar("T")
 GROUP_LIMIT: Final = 512
 ADMISSION_SECONDS: Final = 5.0
 SOON_SECONDS: Final = 0.02
-"""A job that may wait is committed with the next one, or by itself after so long."""
+"""Delay after which a job that may wait is committed, unless it joins an earlier group."""
 PLACE_SECONDS: Final = 2.0
-"""Between two looks whether the database is still where it was, where nothing is written."""
+"""Interval between checks of the database's path while nothing is written."""
 DISK_FAILURES: Final = (
     apsw.IOError,
     apsw.CorruptError,
@@ -53,11 +53,11 @@ DISK_FAILURES: Final = (
     apsw.CantOpenError,
     apsw.NoMemError,
 )
-"""After these nothing that is written can be trusted to last: an fsync must not be tried twice."""
+"""Errors after which written data may not be durable: an fsync must not be retried."""
 STORAGE_FULL: Final = Refused(
-    "storage_full", "the disk is full: nothing was written", "free some space; running work goes on by itself"
+    "storage_full", "the disk is full: nothing was written", "free some space; running work continues automatically"
 )
-BUSY: Final = Refused("busy", "the kernel has more to write than it can: nothing was written", "try again")
+BUSY: Final = Refused("busy", "the kernel is overloaded with writes: nothing was written", "try again")
 LOCKED: Final = Refused("busy", "another program has locked the database: nothing was written", "end it, or try again")
 STOPPING: Final = Refused("stopping", "the kernel is stopping: nothing was written")
 
@@ -67,27 +67,27 @@ class _Job(msgspec.Struct, eq=False):
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
     task: trio.lowlevel.Task | None
-    """Who waits; None once nobody does."""
+    """Task that waits for the answer; None if it was cancelled."""
     soon: bool = False
-    """It may wait for another one, to share its commit."""
+    """The job may wait for another one to share its commit."""
     result: Any = UNSET
     failure: outcome.Error | None = None
 
     def abandon(self, _raise_cancel: object) -> trio.lowlevel.Abort:
-        """Nobody waits any more; it is committed all the same."""
+        """Drop the waiting task; the job is still committed."""
         self.task = None
         return trio.lowlevel.Abort.SUCCEEDED
 
 
 class _JobFailed(Exception):
-    """A job raised: its answer is known, what it wrote is not undone yet."""
+    """A job raised: its answer is known, but its changes are not undone yet."""
 
 
 class CommitWriter(Protocol):
-    """The one writer, as handlers use it: Writer says what each raises."""
+    """The one writer's interface for handlers. See Writer for the exceptions."""
 
     async def commit(self, job: Callable[Concatenate[Transaction, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run ``job(transaction, ...)``; return what it returned once it is durable."""
+        """Run ``job(transaction, ...)`` and return its result once it is durable."""
         ...
 
     async def trouble(self) -> Refused | None:
@@ -96,7 +96,7 @@ class CommitWriter(Protocol):
 
 
 class Writer:
-    """Commits jobs. ``publish`` gets the events of a group on the Trio thread, after COMMIT, before any caller."""
+    """Commits jobs. ``publish`` receives the events of a group on the Trio thread, after COMMIT, before any caller."""
 
     def __init__(
         self,
@@ -114,29 +114,29 @@ class Writer:
         self._clock_ms = clock_ms
         self._publish = publish
         self._room = capacity
-        """How many more jobs may be handed in; who finds none waits in ``_full``, and is given the next."""
+        """Number of jobs that may still be submitted; further callers wait in ``_full``."""
         self._full = trio.lowlevel.ParkingLot()
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._later: deque[_Job] = deque()
-        """What may wait, for the thread to take along: to wake it for that costs as much as to do it."""
+        """Jobs that may wait, for the thread's next group: waking the thread would cost as much as the job."""
         self._dozes = True
-        """The thread waits for ``_jobs`` only. Else it looks after ``_later`` within SOON_SECONDS."""
+        """The thread waits only for ``_jobs``. Otherwise it checks ``_later`` within SOON_SECONDS."""
         self._refusal: Exception | None = STOPPING
         self._token: trio.lowlevel.TrioToken | None = None
         self._trouble: Refused | None = None
-        """Why the last commit failed, where it did and another may not."""
+        """Why the last commit failed, if the next one may fail too."""
         self.soon_seconds = SOON_SECONDS
         self.tap: LogTap | None = None
-        """Who copies what is committed, if somebody does."""
+        """Tap of the standby copier, if one runs."""
         self.commits = Durations()
-        """From the begin of each transaction until it is durable."""
+        """Durations from the start of each transaction until it is durable."""
         self._owes_truncation = self._owes_rewrite = False
-        """Something was removed whose bytes are still in the write-ahead log, or in the file."""
+        """Deleted data is still in the write-ahead log, or in the file."""
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Write until cancelled or closed. Raises StorageFailed when the disk does.
+        """Write until cancelled or closed. Raises StorageFailed after a disk failure.
 
-        Cancellation: no new job is taken, those handed in are committed and answered, then the WAL is checkpointed.
+        Cancellation: no new job is accepted, submitted ones are committed and answered, then the WAL is checkpointed.
         """
         self._token = trio.lowlevel.current_trio_token()
         self._refusal = None
@@ -151,21 +151,21 @@ class Writer:
             raise failure
 
     def close(self) -> None:
-        """Take no more jobs; ``run`` returns once those handed in are answered."""
+        """Accept no more jobs; ``run`` returns once the submitted ones are answered."""
         if self._refusal is None:
             self._refusal = STOPPING
             self._jobs.put(None)
 
     async def commit(self, job: Callable[Concatenate[Transaction, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run ``job(transaction, ...)`` in the writer's thread; return what it returned once it is durable.
+        """Run ``job(transaction, ...)`` in the writer's thread and return its result once it is durable.
 
-        Raises what the job raised, Refused (busy, storage_full, stopping) or StorageFailed; then nothing of the
-        job was kept. Cancellation: a job that was handed in is committed all the same.
+        Raises what the job raised, Refused (busy, storage_full, stopping) or StorageFailed; then the job has changed
+        nothing. Cancellation: a submitted job is committed anyway.
         """
         return cast("T", await self._hand_in(_Job(job, args, kwargs, trio.lowlevel.current_task())))
 
     async def commit_soon(self, job: Callable[Concatenate[Transaction, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Do the same, for what nobody waits for: it shares the commit of what is handed in within SOON_SECONDS."""
+        """Commit a job that is not urgent, together with jobs that arrive within SOON_SECONDS."""
         return cast("T", await self._hand_in(_Job(job, args, kwargs, trio.lowlevel.current_task(), soon=True)))
 
     async def _hand_in(self, job: _Job) -> object:
@@ -185,19 +185,17 @@ class Writer:
         else:
             self._later.append(job)
             if self._dozes:
-                with suppress(ValueError):  # the thread has it already
+                with suppress(ValueError):  # the thread has already taken it
                     self._later.remove(job)
                     self._jobs.put(job)
         try:
             await trio.lowlevel.wait_task_rescheduled(job.abandon)
             return job.result
         finally:
-            job.failure = None  # its traceback leads here again, and would keep all that the job was given
+            job.failure = None  # its traceback refers to this frame and would keep the job's arguments alive
 
     async def trouble(self) -> Refused | None:
-        """Return why nothing can be written now; None: the last commit succeeded, or one that was tried for this
-        question.
-        """
+        """Return why nothing can be written now, or None after a successful (test) commit."""
         if self._trouble is not None and self._has_room():
             with suppress(Refused):
                 await self.commit(touch)
@@ -237,7 +235,7 @@ class Writer:
                 return None
 
     def _commit_all(self, jobs: list[_Job]) -> StorageFailed | None:
-        """Commit ``jobs``, together if that can be. Every one of them is answered when this returns."""
+        """Commit ``jobs``, in one transaction if possible, and answer each job."""
         left = deque([jobs] if jobs else [])
         while left:
             group = left.popleft()
@@ -250,7 +248,7 @@ class Writer:
         return None
 
     def _next_group(self, patience_seconds: float = PLACE_SECONDS) -> tuple[list[_Job], bool]:
-        """All that waits, up to the limit; nothing, where none comes so long; and whether to end after it."""
+        """Return the waiting jobs up to the limit, none after the time limit, and whether to stop after them."""
         group: list[_Job] = []
         due = inf
         while len(group) < GROUP_LIMIT:
@@ -263,17 +261,17 @@ class Writer:
             group.append(job)
             if not job.soon:
                 patience_seconds = 0.0
-            else:  # from the first of them on, however many follow
+            else:  # the delay counts from the first such job
                 due = min(due, monotonic() + self.soon_seconds)
         return group, False
 
     def _commit_group(self, group: list[_Job]) -> bool:
-        """Commit and answer ``group``. False: it must be tried one by one, nothing was kept. Raises StorageFailed."""
+        """Commit and answer ``group``. Return False if its jobs must be tried separately. Raises StorageFailed."""
         events: list[Event] = []
         try:
             events = self._transact(group)
         except apsw.FullError:
-            # SQLite may have undone the whole transaction because of one job that was too large.
+            # SQLite may have rolled back the whole transaction because one job was too large.
             if len(group) > 1:
                 return False
             self._trouble = STORAGE_FULL
@@ -286,7 +284,7 @@ class Writer:
         else:
             self._trouble = None
         fault_point("store.committed")
-        self._check_place()  # before the answers: what is not at the path is not kept
+        self._check_place()  # before the answers: data in a deleted file is lost
         if self._owes_truncation:
             self._scrub()
         self._on_trio(partial(self._deliver, group, events))
@@ -295,10 +293,10 @@ class Writer:
         return True
 
     def _check_place(self) -> None:
-        """Raise StorageFailed where the database was removed, replaced or moved under us."""
+        """Raise StorageFailed if the database file was deleted, replaced or moved."""
         fault = self._misplaced()
         if fault is not None:
-            raise StorageFailed(f"{fault}; nothing more is accepted")
+            raise StorageFailed(f"{fault}; no more writes are accepted")
 
     def _look_at_place(self) -> StorageFailed | None:
         try:
@@ -309,27 +307,28 @@ class Writer:
         return None
 
     def _scrub(self) -> None:
-        """Leave no byte of what was removed: rewrite the file, write the log back and cut it off. Raises StorageFailed.
+        """Erase all bytes of deleted data: rewrite the file, then checkpoint and truncate the WAL. Raises
+        StorageFailed.
 
-        Deleted rows are overwritten, but pages that were split long ago hold copies. It costs as much as the file is
-        large, and is tried once; that somebody reads from the log only puts its truncation off to the next commit.
+        Deleted rows are overwritten, but pages that were split earlier may hold copies. The cost grows with the file,
+        and the rewrite is tried once. A reader only delays the truncation until the next commit.
         """
         if self.tap is not None:
-            self.tap.stop()  # a copy begins anew, without what was removed
+            self.tap.stop()  # a standby copy starts again, without the deleted data
         try:
             if self._owes_rewrite:
                 self._owes_rewrite = False
                 self._conn.execute("VACUUM").fetchall()
             busy = self._conn.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()[0][0]
         except (apsw.BusyError, apsw.FullError) as error:
-            logger.warning("store.not_scrubbed %s: bytes of what was cleared may be left; clear it again", error)
+            logger.warning("store.not_scrubbed %s: cleared data may remain in the file; clear it again", error)
             return
         except apsw.Error as error:
             raise StorageFailed(f"rewriting the database failed: {error}") from error
         self._owes_truncation = bool(busy)
 
     def _transact(self, group: list[_Job]) -> list[Event]:
-        """One transaction, one fsync. Raises apsw.Error where the whole group is affected; then nothing was kept."""
+        """Run one transaction with one fsync. Raises apsw.Error if the whole group failed and nothing was written."""
         now_ms = self._clock_ms()
         try:
             return self._in_transaction(group, now_ms, self._run_job)
@@ -360,14 +359,14 @@ class Writer:
         return transaction.events
 
     def _run_job(self, job: _Job, transaction: Transaction) -> None:
-        """Run it as if it could not fail. Raises _JobFailed, with its answer, where the transaction must be undone."""
+        """Run a job without a savepoint. Raises _JobFailed, with its answer set, if the transaction must be undone."""
         before = self._conn.total_changes()
         try:
             job.result = job.call(transaction, *job.args, **job.kwargs)
             job.failure = None
         except (apsw.FullError, apsw.BusyError, *DISK_FAILURES):
             raise
-        except Exception as error:  # noqa: BLE001 - the wall between jobs: what one raises is its caller's
+        except Exception as error:  # noqa: BLE001 - isolation of jobs: an exception belongs to its caller
             job.failure = outcome.Error(error)
             if self._conn.total_changes() != before:
                 raise _JobFailed from None
@@ -418,7 +417,7 @@ class Writer:
 
 
 def _copy(error: Exception) -> Exception:
-    """A fresh exception: one object raised in many tasks would collect their tracebacks."""
+    """Return a new exception: one object that is raised in many tasks would collect their tracebacks."""
     if isinstance(error, Refused):
         return Refused(error.code, error.text, error.hint)
     return StorageFailed(*error.args)

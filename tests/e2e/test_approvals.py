@@ -85,7 +85,7 @@ def test_three_approvals_are_granted_denied_and_expired_by_nobody_but_a_person(s
     assert [ran(project, name) for name in ("alice", "bob", "carol")] == [1, 0, 0]
     decided = [project.awk("pending", one, "--json").json() for one in (of_alice, of_bob, asked_by(project, "carol"))]
     assert [(one["state"], one["decided_by"], one["decision_reason"]) for one in decided] == [
-        ("granted", "user", ""), ("denied", "user", "not today"), ("expired", "system", "nobody approved it in time"),
+        ("granted", "user", ""), ("denied", "user", "not today"), ("expired", "system", "not approved in time"),
     ]  # fmt: skip
 
 

@@ -155,7 +155,7 @@ def test_a_project_that_was_replaced_is_told_of_and_nothing_is_written_there(
     log = project.state / "kernel.log"
     assert project.ended(first)["status"] == "done", "it goes on where its folder is now"
     wait_until(lambda: "WARNING kernel.services.mirror" in log.read_text() and "project.lost" in log.read_text())
-    why = f"the project's folder {project.root} {'is not there any more' if kind == 'gone' else 'was replaced'}"
+    why = f"the project's folder {project.root} {'no longer exists' if kind == 'gone' else 'was replaced'}"
     assert project.ask("GET", f"/instructions/{second}")["status"] == "queued"
     status = project.ask("GET", "/status")
     assert (status["state"], status["notice"].startswith(why)) == ("degraded", True)

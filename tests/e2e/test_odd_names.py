@@ -72,7 +72,7 @@ def test_a_folder_of_definitions_that_is_a_file_or_a_pipe_is_told(project: Proje
         if file == ".agents":
             assert project.awk("start").code == 0
             told = project.ask("GET", "/status")["broken"]
-            why = "is not a folder, so nothing in it counts"
+            why = "is not a folder"
             assert sorted((one["path"], one["message"]) for one in told) == [(folder, why) for folder in folders]
             project.until("definition.broken", holds=lambda event: event["data"]["path"] == ".agents")
             project.until("definition.broken", holds=lambda event: event["data"]["path"] == ".workflows")

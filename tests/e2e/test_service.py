@@ -29,8 +29,8 @@ def test_a_killed_kernel_comes_back_and_says_so_and_a_stopped_one_does_not(proje
         assert manager.ended(kernel.wait(30)) is True
     with manager.started() as kernel:
         notice = project.awk("status", "--json").json()["notice"]
-        assert "was started again by its service agent-worker-" in notice and "killed by SIGKILL" in notice
-        assert "kernel.restarted the kernel before this one died at " in (project.state / "kernel.log").read_text()
+        assert "was restarted by its service agent-worker-" in notice and "killed by SIGKILL" in notice
+        assert "kernel.restarted the previous kernel died at " in (project.state / "kernel.log").read_text()
         events = map(json.loads, project.awk("events", "--jsonl").out.splitlines())
         started = [one for one in events if one["type"] == "kernel.started"]
         assert started[-1]["data"]["died"]["how"] == "killed by SIGKILL"

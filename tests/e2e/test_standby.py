@@ -77,7 +77,7 @@ def test_a_project_elsewhere_goes_on_with_the_work_of_a_kernel_that_was_killed(
         other.stop()
 
     assert project.awk("start", "--trust").code == 0
-    wait_until(lambda: "took this project's place" in (state_of(project)["why"] or ""))
+    wait_until(lambda: "was promoted at" in (state_of(project)["why"] or ""))
     assert project.awk("doctor").code == 1
 
 

@@ -1,4 +1,4 @@
-"""Append a message, and all that follows from it; or the message by which a person has an agent go on."""
+"""Append a message with all its effects, or the message with which a person continues an agent's work."""
 
 from collections.abc import Sequence
 from typing import Final, NamedTuple, TypeVar, cast
@@ -33,7 +33,7 @@ _Result = TypeVar("_Result", bound=msgspec.Struct)
 
 
 class Speaker(NamedTuple):
-    """Author of a call, the user or an attempt, and what the ledger has of it."""
+    """Author of a call, the user or an attempt, and its record in the ledger."""
 
     name: str
     held: Held | None = None
@@ -42,12 +42,12 @@ class Speaker(NamedTuple):
 
     @property
     def number(self) -> int | None:
-        """Return the number of its instruction; None: it is a person."""
+        """Return the number of the author's instruction; None for a person."""
         return None if self.held is None else self.held.number
 
     @property
     def hops(self) -> int:
-        """Return how far from the first cause it is that this one says something."""
+        """Return the hops of the author's messages."""
         return 0 if self.held is None else self.held.hops + 1
 
     def known(self, result: type[_Result]) -> _Result | None:
@@ -56,19 +56,19 @@ class Speaker(NamedTuple):
         return None if given is None else msgspec.json.decode(given, type=result)
 
     def keep(self, tx: Transaction, result: _Result) -> _Result:
-        """Have the same call answered so again."""
+        """Record ``result`` as the answer to the call, and return it."""
         if self.held is not None and self.call is not None:
             idempotency.record(tx, self.held, self.call, _encode(result))
         return result
 
     def say(self, tx: Transaction, draft: Draft, text: str | None = None) -> apply_effects.EffectWriter:
-        """Append ``draft`` as this one's, and count it with ``text`` (None: its own) among what it may say."""
+        """Append ``draft`` as the author's, and count it with ``text`` (None: its own) against the author's quota."""
         if self.held is not None:
             use(tx, self.held, messages=1, text=draft.text if text is None else text)
         return self.follow(tx, draft)
 
     def follow(self, tx: Transaction, draft: Draft) -> apply_effects.EffectWriter:
-        """Append ``draft``, which follows from what this one did; only the work that it gives out is counted."""
+        """Append ``draft`` as a consequence of the author's action; only new instructions count against the quota."""
         holder = self.held
         fact = Fact(
             draft,
@@ -85,9 +85,9 @@ class Speaker(NamedTuple):
 def speaker(
     tx: Transaction, space: str, author: Author | None, words: Words | None = None, call_key: str | None = None
 ) -> Speaker:
-    """Return who calls in ``space``: without an ``author`` the user. What it did before is found by ``words``.
+    """Return who calls in ``space``: the user if there is no ``author``. ``words`` identify a repeated call.
 
-    An agent calls where it is at work, or in a space below that of its run that it is in at this very commit.
+    An agent may call in the space of its instruction, or in a space below its run's of which it is a member now.
 
     Raises Refused (stale_attempt, forbidden).
     """
@@ -96,7 +96,7 @@ def speaker(
     holder = held(tx.conn, author.instruction, author.epoch)
     if holder.space != space:
         if not _is_let_into(tx.conn, holder, space):
-            raise Refused("forbidden", f"{holder.name} is not at work in {place_of(space)}")
+            raise Refused("forbidden", f"agent {holder.name} does not work in {place_of(space)}")
         words = None if words is None else (space, *words)
     call = None if words is None else idempotency.find(tx, author, holder, words, call_key)
     return Speaker(holder.name, holder, author, call)
@@ -108,7 +108,7 @@ def _is_let_into(conn: apsw.Connection, holder: Held, space: str) -> bool:
 
 
 class Appended(msgspec.Struct, frozen=True, kw_only=True):
-    """Result of an append: the message, whom it woke, and who was mentioned or addressed but not woken."""
+    """Result of an append: the message, the new instructions, and who was mentioned or addressed but not woken."""
 
     seq: int
     message_id: MessageId
@@ -122,18 +122,18 @@ _decoder: Final = msgspec.json.Decoder(Appended)
 def append(
     tx: Transaction, draft: Draft, *, call_key: str | None = None, request: RequestKey | None = None
 ) -> Appended:
-    """Append ``draft`` and evaluate it; on refusal nothing is kept.
+    """Append ``draft`` and evaluate it; a refusal changes nothing.
 
-    A draft with an author is fenced: it speaks as its own agent, in its own space. ``call_key`` (with an author) and
-    ``request`` make it happen once: the second time the recorded answer comes back. Raises Refused (stale_attempt,
-    forbidden, key_reused, and those of proposals).
+    A draft with an author is fenced: it is sent by its own agent, in its own space. ``call_key`` (with an author) and
+    ``request`` are idempotency keys: a repetition returns the recorded answer. Raises Refused (stale_attempt,
+    forbidden, key_reused, and errors of proposals).
     """
     who = Speaker(draft.sender)
     if draft.author is not None:
         words = (draft.kind, draft.text, draft.to, draft.asks)
         who = speaker(tx, draft.space, draft.author, words, call_key)
         if draft.sender != who.name:
-            raise Refused("forbidden", f"{who.name} may not speak as {draft.sender} in {place_of(draft.space)}")
+            raise Refused("forbidden", f"agent {who.name} may not send as {draft.sender} in {place_of(draft.space)}")
     if request is not None and (recorded := find_response(tx.conn, request, tx.now_ms)) is not None:
         return _decoder.decode(recorded.response)
     appended = who.known(Appended)
@@ -154,9 +154,9 @@ def append(
 def append_all(
     tx: Transaction, drafts: Sequence[tuple[Draft, RequestKey | None]], specs: Sequence[AgentSpec] = ()
 ) -> list[Appended | Refused]:
-    """Append each of ``drafts`` as by itself, after the agents ``specs`` that some of them are for.
+    """Add the agents ``specs``, then append each of ``drafts`` independently.
 
-    Of one that is refused nothing is kept, and its refusal is its result: the others are not harmed by it.
+    A refused draft changes nothing; its refusal is its result, and the others are not affected.
     """
     put_agents(tx, specs)
     results: list[Appended | Refused] = []
@@ -177,7 +177,7 @@ HEAD: Final = """
 SELECT id, agent, name, space FROM instructions INDEXED BY instructions_queue
 WHERE state IN ('queued', 'yielded') AND agent = :agent AND not_before_ms <= :now ORDER BY lane, id LIMIT 1
 """
-# Where a machine has to be chosen, the dispatcher does.
+# The dispatcher leases work that needs the choice of a machine.
 ASKS: Final = """
 SELECT coalesce(m.needs, a.needs) IS NOT NULL FROM agents AS a
 LEFT JOIN members AS m ON m.space = ? AND m.name = ? AND m.agent = a.key WHERE a.key = ?
@@ -187,9 +187,9 @@ LEFT JOIN members AS m ON m.space = ? AND m.name = ? AND m.agent = a.key WHERE a
 def append_and_lease(
     tx: Transaction, draft: Draft, agent: AgentKey, token_hash: bytes, *, request: RequestKey | None = None
 ) -> tuple[Appended, Leased | None]:
-    """Append ``draft`` (see append), and lease what is first in the queue of ``agent``: as a rule what came of it.
+    """Append ``draft`` (see append) and lease the first instruction of ``agent``, usually the new one.
 
-    None: nothing there may be leased now.
+    The lease is None if nothing may be leased now.
     """
     appended = append(tx, draft, request=request)
     row = tx.conn.execute(HEAD, {"agent": agent, "now": tx.now_ms}).fetchone()
@@ -204,7 +204,7 @@ def append_and_lease(
 
 WORD: Final = "continue"
 
-# Its own space, those of running workflows it is in, and those below them.
+# The agent's personal space, the running workflows of which it is a member, and the spaces below them.
 SPACES: Final = """
 SELECT 'dm:' || a.key, a.name FROM agents AS a WHERE a.key = :agent AND a.home_space IS NULL
 UNION ALL
@@ -217,7 +217,7 @@ WHERE m.agent = :agent
 
 
 def continue_work(tx: Transaction, agent: AgentKey) -> tuple[InstructionId, ...]:
-    """Take up what ``agent`` ended last and incomplete, in each of its spaces. Returns the new instructions."""
+    """Continue the last incomplete work of ``agent`` in each of its spaces. Return the new instructions."""
     view = TransactionView(tx.conn)
     made: list[InstructionId] = []
     for space, name in tx.conn.execute(SPACES, {"agent": agent}).fetchall():

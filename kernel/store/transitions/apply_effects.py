@@ -1,4 +1,4 @@
-"""The sink of an evaluation: messages and effects become rows of the open transaction."""
+"""Write the result of an evaluation: messages and effects become rows of the open transaction."""
 
 from typing import Final, NamedTuple
 
@@ -39,7 +39,7 @@ _encode: Final = msgspec.json.Encoder().encode
 
 
 class _Run(NamedTuple):
-    """The run a space belongs to, if any."""
+    """Run of a space, if any."""
 
     number: int | None
     paused: bool
@@ -48,11 +48,11 @@ class _Run(NamedTuple):
 _NO_RUN: Final = _Run(None, paused=False)
 JOINED_BYTES: Final = 128 * 1024
 JOINED_MESSAGES: Final = 20
-"""So much may be made one instruction; what comes then makes another."""
+"""Limits of the messages joined into one instruction; further messages create another instruction."""
 
 
 class EffectWriter:
-    """Writes what one evaluation decides, and remembers what its caller is told."""
+    """Writer of the effects of one evaluation, which collects the results for its caller."""
 
     def __init__(self, tx: Transaction) -> None:
         self.first_seq = 0
@@ -61,7 +61,7 @@ class EffectWriter:
         self._tx = tx
 
     def record(self, fact: Fact, effects: tuple[InboxDelivery | Assign | WriteRow, ...]) -> list[Draft]:
-        """One message, its effects, and the events that tell of them. Returns what is to be said of the effects."""
+        """Write one message, its effects and their events. Return the messages that announce the effects."""
         deliveries: list[InboxDelivery] = []
         assigns: list[Assign] = []
         said: list[Draft] = []
@@ -75,7 +75,7 @@ class EffectWriter:
         run = self._run_of(fact.draft.space)
         tx = self._tx
         to = tuple([one.name for one in deliveries])
-        # The rules have read all of it, its mentions too.
+        # After the rules have read the whole text, including its mentions.
         text = by_reference(tx, fact.draft.text, ResourceOrigin(fact.draft.space, fact.draft.sender, fact.cause))
         row = (
             fact.draft.kind,
@@ -129,7 +129,7 @@ class EffectWriter:
         return assigned
 
     def _has_room(self, fact: Fact, assign: Assign) -> bool:
-        """Return whether one more may wait for the agent. Raises Refused (queue_full) where its sender can be told."""
+        """Return whether the agent's queue has room. Raises Refused (queue_full) if the sender can be notified."""
         conn, values = self._tx.conn, {"agent": assign.agent, "usual": QUEUE_LIMIT}
         span, most = conn.execute(SPAN, values).fetchone() or (0, QUEUE_LIMIT)
         if span is None or span < most:
@@ -139,8 +139,8 @@ class EffectWriter:
             return True
         if fact.draft.kind == "reply" or fact.draft.chain is not None:
             return False
-        text = f"{waiting:,} instructions wait for {assign.name} already, and no more may (limits.queue: {most:,})"
-        hint = "nothing was sent; wait until some are done, or cancel some (awk queue, awk cancel)"
+        text = f"queue of agent {assign.name} full: {waiting:,} instructions wait (limits.queue: {most:,})"
+        hint = "the message was not sent; wait until some are done, or cancel some (awk queue, awk cancel)"
         raise Refused("queue_full", text, hint)
 
     def _join(self, fact: Fact, run: _Run, assign: Assign, text: str) -> int | None:
@@ -234,7 +234,7 @@ class EffectWriter:
 
 
 def apply_fact(tx: Transaction, fact: Fact) -> EffectWriter:
-    """Evaluate ``fact`` with the rules of the kernel and write all that follows. Raises Refused."""
+    """Evaluate ``fact`` with the kernel's rules and write all effects. Raises Refused."""
     recorder = EffectWriter(tx)
     fact = msgspec.structs.replace(fact, at_ms=tx.now_ms)
     evaluate(fact, tx.rules, TransactionView(tx.conn), recorder)
@@ -274,13 +274,13 @@ RETURNING id
 COUNT_ASSIGNED: Final = "UPDATE workflows SET assigned = assigned + 1 WHERE id = ?"
 
 BOUNDED: Final = frozenset({"said", "kickoff", "reply"})
-"""What an agent or a person says. What the kernel has to say of itself is bounded where it comes from."""
+"""Messages of agents and persons. The kernel's own messages are limited at their sources."""
 
-# How many instructions of all agents there are since the oldest that waits for this one: no fewer than wait for it. So
-# a queue is counted only where it may be full.
+# Upper bound of the queue's length: the number of instructions of all agents since the oldest one in this queue. Only
+# if that exceeds the limit, the queue is counted.
 SPAN: Final = """
 SELECT (SELECT max(id) FROM instructions) + 1 - (SELECT min(oldest) FROM (
-    -- the oldest of each lane, by the index of the queue and by that of waits
+    -- the oldest of each lane, one search per index
     SELECT (SELECT min(q.id) FROM instructions AS q
       WHERE q.agent = :agent AND q.lane = lanes.column1 AND q.state IN ('queued', 'yielded')) AS oldest
     FROM (VALUES (0), (1), (2)) AS lanes

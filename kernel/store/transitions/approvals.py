@@ -1,4 +1,4 @@
-"""Requests for approval: asked by an attempt, decided by a person, given up when their time is over."""
+"""Approval requests: made by an attempt, decided by a person, and expired after their deadline."""
 
 from typing import Final, cast
 
@@ -14,26 +14,26 @@ from protocol.errors import Refused
 from protocol.message import SYSTEM, USER
 from protocol.names import AgentKey, ApprovalId, approval_id, name_of, number_of, rule_id
 
-TOO_LATE: Final = "nobody approved it in time"
+TOO_LATE: Final = "not approved in time"
 
 
 class Requested(msgspec.Struct, frozen=True):
-    """A request as it is now."""
+    """Current state of a request."""
 
     number: int
     state: State
     reason: str
     first: bool = False
-    """What it is about has not begun: nobody who asked has learned its decision before, nor broke off unasked."""
+    """The call has not started: no attempt received a decision for it before or was interrupted without asking."""
 
     @property
     def id(self) -> ApprovalId:
-        """Its name outside."""
+        """Return the public id of the request."""
         return approval_id(self.number)
 
 
-# By its key; else one that nobody has learned the decision of, and whose own call waits no more: a worker that was
-# ended meanwhile asks again by another key. A decision belongs to the call that waits for it until that has it.
+# Find the request by its key, or one whose decision was not delivered and whose call no longer waits: a restarted
+# worker asks again with another key. A decision belongs to the call that waits for it until the call receives it.
 FIND: Final = """
 SELECT id, state, reason, epoch FROM approvals
 WHERE instruction = :instruction AND tool = :tool AND digest = :digest
@@ -49,10 +49,9 @@ UPDATE approvals SET call_key = :key, epoch = :epoch, held = :held WHERE id = :i
 
 
 def ask(tx: Transaction, author: Author, call: GatedCall, expires_ms: int) -> Requested:
-    """Return the decision on the request for ``call``, which is made where there is none: asked twice, it is the same
-    one.
+    """Return the decision on the request for ``call``; create the request unless it exists.
 
-    ``expires_ms`` counts for a new one. Raises Refused (stale_attempt, quota_reached).
+    ``expires_ms`` applies to a new request. Raises Refused (stale_attempt, quota_reached).
     """
     instruction = held(tx.conn, author.instruction, author.epoch)
     values = {
@@ -76,7 +75,7 @@ def ask(tx: Transaction, author: Author, call: GatedCall, expires_ms: int) -> Re
     taken = {"id": asked.number, "key": call.key, "epoch": author.epoch, "held": holds}
     (until_ms,) = cast("tuple[int]", tx.conn.execute(TAKE_OVER, taken).fetchone())
     update_wait(tx, instruction.number)
-    if holds and found is not None:  # nothing is new but that its work stands still again
+    if holds and found is not None:  # the only news is that the work waits again
         one = Named(instruction.number, instruction.name, instruction.space, call.tool)
         tell_request(tx, asked.number, one, until_ms)
     return _told(tx, asked, instruction, asker)
@@ -88,15 +87,16 @@ TOLD: Final = "UPDATE approvals SET told = 1 WHERE id = ? AND told = 0 RETURNING
 
 
 def find_decision(tx: Transaction, author: Author, approval: int) -> Requested:
-    """Return the decision on the request whose call is kept waiting. Raises Refused (stale_attempt)."""
+    """Return the decision on a request whose call waits. Raises Refused (stale_attempt)."""
     instruction = held(tx.conn, author.instruction, author.epoch)
     row = tx.conn.execute(ONE, (approval,)).fetchone()
-    assert row is not None, "an approval is kept as long as its work goes on"
+    assert row is not None, "an approval exists as long as its work is open"
     return _told(tx, Requested(*row), instruction, author.epoch)
 
 
-# An attempt may have begun the call if it broke off since the last entry (as kernel.store.transitions.lease tells a
-# worker), but for the one that asked last: that found the request open. One that did not ask may have been allowed to.
+# An attempt that broke off after the last entry may have started the call (kernel.store.transitions.lease reports the
+# same to a worker), except the last one that asked: it found the request open. One that did not ask may have had
+# permission.
 BEGUN: Final = """
 SELECT 1 FROM instructions AS i WHERE i.id = :instruction AND (
   (i.continues IS NOT NULL AND NOT EXISTS (
@@ -110,7 +110,7 @@ SELECT 1 FROM instructions AS i WHERE i.id = :instruction AND (
 
 
 def _told(tx: Transaction, asked: Requested, instruction: Held, asker: int) -> Requested:
-    """Its decision is used up with this, if it has one. ``asker``: the attempt that asked for it last, until now."""
+    """Return the decision and mark it as delivered. ``asker`` is the epoch of the previous attempt that asked."""
     if asked.state == "open":
         return asked
     unheard = tx.conn.execute(TOLD, (asked.number,)).fetchone() is not None
@@ -122,7 +122,7 @@ USED_UP: Final = "UPDATE approvals SET told = 1 WHERE instruction = ? AND tool =
 
 
 def mark_begun(tx: Transaction, author: Author, call: GatedCall) -> None:
-    """``call`` may be made by now without anybody's leave: a request of its own shows no more that it has not begun.
+    """Record that ``call`` may have started without approval, so that its request no longer proves the opposite.
 
     Raises Refused (stale_attempt).
     """
@@ -134,7 +134,7 @@ LET_GO: Final = "UPDATE approvals SET held = 0 WHERE id = ? AND held = 1 AND epo
 
 
 def release_call(tx: Transaction, author: Author, approval: int) -> None:
-    """The call is not kept waiting any more, whatever becomes of its request."""
+    """Record that the call no longer waits for its request, whose state does not change."""
     row = tx.conn.execute(LET_GO, (approval, author.epoch)).fetchone()
     if row is not None:
         update_wait(tx, int(row[0]))
@@ -143,14 +143,14 @@ def release_call(tx: Transaction, author: Author, approval: int) -> None:
 def approve(
     tx: Transaction, approval: str, *, reason: str = "", always: str | None = None, everybody: bool = False
 ) -> tuple[ApprovalId, ...]:
-    """A person agrees. ``always``: and to every other call of the tool whose whole input has this pattern.
+    """Grant a request as a person.
 
-    ``everybody``: whichever agent makes it. Returns which others that waited are granted with it. Raises Refused:
-    not_found; conflict where it is decided otherwise, or is no longer open; bad_request for a pattern that the request
-    itself does not have.
+    ``always`` is a pattern: also grant all other calls of the tool whose whole input matches it; with ``everybody``,
+    calls of any agent. Return the other open requests that were granted. Raises Refused: not_found; conflict if the
+    request was decided otherwise or expired; bad_request if its own input does not match the pattern.
     """
     number = _number(approval)
-    expire(tx)  # though no alarm has come yet
+    expire(tx)  # the alarm may not have fired yet
     waited = cast("list[tuple[int]]", [] if always is None else tx.conn.execute(OTHERS, (number,)).fetchall())
     decide(tx, number, "granted", USER, reason, always=always, everybody=everybody)
     states = {other: tx.conn.execute(ONE, (other,)).fetchone() for (other,) in waited}
@@ -161,7 +161,7 @@ OTHERS: Final = "SELECT id FROM approvals WHERE state = 'open' AND id <> ? ORDER
 
 
 def deny(tx: Transaction, approval: str, *, reason: str = "") -> None:
-    """A person does not agree. Raises Refused: not_found; conflict where it is decided otherwise."""
+    """Deny a request as a person. Raises Refused: not_found; conflict if it was decided otherwise."""
     decide(tx, _number(approval), "denied", USER, reason)
 
 
@@ -169,7 +169,7 @@ EXPIRED: Final = "SELECT id FROM approvals WHERE state = 'open' AND expires_ms <
 
 
 def expire(tx: Transaction) -> None:
-    """Refuse what nobody decided in time."""
+    """Expire the requests that were not decided in time."""
     for (number,) in cast("list[tuple[int]]", tx.conn.execute(EXPIRED, (tx.now_ms,)).fetchall()):
         decide(tx, number, "expired", SYSTEM, TOO_LATE)
 
@@ -191,23 +191,23 @@ def decide(
     always: str | None = None,
     everybody: bool = False,
 ) -> None:
-    """Decide a request once; the same decision again changes nothing. ``always``, ``everybody``: see approve.
+    """Decide a request once; repeating the decision changes nothing. ``always``, ``everybody``: see approve.
 
     Raises Refused: not_found, conflict, bad_request.
     """
     name = approval_id(number)
     row = tx.conn.execute(REQUEST, (number,)).fetchone()
     if row is None:
-        raise Refused("not_found", f"there is no request {name}", "awk pending lists what waits for a decision")
+        raise Refused("not_found", f"request {name} not found", "list the open requests: awk pending")
     agent, space, tool, given, state, decided_by, why = cast("tuple[str, str, str, bytes, str, str | None, str]", row)
     if state not in ("open", decision):
         if state == "expired":
-            raise Refused("conflict", f"{name} is no longer open: {why or 'its time is over'}")
-        raise Refused("conflict", f"{name} is {state} already{f' by {decided_by}' if decided_by else ''}")
+            raise Refused("conflict", f"{name} has expired: {why or 'its deadline has passed'}")
+        raise Refused("conflict", f"{name} is already {state}{f' by {decided_by}' if decided_by else ''}")
     called = bytes(given).decode()
     if always is not None and not matches(always, called):
-        text = f"the pattern is not that of {name}, whose input is {called[:200]}"
-        raise Refused("bad_request", text, "it has to fit the whole input; * stands for any text")
+        text = f"pattern does not match the input of {name}: {called[:200]}"
+        raise Refused("bad_request", text, "the pattern must match the whole input; * matches any text")
     put_decision(tx, number, decision, by, reason)
     if always is not None:
         whose = None if everybody else AgentKey(agent)
@@ -228,11 +228,11 @@ DELETE_RULE: Final = "DELETE FROM approval_rules WHERE id = ? RETURNING agent, t
 
 
 def drop_rule(tx: Transaction, rule: str) -> None:
-    """Ask again about what a standing rule grants. Raises Refused (not_found)."""
+    """Delete an approval rule, so that its calls need approval again. Raises Refused (not_found)."""
     number = number_of(rule, "r") or 0
     row = tx.conn.execute(DELETE_RULE, (number,)).fetchone()
     if row is None:
-        raise Refused("not_found", f"there is no standing rule {rule[:40]!r}", "awk pending --rules lists them")
+        raise Refused("not_found", f"approval rule {rule[:40]!r} not found", "list the rules: awk pending --rules")
     agent, tool = row
     data = {"id": rule_id(number), "tool": tool, "state": "taken back"}
     tx.emit("approval.rule", agent=None if agent is None else name_of(agent), data=data)
@@ -241,5 +241,9 @@ def drop_rule(tx: Transaction, rule: str) -> None:
 def _number(approval: str) -> int:
     number = number_of(approval, "a")
     if number is None:
-        raise Refused("not_found", f"there is no request {approval[:40]!r}", "ids look like a3: awk pending lists them")
+        raise Refused(
+            "not_found",
+            f"request {approval[:40]!r} not found",
+            "list the open requests, with ids such as a3: awk pending",
+        )
     return number

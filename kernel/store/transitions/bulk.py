@@ -1,10 +1,10 @@
-"""Many instructions at once: cancelled or tried again in one transaction, each under the guard that it has alone.
+"""Cancel or retry many instructions in one transaction, with the same checks as for a single one.
 
-What is chosen is chosen in the transaction that changes it, so that nothing is lost between a look and an act: what
-came before it is in the choice, what comes after it is not. The end of one may end another; that is counted by itself.
+The transaction that changes the instructions also selects them, so that the selection is exact: it contains all earlier
+instructions and no later ones. If ending one instruction ends another, that one is counted separately.
 
-An agent is named as elsewhere: without a workflow by its key, since it has one queue for all its spaces; in a
-workflow's spaces by what it is called there. The parts of a selection hold together: each leaves fewer.
+Without a workflow, an agent is named by its key, because it has one queue for all spaces; within a workflow's spaces,
+by its name there. All criteria of a selection must match.
 """
 
 from collections import Counter
@@ -26,9 +26,9 @@ from protocol.names import InstructionId, SpaceId, instruction_id, place_of
 
 
 class Selection(msgspec.Struct, frozen=True, kw_only=True):
-    """The instructions that are meant. None: of all agents, in all spaces.
+    """Criteria for instructions. None: all agents or all spaces.
 
-    ``queued``: of these only what no worker is at; what runs goes on.
+    ``queued``: only instructions without a worker; running ones continue.
     """
 
     agent: str | None = None
@@ -37,7 +37,7 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Choosable(msgspec.Struct, frozen=True):
-    """An instruction, as far as the choice asks: ``agent`` is the key, ``name`` what it is called in ``space``."""
+    """Instruction with the fields of a selection: ``agent`` is the key, ``name`` the agent's name in ``space``."""
 
     id: InstructionId
     agent: str
@@ -47,14 +47,14 @@ class Choosable(msgspec.Struct, frozen=True):
 
 
 class BulkSelection(msgspec.Struct, frozen=True):
-    """``taken`` in the order they came; ``left`` is how many that are meant are left because they run."""
+    """Selected instructions (``taken``), oldest first, and the number of running ones that were excluded (``left``)."""
 
     taken: tuple[Choosable, ...]
     left: int
 
 
 def choose(rows: Iterable[Choosable], selection: Selection) -> BulkSelection:
-    """Return those of ``rows`` that are to be changed."""
+    """Return the ``rows`` that match ``selection``."""
     taken: list[Choosable] = []
     left = 0
     for row in rows:
@@ -69,7 +69,7 @@ def choose(rows: Iterable[Choosable], selection: Selection) -> BulkSelection:
     return BulkSelection(tuple(taken), left)
 
 
-# The oldest first, so that an answer to a question is not given to somebody who is about to end.
+# Oldest first, so that a question's answer does not go to an instruction that is cancelled next.
 OPEN: Final = """
 SELECT id, agent, name, space, state AS status FROM instructions INDEXED BY instructions_open
 WHERE state IN ('queued', 'leased', 'running', 'yielded', 'waiting') ORDER BY id
@@ -79,12 +79,12 @@ SELECT id, agent, name, space, state AS status FROM instructions INDEXED BY inst
 WHERE state IN ('failed', 'dead') AND dismissed = 0 ORDER BY id
 """
 AT_ONCE: Final = 10_000
-"""Instructions in one commit at most. Each takes 0.2 ms, and all other writers wait."""
+"""Limit of instructions per commit. Each takes 0.2 ms, during which other writers wait."""
 SPACES: Final = "SELECT ?1 UNION ALL SELECT s.space FROM subspaces AS s WHERE s.base = ?1"
 
 
 def cancel_many(tx: Transaction, asked: BulkRequest, agent: str | None, space: SpaceId | None) -> BulkReport:
-    """End all that is meant and has not ended; with ``queued`` what no worker is at. ``agent`` as Selection has it."""
+    """Cancel the selected open instructions; with ``queued`` only those without a worker. ``agent``: see Selection."""
 
     def cancel(row: Choosable) -> None:
         found = find(tx.conn, row.id)
@@ -96,7 +96,7 @@ def cancel_many(tx: Transaction, asked: BulkRequest, agent: str | None, space: S
 
 
 def retry_many(tx: Transaction, asked: BulkRetryRequest, agent: str | None, space: SpaceId | None) -> BulkReport:
-    """Put all that is meant of what ``awk dead`` lists back into its lane."""
+    """Requeue all selected instructions among those that ``awk dead`` lists."""
 
     def retry(row: Choosable) -> None:
         steering.retry(tx, row.id, fresh=asked.fresh)

@@ -1,7 +1,7 @@
-"""Remove what was said and done in spaces: texts, journals, prompts and effects, for a person who wants it gone.
+"""Delete the contents of spaces: texts, journals, prompts and effects, at a person's request.
 
-What stays tells that something was there: messages with their kind and number, instructions with their status and
-cost, events without their words. It reads the log from end to end, so it takes as long as the log is.
+Traces remain: messages with kind and number, instructions with status and cost, events without texts. A clear reads the
+whole log, so that its duration grows with the log.
 """
 
 from collections.abc import Generator, Iterable
@@ -22,12 +22,13 @@ from protocol.api.agents import Cleared
 from protocol.errors import Refused
 from protocol.names import AgentKey, is_below, personal_space, place_of
 
-# The work that was done there, and that of their guard, which was shown in a space of its own what was said in them.
+# Work in the spaces, and work of their guard, which read their messages in its own space.
 WORK: Final = """
 INSERT INTO work (value) SELECT i.id FROM instructions AS i WHERE i.space IN (SELECT value FROM cleared)
 UNION SELECT j.instruction FROM guard_jobs AS j WHERE j.space IN (SELECT value FROM cleared)
 """
-# What it refers to, before that is gone: journals, prompts, inputs of approvals, long texts, shared parts of prompts.
+# Referenced blobs, collected before the references are deleted: journals, prompts, inputs of approvals, long texts and
+# shared parts of prompts.
 REFERRED: Final = """
 SELECT e.blob FROM entries AS e WHERE e.instruction IN (SELECT value FROM work) AND e.blob IS NOT NULL
 UNION SELECT i.prefix FROM instructions AS i WHERE i.id IN (SELECT value FROM work) AND i.prefix IS NOT NULL
@@ -51,7 +52,8 @@ UPDATE events SET data = CAST(json_replace(CAST(data AS TEXT), '$.text', '', '$.
 WHERE (space IN (SELECT value FROM cleared) OR instruction IN (SELECT value FROM work)) AND data IS NOT NULL
 """
 
-# What a request was answered is kept to be answered again; of a document about this space only its shape is.
+# Recorded answers must remain for repeated requests; of answers about documents of these spaces, only the structure
+# does.
 ERASE_ANSWERS: Final = """
 UPDATE idempotency SET response = CAST(json_replace(CAST(response AS TEXT), '$.text', '', '$.steps', json('[]'),
   '$.input', NULL, '$.reason', '', '$.decision_reason', '', '$.title', '', '$.description', '',
@@ -65,7 +67,7 @@ WHERE json_valid(CAST(response AS TEXT)) AND json_extract(CAST(response AS TEXT)
 
 ERASE_BLOBS: Final = """
 DELETE FROM blobs WHERE hash IN (SELECT value FROM wiped)
-  -- what another space refers to stays
+  -- blobs that other spaces refer to remain
   AND hash NOT IN (SELECT e.blob FROM entries AS e WHERE e.blob IS NOT NULL)
   AND hash NOT IN (SELECT i.prefix FROM instructions AS i WHERE i.prefix IS NOT NULL)
   AND hash NOT IN (SELECT p.blob FROM approvals AS p WHERE p.blob IS NOT NULL)
@@ -89,7 +91,7 @@ SPENT: Final = "DELETE FROM spending WHERE agent = ?"
 
 
 class Erased(NamedTuple):
-    """Numbers of messages and instructions that lost their words."""
+    """Numbers of messages and instructions that lost their texts."""
 
     messages: int
     instructions: int
@@ -97,7 +99,7 @@ class Erased(NamedTuple):
 
 @contextmanager
 def _listed(conn: apsw.Connection, spaces: Iterable[str]) -> Generator[None]:
-    """Have ``spaces``, those below them and the work that was done there in the lists of the statements."""
+    """Fill the temporary tables with ``spaces``, the spaces below them and their work."""
     conn.execute(MAKE_LISTS).fetchall()
     conn.executemany(ADD_SPACE, [(space,) for space in with_those_below(conn, spaces)])
     conn.execute(WORK)
@@ -106,7 +108,7 @@ def _listed(conn: apsw.Connection, spaces: Iterable[str]) -> Generator[None]:
 
 
 def erase(tx: Transaction, spaces: Iterable[str]) -> Erased:
-    """Remove the words of ``spaces`` and of those below them; ``tx.forget`` is for its caller."""
+    """Delete the contents of ``spaces`` and of the spaces below them. The caller has to call ``tx.forget``."""
     conn = tx.conn
     with _listed(conn, spaces):
         for number, epoch in cast("list[tuple[int, int]]", conn.execute(ASKED_OPEN).fetchall()):
@@ -125,14 +127,14 @@ def erase(tx: Transaction, spaces: Iterable[str]) -> Erased:
         conn.execute(EVENTS)
         conn.execute(ERASE_ANSWERS)
         conn.executemany(ADD_TO_LIST, referred)
-        # Prompts first: what only they needed is needed by nobody then.
+        # Twice: deleting prompts first removes the last references to their parts.
         conn.execute(ERASE_BLOBS)
         conn.execute(ERASE_BLOBS)
     return Erased(messages, instructions)
 
 
 def end(tx: Transaction, space: str) -> int:
-    """Remove all that goes with the last run of ``space``, or with the agent whose it is. Returns the rows."""
+    """Delete everything that ends with the last run of ``space``, or with its agent. Return the number of rows."""
     conn = tx.conn
     before = conn.total_changes()
     with _listed(conn, [space]):
@@ -152,22 +154,21 @@ WHERE space = ? AND state IN ('queued', 'leased', 'running', 'yielded', 'waiting
 
 
 def clear(tx: Transaction, space: str, *more: str) -> Cleared:
-    """Remove the words of ``space``, and of ``more`` with the same name; what is put to the vote there is cancelled.
+    """Delete the contents of ``space``, of ``more`` with the same name and of the spaces below; cancel their proposals.
 
-    What was said in spaces below them goes along.
-    Raises Refused (conflict) while something there has not ended.
+    Raises Refused (conflict) while work there has not ended.
     """
     spaces = with_those_below(tx.conn, (space, *more))
-    expire_proposals(tx)  # it may wake somebody
+    expire_proposals(tx)  # this may create work
     count = sum(int(tx.conn.execute(OPEN, (one,)).get) for one in spaces)
     if count:
         raise Refused(
             "conflict",
             f"{count} instructions in {place_of(space)} have not ended",
-            "wait for them, or end them first: awk cancel ID",
+            "wait for their end, or cancel them: awk cancel ID",
         )
     for one in spaces:
-        cancel_open(tx, one, "what was said here is removed")
+        cancel_open(tx, one, "the messages of the space are deleted")
     erased = erase(tx, spaces)
     tx.forget()
     for one in spaces:
@@ -180,9 +181,9 @@ def clear(tx: Transaction, space: str, *more: str) -> Cleared:
 
 
 def delete_agent(tx: Transaction, key: AgentKey) -> None:
-    """Forget an agent that has nothing to do, and what was said to it. Raises Refused (unknown_agent, conflict).
+    """Delete an agent without open work, and its messages. Raises Refused (unknown_agent, conflict).
 
-    One that was forgotten before, when its file went, may have left words behind.
+    An agent whose file was deleted earlier may have left messages behind.
     """
     home = personal_space(key)
     try:

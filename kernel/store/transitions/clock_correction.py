@@ -1,9 +1,9 @@
-"""Sets right what an earlier kernel stored, where its clock was set differently from ours. Part of recovery.
+"""Correct stored times if the clock of an earlier kernel was set differently. Part of recovery.
 
-Where the machine has not been booted since, it is known by how much: every time that still matters moves along, so a
-clock that was set while no kernel ran changes no wait, no floor and no window (promises P2, P12, P21). Otherwise only
-a clock that was put back can be noticed: what waits keeps its wait (fault TF14) but begins it anew (fault TF01).
-What has ended keeps its stamps, for they are shown; ``skipped`` says how they are to be read (kernel.policy.timing).
+If the machine has not been rebooted, the difference is known and all relevant times are shifted: a clock change without
+a kernel affects no wait, floor or window (promises P2, P12, P21). Otherwise only a clock that was set back is
+detectable: waits keep their length (fault TF14) but start again (fault TF01). Ended work keeps its displayed times;
+``skipped`` returns how to read them (kernel.policy.timing).
 """
 
 from typing import Final
@@ -14,7 +14,7 @@ from kernel.policy.timing import unseen
 from kernel.store.transaction import Transaction
 
 LONGEST_BACKOFF_MS: Final = 30_000
-"""No restart of an agent is put off longer."""
+"""Longest delay of an agent's restart."""
 
 NEWEST: Final = "SELECT at_ms FROM events ORDER BY seq DESC LIMIT 1"
 
@@ -63,7 +63,7 @@ ALL: Final = (ANSWERS, WAITS, AGES, BREAKERS, HOLDS, CRASHES, DEADLINES, INTERVA
 
 
 class HostClock(msgspec.Struct, frozen=True):
-    """Relation of a kernel's time to its machine: which boot of it, and what the kernel's time was then."""
+    """Relation of a kernel's time to its machine: the boot id, and the kernel's time at that boot."""
 
     boot_id: str
     offset_ms: int
@@ -72,7 +72,7 @@ class HostClock(msgspec.Struct, frozen=True):
 LAST: Final = "SELECT machine, offset_ms FROM boots ORDER BY id DESC LIMIT 1"
 
 DRIFT_MS: Final = 1000
-"""Less than this is how clocks are."""
+"""Differences below this limit are normal drift."""
 
 MOVED: Final = (
     """
@@ -102,22 +102,22 @@ WHERE state = 'open'
 """,
     "UPDATE ballots SET expires_ms = expires_ms + :by, created_ms = created_ms + :by WHERE state = 'open'",
     "UPDATE idempotency SET at_ms = at_ms + :by",
-    # In two steps, for each row must have a place of its own all the time.
+    # In two steps, because every row needs a unique key at any time.
     "UPDATE spending SET minute = -(minute + :by / 60000)",
     "UPDATE spending SET minute = -minute",
 )
 
 
 def correct_clock(tx: Transaction, machine: HostClock | None = None) -> bool:
-    """Bring what is stored in line with the time of the kernel that takes over. False: there was nothing to do."""
+    """Adjust stored times to the clock of the new kernel. Return False if nothing had to change."""
     by_ms = _set_by(tx, machine)
     return _put_back(tx) if by_ms is None else _moved(tx, by_ms)
 
 
 def skipped(tx: Transaction, machine: HostClock | None = None) -> int:
-    """By how much the clock of the kernel that takes over is ahead of what is known to have passed; or behind.
+    """Return how far the new kernel's clock is ahead (or behind) of the time that is known to have passed.
 
-    To be asked before anything is told: an event is the last sign of life.
+    Call this before emitting an event: the newest event is the last known time of the previous kernel.
     """
     by_ms = _set_by(tx, machine)
     if by_ms is not None:
@@ -127,7 +127,7 @@ def skipped(tx: Transaction, machine: HostClock | None = None) -> int:
 
 
 def _set_by(tx: Transaction, machine: HostClock | None) -> int | None:
-    """By how much the clock was set since the last kernel; None where the machine was booted since."""
+    """Return by how much the clock was set since the last kernel; None after a reboot."""
     row = tx.conn.execute(LAST).fetchone()
     if machine is None or not machine.boot_id or row is None or row[0] != machine.boot_id:
         return None
@@ -143,7 +143,7 @@ def _moved(tx: Transaction, by_ms: int) -> bool:
 
 
 def _put_back(tx: Transaction) -> bool:
-    """Bring times that lie ahead back to now. False: the clock has not been put back since the last event."""
+    """Set future times back to now. Return False if the clock was not set back since the last event."""
     row = tx.conn.execute(NEWEST).fetchone()
     if row is None or int(row[0]) <= tx.now_ms:
         return False

@@ -1,13 +1,12 @@
-"""End an instruction: its attempt, its deliveries, its cost, and the message that tells of it, in one transaction.
+"""End an instruction: its attempt, its deliveries, its cost and the message that reports it, in one transaction.
 
-The attempt of one that ends well is ended by another one, behind it: whoever waits for the reply has it by then.
+The attempt of a completed instruction ends in a later transaction, so that the reply is available at once.
 
-It is closed by its attempt, answered or cancelled by a person, given up at a limit, or ended with an agent made at run
-time when the kernel stops cleanly. What a worker spent before it heard of a cancellation is booked late: nothing is
-free.
+An instruction is closed by its attempt, answered or cancelled by a person, ended at a limit, or ended with an ephemeral
+agent when the kernel stops. Cost that a worker reports after a cancellation is still booked.
 
-A space below that of a run is closed once the work in it has ended and that of its opener, or the run has. Votes there
-are called off and tasks are cancelled in the same commit. An opener that does other work is woken with the last words.
+A space below a run's is closed once its work and its opener's work, or the run, has ended. The same commit cancels its
+votes and tasks. An opener that does other work is woken with the last message.
 """
 
 from collections.abc import Callable, Mapping
@@ -59,27 +58,27 @@ ENDS: Final[Mapping[EndStatus, _EndKind]] = {
     "dead": _EndKind("failed", "dead"),
     "cancelled": _EndKind("failed", "dead"),
 }
-"""What each end appends, and what becomes of the deliveries that caused the work."""
+"""Message and delivery state for each kind of end."""
 
 
 class Closed(msgspec.Struct, frozen=True, kw_only=True):
-    """Result of closing: the sequence number of its message, and whom the reply woke."""
+    """Result of closing: the sequence number of its message, and the instructions that the reply created."""
 
     seq: int
     instruction_ids: tuple[InstructionId, ...] = ()
 
 
 class Closing(msgspec.Struct, frozen=True, kw_only=True):
-    """End of an instruction. ``usage`` is what its entries have not booked."""
+    """End of an instruction. ``usage`` is the part that its entries have not booked."""
 
     status: EndStatus
     text: str = ""
     usage: Usage = _NO_USAGE
     cause: Cause | None = None
     crash_jitter: float | None = None
-    """Set where the worker left unasked: uniform in [0, 1)."""
+    """Set if the worker exited unexpectedly: uniform in [0, 1)."""
     failure: ProviderFailure | None = None
-    """Set where the provider failed."""
+    """Set if the provider failed."""
 
 
 def close(
@@ -114,9 +113,9 @@ def reply(
     text: str,
     write_last: Callable[[Transaction, str, int], object] | None,
 ) -> Closed:
-    """End the instruction as done, together with its last entry, which ``write_last`` writes where it is not there yet.
+    """End the instruction as done, with its last entry, which ``write_last`` writes if it is not stored yet.
 
-    Its attempt has not ended: the worker is about to leave (attempts.leave). Raises Refused (stale_attempt; conflict).
+    Its attempt continues until the worker leaves (attempts.leave). Raises Refused (stale_attempt; conflict).
     """
     if write_last is not None:
         write_last(tx, instruction, epoch)
@@ -128,13 +127,13 @@ def reply(
 
 
 def close_cancelled(tx: Transaction, number: int, epoch: int) -> Closed | None:
-    """End an instruction that has not ended, whether an attempt holds it or not. None: it moved meanwhile."""
+    """Cancel an instruction that has not ended, held by an attempt or not. Return None if it changed meanwhile."""
     conclusion = Closing(status="cancelled", cause="cancelled")
     return _conclude(tx, number, epoch, conclusion, AttemptEnding("cancelled"), step="cancel")
 
 
 def close_incomplete(tx: Transaction, number: int, epoch: int, cause: IncompleteCause) -> Closed | None:
-    """End an instruction that money, another limit or a person holds back; thread kept. None: it moved meanwhile."""
+    """End an instruction that a budget, limit or person blocks; retain its thread. Return None if it changed."""
     conclusion = Closing(status="incomplete", cause=cause)
     return _conclude(tx, number, epoch, conclusion, AttemptEnding(cause), step="cancel")
 
@@ -143,22 +142,22 @@ WAITS_FOR_PERSON: Final = "SELECT 1 FROM instructions WHERE id = ? AND state = '
 
 
 def answer_for(tx: Transaction, instruction: str, text: str, name: str | None = None) -> Closed:
-    """End an instruction that waits for the person behind its agent with ``text``, which is its reply.
+    """End an instruction that waits for a human agent, with ``text`` as its reply.
 
-    ``name``: whose answer it is. Raises Refused: too_large; not_found; conflict where it waits for no person, has been
-    answered, or is somebody else's by now.
+    ``name`` is the agent that answers. Raises Refused: too_large; not_found; conflict if the instruction waits for no
+    person, was answered, or belongs to another agent.
     """
     if len(text.encode("utf-8", "replace")) > TEXT_LIMIT_BYTES:
-        raise Refused("too_large", f"an answer can have at most {TEXT_LIMIT_BYTES} bytes", TOO_LARGE_HINT)
+        raise Refused("too_large", f"answer too large: the limit is {TEXT_LIMIT_BYTES} bytes", TOO_LARGE_HINT)
     found = find(tx.conn, instruction)
     see = f"see it: awk show {instruction}"
     if name is not None and name != found.name:
-        raise Refused("conflict", f"{instruction} is {found.name}'s now, and not {name[:60]}'s", see)
+        raise Refused("conflict", f"{instruction} belongs to agent {found.name}, not to {name[:60]}", see)
     if found.state in ENDED:
         why = f" ({found.cause})" if found.cause and found.cause != found.state else ""
         raise Refused("conflict", f"{instruction} has ended: {found.state}{why}", see)
     if tx.conn.execute(WAITS_FOR_PERSON, (found.number,)).fetchone() is None:
-        raise Refused("conflict", f"{instruction} of {found.name} waits for no answer of a person", see)
+        raise Refused("conflict", f"{instruction} of {found.name} does not wait for a person's answer", see)
     conclusion = Closing(status="done", text=text)
     closed = _conclude(tx, found.number, found.epoch, conclusion, AttemptEnding("done"), step="answer")
     assert closed is not None, "it waits in this transaction"
@@ -169,7 +168,7 @@ END: Final = instruction_sql("""
 UPDATE instructions SET state = :status, result_text = :text, cause = :cause, error_class = :class, ended_ms = :now,
   {no_wait}, {add}
 WHERE id = :id AND epoch = :epoch
-  -- its attempt may end what it holds, a person or a limit whatever has not ended, an answer what waits for it
+  -- an attempt ends the work it holds, a person or a limit any open work, an answer the work that waits for it
   AND CASE :step WHEN 'done' THEN state {before done} WHEN 'answer' THEN state {before answer}
     ELSE state {before cancel} END
 RETURNING agent, name, space, run, hops, asked_by, attempts + crashes AS tried,
@@ -187,8 +186,6 @@ WHERE key = :agent
 
 
 class _Ended(msgspec.Struct, frozen=True):
-    """A row of END."""
-
     agent: AgentKey
     name: AgentName
     space: SpaceId
@@ -208,7 +205,7 @@ def _conclude(
     *,
     step: Literal["done", "answer", "cancel"] = "done",
 ) -> Closed | None:
-    """Write the end of the work; with ``ending`` that of its attempt too. ``step`` says who may end it."""
+    """Record the end of the work and, with ``ending``, of its attempt. ``step`` determines which states may end."""
     error_class = None if conclusion.cause is None else CLASS_OF_CAUSE[conclusion.cause]
     values = {
         "id": number,
@@ -271,15 +268,15 @@ def _conclude(
     if row.asked_by is not None:
         answer(tx, row.asked_by)
     close_what_is_over(tx, number, space, row.hops + 1)
-    # Last, so that who waits for the end has seen what was said.
+    # Last, so that the last message is visible before the end is.
     tx.emit("instruction.ended", space=space, agent=name, instruction=number, data=data)
     return Closed(seq=recorder.first_seq, instruction_ids=tuple(recorder.instructions))
 
 
 def cancel(tx: Transaction, instruction: str) -> None:
-    """End an instruction in whatever open state it is; a worker that has it is stopped by its kernel.
+    """Cancel an instruction in any open state; the kernel stops its worker.
 
-    Raises Refused: not_found; conflict where it has ended, saying how.
+    Raises Refused: not_found; conflict if it has ended, with the way it ended.
     """
     found = find(tx.conn, instruction)
     if close_cancelled(tx, found.number, found.epoch) is None:
@@ -295,7 +292,7 @@ DELETE: Final = "DELETE FROM agents WHERE origin = 'ephemeral' RETURNING key"
 
 
 def end_ephemeral(tx: Transaction) -> tuple[str, ...]:
-    """Cancel the open work of ephemeral agents and forget them. Returns their names."""
+    """Cancel the open work of ephemeral agents and delete them. Return their names."""
     for number, epoch in cast("list[tuple[int, int]]", tx.conn.execute(OPEN).fetchall()):
         close_cancelled(tx, number, epoch)
     names = tuple(str(key) for (key,) in tx.conn.execute(DELETE).fetchall())
@@ -306,7 +303,7 @@ def end_ephemeral(tx: Transaction) -> tuple[str, ...]:
 
 _encode: Final = msgspec.json.Encoder().encode
 
-# Only of the attempt that was stopped: a new one has another epoch.
+# Only for the stopped attempt: a newer attempt has another epoch.
 ADVANCE: Final = instruction_sql("""
 UPDATE instructions SET entries = entries + 1, {add}
 WHERE id = :id AND epoch = :epoch AND entries = :k AND state = 'cancelled'
@@ -315,7 +312,7 @@ RETURNING agent, run
 
 
 def book_late(tx: Transaction, instruction: str, epoch: int, entry: Entry) -> None:
-    """Keep ``entry``, the next of a cancelled instruction, and book its usage. Raises Refused (stale_attempt)."""
+    """Store ``entry``, the next one of a cancelled instruction, and book its usage. Raises Refused (stale_attempt)."""
     number = number_of(instruction, "i")
     assert entry.usage is not None, "there is something to book"
     values = {"id": number, "epoch": epoch, "k": entry.k, **amounts_of(entry.usage)}
@@ -329,11 +326,11 @@ def book_late(tx: Transaction, instruction: str, epoch: int, entry: Entry) -> No
 
 
 LAST_CHARACTERS: Final = 4000
-"""Of what was said last, as its opener is told it."""
+"""Limit of the last message that the opener receives."""
 
 
 def close_what_is_over(tx: Transaction, instruction: int, space: str, hops: int) -> None:
-    """Close the spaces that the end of ``instruction``, which was done in ``space``, leaves without work."""
+    """Close the spaces that have no work left after the end of ``instruction`` in ``space``."""
     for row in spaces.affected_by(tx.conn, instruction, space):
         at_work = spaces.opener_at_work(tx.conn, row)
         if not is_over(opener_at_work=at_work, work_open=spaces.work_open(tx.conn, row.space)):
@@ -344,7 +341,7 @@ def close_what_is_over(tx: Transaction, instruction: int, space: str, hops: int)
 
 
 def close_space(tx: Transaction, row: Subspace, why: str) -> None:
-    """Close a space; what is open there is called off, and nobody is woken. Work in it is the caller's to end."""
+    """Close a space and cancel its votes and tasks without waking an agent. The caller ends the work in it."""
     reason = f"the space {row.name} is closed"
     cancel_open(tx, row.space, reason)
     for number in cast("list[tuple[int]]", tx.conn.execute(UNFINISHED, (row.space,)).fetchall()):
@@ -360,7 +357,7 @@ UNFINISHED: Final = "SELECT id FROM tasks WHERE space = ? AND state IN ('open', 
 
 
 def _wake_opener(tx: Transaction, row: Subspace, hops: int) -> None:
-    """Tell the opener, in the space of the run but not in its channel: others there need not know of the space."""
+    """Notify the opener in the run's space but not in its channel: the other members may not know the space."""
     last = spaces.last_words(tx.conn, row.space)
     text = f"[SPACE] {row.name}, which you opened, is closed: all work in it has ended."
     if last is not None:
@@ -368,6 +365,6 @@ def _wake_opener(tx: Transaction, row: Subspace, hops: int) -> None:
         lines = said[:LAST_CHARACTERS].splitlines() + (["[cut]"] if len(said) > LAST_CHARACTERS else [])
         quoted = "\n".join(f"> {line}" for line in lines)
         class_ = least(["agent", trust.in_space(tx.conn, row.space)])
-        text = f"{text} What @{one_line(sender)} said there last ({class_}):\n\n{quoted}"
+        text = f"{text} Last message there, from @{one_line(sender)} ({class_}):\n\n{quoted}"
     payload = Wakes(agent=row.opener_key, name=row.opener)
     apply_fact(tx, Fact(Draft(kind="due", space=row.base, sender=SYSTEM, text=text, payload=payload), hops=hops))

@@ -1,6 +1,7 @@
-"""Documents: written, appended to, deleted; suggestions made and decided. Each is one commit, with a message of it.
+"""Documents: written, appended to and deleted; suggestions made and decided. Each change is one commit with its
+message.
 
-Without an author it is the user who acts. An agent's call is recorded: made again, it is answered the same.
+Without an author, the user acts. An agent's call is recorded, so that a repeated call returns the same answer.
 """
 
 from collections.abc import Sequence
@@ -39,7 +40,7 @@ from protocol.text import one_line
 
 DIFF_LINES: Final = 60
 DIFF_CHARACTERS: Final = 4000
-"""Of a suggestion so much is said in the channel; the rest can be read."""
+"""Limit of a suggestion in the channel; the rest can be read on demand."""
 
 
 def change(
@@ -52,7 +53,7 @@ def change(
     author: Author | None = None,
     call_key: str | None = None,
 ) -> DocumentChanged:
-    """Do ``asked`` to ``file`` (None: the entry), if its owner lets its author.
+    """Apply a change to ``file`` (None: the entry document), if its owner permits it.
 
     Raises Refused: stale_attempt, forbidden, bad_request, not_found, already_exists, too_large, conflict and
     version_conflict (kernel.policy.documents).
@@ -67,15 +68,15 @@ def change(
     document = documents.find(tx.conn, space, name)
     following = _following(tx, space, name, document, asked)
     if following is None:
-        assert document is not None, "nothing is no document"
+        assert document is not None, "a merge has a document"
         return DocumentChanged(file=name, version=document.version, owner=owner, unchanged=True)
     note = ""
     if following.action == "merge":
-        note = f"what changed since version {asked.since} is in it too: read it before you go on"
+        note = f"changes since version {asked.since} were merged into it: read it before you continue"
     elif following.action == "write" and asked.since is None and document is not None:
         last = documents.version_row(tx.conn, document.id, document.version)
         if last.author != who.name:
-            note = f"it took the place of version {last.version} by {last.author}: with if_version changes are merged"
+            note = f"it replaced version {last.version} by {last.author}: pass if_version to merge changes"
     text = f"[DOC:{name}] {_VERBS[following.action]}"
     number, seq = _put(tx, space, name, document, following, (who.name, who.number), who, text, reason)
     merged = following.action == "merge"
@@ -90,7 +91,7 @@ _VERBS: Final = {
     "create": "created",
     "write": "written",
     "append": "appended to",
-    "merge": "written, and merged with what had changed",
+    "merge": "written and merged with newer changes",
     "accept": "changed as suggested",
     "delete": "deleted",
 }
@@ -99,7 +100,7 @@ _VERBS: Final = {
 def _following(
     tx: Transaction, space: str, file: str, document: StoredDocument | None, asked: DocumentChange
 ) -> NextVersion | None:
-    """Return what follows. Raises Refused, also where there is no room for one more document."""
+    """Return the next version. Raises Refused, also if the space has too many documents."""
 
     def text_of(version: int) -> str:
         return "" if document is None else "\n".join(documents.lines_at(tx.conn, document, version))
@@ -110,13 +111,13 @@ def _following(
         there = documents.files(tx.conn, space)
         check_file(file, there)
         if len(there) >= MOST_FILES:
-            text = f"{place_of(space)} has {MOST_FILES} documents, and can have no more"
-            raise Refused("conflict", text, "put it into one that is there, or delete one")
+            text = f"{place_of(space)} has the maximum of {MOST_FILES} documents"
+            raise Refused("conflict", text, "use an existing document or delete one")
     return following
 
 
 class NewVersion(msgspec.Struct, frozen=True, kw_only=True):
-    """A version that is to be written, with who made it. ``content`` None: it deletes the document."""
+    """New version of a document and its author. ``content`` None deletes the document."""
 
     action: Action
     message: int
@@ -125,9 +126,9 @@ class NewVersion(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
     content: str | None
     undo: Sequence[Hunk]
-    """It makes the version before of this one."""
+    """Edits that restore the previous version."""
     growth: tuple[int, int]
-    """Lines that were added, and removed."""
+    """Numbers of added and removed lines."""
 
 
 PUT: Final = """
@@ -144,7 +145,7 @@ VALUES (:document, :version, :action, :message, :author, :instruction,
 
 
 def add_version(tx: Transaction, space: str, file: str, new: NewVersion) -> int:
-    """Write the version of ``file`` that follows the newest. Returns its number."""
+    """Write the next version of ``file`` and return its number."""
     values = {"space": space, "file": file, "content": new.content or "", "deleted": new.content is None}
     row = tx.conn.execute(PUT, values).fetchone()
     assert row is not None, "an upsert returns its row"
@@ -177,9 +178,9 @@ def _put(
     text: str,
     reason: str,
 ) -> tuple[int, int]:
-    """Write a version, with the name and the instruction of its author, said by ``by``.
+    """Write a version with its author's name and instruction, announced by ``by``.
 
-    Returns its number and that of the message.
+    Return the numbers of the version and the message.
     """
     old = [] if document is None else document.lines
     new = [] if following.text is None else lines_of(following.text)
@@ -205,7 +206,7 @@ def _put(
             growth=grown,
         ),
     )
-    assert written == number, "nobody else writes"
+    assert written == number, "there is one writer"
     return number, seq
 
 
@@ -225,7 +226,7 @@ WHERE id = :id AND state = 'open'
 def add_suggestion(
     tx: Transaction, space: str, file: str, since: int, content: str, author: str, instruction: int | None, reason: str
 ) -> str:
-    """Write a suggestion; returns its id."""
+    """Write a suggestion and return its id."""
     values = {
         "space": space,
         "file": file,
@@ -242,7 +243,7 @@ def add_suggestion(
 def decide_suggestion(
     tx: Transaction, name: str, state: SuggestionState, by: str, reason: str, version: int | None
 ) -> None:
-    """Write what became of an open suggestion."""
+    """Record the decision on an open suggestion."""
     tx.conn.execute(
         DECIDE, {"id": number_of(name, "s"), "state": state, "by": by, "reason": reason, "version": version}
     )
@@ -259,9 +260,9 @@ def suggest(
     author: Author | None = None,
     call_key: str | None = None,
 ) -> SuggestionMade:
-    """Suggest ``content`` as the text of ``file``, made from version ``since`` (None: the newest); its owner is woken.
+    """Suggest ``content`` as the text of ``file``, based on version ``since`` (None: the newest), and wake its owner.
 
-    Raises Refused as ``change`` does, but for who owns what.
+    Raises Refused as ``change`` does, except for ownership.
     """
     who = speaker(tx, space, author, ("suggest", file, content, reason, since), call_key)
     if (before := who.known(SuggestionMade)) is not None:
@@ -269,18 +270,18 @@ def suggest(
     here = documents.settings(tx.conn, space)
     name = check_file(file or here.entry)
     if documents.open_suggestions(tx.conn, space) >= MOST_SUGGESTIONS:
-        text = f"{MOST_SUGGESTIONS} suggestions are open in {place_of(space)}"
-        raise Refused("conflict", text, "have those decided first: team_doc_accept, team_doc_reject")
+        text = f"{place_of(space)} has the maximum of {MOST_SUGGESTIONS} open suggestions"
+        raise Refused("conflict", text, "decide some of them first: team_doc_accept, team_doc_reject")
     document = documents.find(tx.conn, space, name)
     version = 0 if document is None else document.version
     if since is not None and not 0 <= since <= version:
         raise Refused("bad_request", f"{name} has no version {since}", f"its newest is {version}")
     base = version if since is None else since
     old = [] if document is None else documents.lines_at(tx.conn, document, base)
-    # As it would be, if nothing happened meanwhile: it has to fit, and to change something.
+    # The text as if accepted now: it must fit, and change something.
     standing = DocumentState(base, "\n".join(old) if old else None)
     if next_version(name, DocumentChange("write", content, base), standing, lambda _: "") is None:
-        raise Refused("bad_request", f"that is the text of {name} already", "suggest what should be different")
+        raise Refused("bad_request", f"suggestion equals the current text of {name}", "suggest a changed text")
     identifier = add_suggestion(tx, space, name, base, content, who.name, who.number, reason)
     owner = here.owner(name)
     told = (owner,) if owner is not None and owner != who.name else ()
@@ -289,7 +290,7 @@ def suggest(
     text = f"[DOC_SUGGEST] {identifier} for {name}, made from version {base}{because}\n{_shown(diff, identifier)}"
     draft = Draft(kind="document", space=space, sender=who.name, text=text, to=told)
     seq = who.say(tx, draft, f"{text}{content}").first_seq
-    whom = f"{owner}, who owns it, decides" if owner else "nobody owns it: a colleague decides, or a vote"
+    whom = f"its owner {owner} decides" if owner else "it has no owner: a colleague or a vote decides"
     made = SuggestionMade(id=identifier, file=name, state="open", note=whom, message_id=message_id(seq))
     return who.keep(tx, made)
 
@@ -298,7 +299,7 @@ def _shown(diff: str, identifier: str) -> str:
     lines = diff.splitlines()
     shown = "\n".join(lines[:DIFF_LINES])[:DIFF_CHARACTERS]
     read = f'team_doc_read with {{"suggestion": "{identifier}"}}'
-    rest = "" if shown == diff.rstrip("\n") else f"\n(of {len(lines)} lines; all of it: {read})"
+    rest = "" if shown == diff.rstrip("\n") else f"\n(of {len(lines)} lines; full text: {read})"
     judge = f'team_doc_accept or team_doc_reject with {{"suggestion": "{identifier}"}}'
     return f"{shown}{rest}\nDecide: {judge}."
 
@@ -312,9 +313,9 @@ def accept(
     author: Author | None = None,
     call_key: str | None = None,
 ) -> SuggestionMade:
-    """Make the suggestion called ``name`` a version: merged, where the document has changed since it was made.
+    """Accept the suggestion ``name`` as a new version, merged if the document has changed since.
 
-    Raises Refused: not_found, forbidden, conflict (it is decided), version_conflict: then it stays open.
+    Raises Refused: not_found, forbidden, conflict (already decided), version_conflict: then it stays open.
     """
     who = speaker(tx, space, author, ("accept", name, reason), call_key)
     if (before := who.known(SuggestionMade)) is not None:
@@ -328,7 +329,7 @@ def _accepted(tx: Transaction, space: str, name: str, row: SuggestionInfo, by: S
     document = documents.find(tx.conn, space, row.file)
     following = _following(tx, space, row.file, document, DocumentChange("write", row.content, row.since))
     if following is None:
-        assert document is not None, "nothing is no document"
+        assert document is not None, "a suggestion has a document"
         version, said = document.version, _say(tx, space, by, f"[DOC_SUGGEST] {name} is in {row.file} already", row)
     else:
         accepted = NextVersion("accept", following.text)
@@ -345,7 +346,7 @@ def reject(
     tx: Transaction, space: str, name: str, reason: str = "", *, author: Author | None = None,
     call_key: str | None = None,
 ) -> SuggestionMade:  # fmt: skip
-    """Decide that the suggestion called ``name`` is not taken; its author finds that in the inbox.
+    """Reject the suggestion ``name`` and notify its author in the inbox.
 
     Raises Refused as ``accept`` does.
     """
@@ -356,12 +357,12 @@ def reject(
     check_judge(row.file, who.name, row.author, here.owner(row.file), person=author is None, accepts=False)
     decide_suggestion(tx, name, "rejected", who.name, reason, None)
     because = f": {one_line(reason)}" if reason.strip() else ""
-    said = _say(tx, space, who, f"[DOC_SUGGEST] {name} for {row.file} is not taken{because}", row)
+    said = _say(tx, space, who, f"[DOC_SUGGEST] {name} for {row.file} rejected{because}", row)
     return who.keep(tx, _decided(name, row, "rejected", said, None))
 
 
 def accept_by_vote(tx: Transaction, space: str, name: str, winner: str | None, proposal: str) -> None:
-    """Do what a binding vote decided about a suggestion. What clashes stays open, and is told."""
+    """Apply a binding vote on a suggestion. If the change conflicts, announce that the suggestion stays open."""
     system = Speaker(SYSTEM)
     row = documents.suggestion(tx.conn, space, name)
     if row.state != "open" or winner is None:
@@ -370,11 +371,11 @@ def accept_by_vote(tx: Transaction, space: str, name: str, winner: str | None, p
         try:
             _accepted(tx, space, name, row, system, f"by the vote {proposal}")
         except Refused as refused:
-            text = f"[DOC_SUGGEST] {name} for {row.file} was voted for, and stays open: {refused.text}"
+            text = f"[DOC_SUGGEST] {name} for {row.file} was approved by vote but stays open: {refused.text}"
             _say(tx, space, system, text, row)
         return
     decide_suggestion(tx, name, "rejected", SYSTEM, f"by the vote {proposal}", None)
-    _say(tx, space, system, f"[DOC_SUGGEST] {name} for {row.file} is not taken: by the vote {proposal}", row)
+    _say(tx, space, system, f"[DOC_SUGGEST] {name} for {row.file} rejected: by the vote {proposal}", row)
 
 
 def _to_judge(tx: Transaction, space: str, name: str) -> tuple[SuggestionInfo, Settings]:
@@ -385,7 +386,7 @@ def _to_judge(tx: Transaction, space: str, name: str) -> tuple[SuggestionInfo, S
 
 
 def _say(tx: Transaction, space: str, by: Speaker, text: str, row: SuggestionInfo) -> int:
-    """Say what became of a suggestion; it is put into its author's inbox. Returns the number of the message."""
+    """Announce the decision on a suggestion to its author's inbox. Return the number of the message."""
     draft = Draft(kind="document", space=space, sender=by.name, text=text, mentions=(row.author,))
     return by.say(tx, draft).first_seq
 

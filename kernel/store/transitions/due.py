@@ -1,8 +1,8 @@
-"""Apply what time alone changes: waits that are over, breakers that may be probed, starved work, expired requests.
+"""Apply changes that are due: expired waits, breakers to probe, starved work and expired requests.
 
-Work that waits for a person is moved to another member: by the user, or because nobody answered in time. The
-instruction stays the same, so its author continues with the answer of either. The channel is told, and so is the
-member that was asked before, who may be about to answer.
+Work that waits for a person moves to another member at the user's request or when the time to answer is over. The
+instruction stays the same, so that its author receives the answer of either. The channel is notified, and so is the
+first member, who may be about to answer.
 """
 
 from typing import Final, cast
@@ -29,30 +29,32 @@ from protocol.names import AgentKey, instruction_id, is_personal, place_of, spli
 
 
 def reassign(tx: Transaction, instruction: str, to: str) -> None:
-    """Have the member ``to`` asked in place of the person that ``instruction`` waits for. A model takes it up at once.
+    """Move an instruction that waits for a person to the member ``to``. A model starts at once.
 
-    Raises Refused: not_found; conflict where it waits for no person, or has been answered; not_a_participant.
+    Raises Refused: not_found; conflict if it waits for no person or was answered; not_a_participant.
     """
     found, see = find(tx.conn, instruction), f"see it: awk show {instruction}"
     if found.state in ENDED:
         raise Refused("conflict", f"{instruction} of {found.name} has ended: {found.state}", see)
     if tx.conn.execute(WAITS_FOR_PERSON, (found.number,)).fetchone() is None:
-        raise Refused("conflict", f"{instruction} of {found.name} waits for no answer of a person", see)
+        raise Refused("conflict", f"{instruction} of {found.name} does not wait for a person's answer", see)
     if is_personal(found.space):
-        text = f"{instruction} was said to {split_space(found.space)[1]} alone"
-        raise Refused("not_a_participant", text, "send it to somebody else, and cancel this one")
+        text = f"{instruction} was sent only to {split_space(found.space)[1]}"
+        raise Refused("not_a_participant", text, "send the message to another agent and cancel this instruction")
     view = TransactionView(tx.conn)
     if view.workspace(found.space) is None:
         raise not_running(found.space)
     key = view.member(found.space, to)
     if key is None:
         members = ", ".join(view.member_names(found.space))
-        raise Refused("not_a_participant", f"{to[:60]!r} is not in {place_of(found.space)} (members: {members})")
+        raise Refused(
+            "not_a_participant", f"agent {to[:60]!r} is not a member of {place_of(found.space)} (members: {members})"
+        )
     if key == found.agent:
-        raise Refused("conflict", f"{instruction} is {to}'s already", see)
+        raise Refused("conflict", f"{instruction} is already assigned to {to}", see)
     if key in view.askers(found.number):
-        raise Refused("conflict", f"{to} waits for what comes of {instruction}", "ask somebody else")
-    _move(tx, found, key, to, f"{instruction} of {found.name} is {to}'s now, as the user says")
+        raise Refused("conflict", f"{to} waits for the result of {instruction}", "choose another member")
+    _move(tx, found, key, to, f"the user assigned {instruction} of {found.name} to {to}")
 
 
 OVERDUE: Final = """
@@ -63,14 +65,14 @@ LEFT JOIN members AS m ON m.space = i.space AND m.name = i.name AND m.agent = i.
 WHERE i.state = 'waiting' AND i.answer_by_ms > 0 AND i.answer_by_ms <= ? AND i.waits_for = 'person'
 ORDER BY i.answer_by_ms, i.id
 """
-# Whoever the message reached was asked too, or has been before: nobody is asked in a circle.
+# Members that the message reached were asked too, or before: this prevents circles.
 REACHED: Final = """
 SELECT 1 FROM instructions AS i CROSS JOIN deliveries AS d ON d.message = i.message AND d.agent = ? WHERE i.id = ?
 """
 
 
 def expire_answers(tx: Transaction) -> None:
-    """Have somebody else asked what no person has answered in time, or end it as incomplete."""
+    """Move work that no person answered in time to another member, or end it as incomplete."""
     overdue = cast("list[tuple[int, int, str | None]]", tx.conn.execute(OVERDUE, (tx.now_ms,)).fetchall())
     for number, epoch, to in overdue:
         found, view = find(tx.conn, instruction_id(number)), TransactionView(tx.conn)
@@ -81,7 +83,7 @@ def expire_answers(tx: Transaction) -> None:
         if to is None or key is None or asks or tx.conn.execute(REACHED, (key, number)).fetchone() is not None:
             close_incomplete(tx, number, epoch, "total_timeout")
             continue
-        text = f"{instruction_id(number)} of {found.name} is {to}'s now: nobody answered in time"
+        text = f"{instruction_id(number)} of {found.name} was assigned to {to}: no answer in time"
         _move(tx, found, key, to, text)
 
 
@@ -107,7 +109,7 @@ def _move(tx: Transaction, found: FoundInstruction, key: AgentKey, name: str, te
 
 
 AGED: Final = 500
-"""So many rise in one commit: a hundred thousand that came together must not keep others from writing."""
+"""Limit per commit, so that aging 100,000 instructions does not block other writers."""
 AGE: Final = """
 UPDATE instructions SET lane = 0, promoted = 1
 WHERE id IN (SELECT i.id FROM instructions AS i
@@ -121,22 +123,22 @@ WHERE state = 'waiting' AND not_before_ms > 0 AND not_before_ms <= ? AND wait_ke
 ORDER BY lane, id
 """
 
-# Breakers that are half open, and when the place of the one that may try is free for another.
+# Return half-open breakers, and when the slot of the probing instruction becomes free for another one.
 PLACES: Final = """
 SELECT b.probe, CASE
-  -- it can be leased, but was not yet: it has as long as patience allows
+  -- it can be leased but was not yet: it keeps the slot for :patience
   WHEN EXISTS (SELECT 1 FROM instructions AS i
     CROSS JOIN agents AS a ON a.key = i.agent AND a.state = 'active' AND a.hold_key IS NULL
     WHERE i.id = b.probe AND i.state IN ('queued', 'yielded')) THEN b.changed_ms + :patience
-  -- it cannot be leased: its place is free at once
+  -- it cannot be leased: the slot is free at once
   ELSE 1 END
 FROM breakers AS b WHERE b.state = 'half_open'
-  -- not where its agent tries already,
+  -- skip breakers whose agent is already trying,
   AND NOT EXISTS (SELECT 1 FROM instructions AS i
     CROSS JOIN instructions AS live ON live.agent = i.agent AND live.state IN ('leased', 'running')
     CROSS JOIN attempts AS t ON t.instruction = live.id AND t.epoch = live.epoch AND t.started_ms >= b.changed_ms
     WHERE i.id = b.probe)
-  -- nor where nobody is there who could instead
+  -- and breakers for which no other work or agent waits
   AND (EXISTS (SELECT 1 FROM instructions AS w CROSS JOIN agents AS a ON a.key = w.agent AND a.state = 'active'
       WHERE w.state = 'waiting' AND w.wait_key = b.key)
     OR EXISTS (SELECT 1 FROM agents AS h WHERE h.hold_key = b.key AND h.state = 'active'))
@@ -147,7 +149,7 @@ def _places(conn: apsw.Connection) -> list[tuple[int, int]]:
     return cast("list[tuple[int, int]]", conn.execute(PLACES, {"patience": HALF_OPEN_MS}).fetchall())
 
 
-# An account comes before its models, which are not tried while it is shut.
+# An account precedes its models, which are not probed while the account's breaker is open.
 PROBE: Final = """
 SELECT b.key FROM breakers AS b WHERE b.state = 'open' AND b.open_until_ms > 0 AND b.open_until_ms <= ?
   AND NOT EXISTS (SELECT 1 FROM breakers AS a
@@ -157,7 +159,7 @@ ORDER BY b.key
 
 
 def apply_due(tx: Transaction, starvation_ms: int) -> None:
-    """Do what is due at the transaction's time, much of it in several calls. Nothing due: nothing is written."""
+    """Apply a limited number of due changes; call again for more. Write nothing if nothing is due."""
     aged = tx.conn.execute(AGE, (tx.now_ms - starvation_ms, AGED)).fetchall()
     for number, name, space, state in cast("list[tuple[int, str, str, str]]", aged):
         waits.tell_queued(tx, number, name, space, 0, state)
@@ -175,7 +177,7 @@ def apply_due(tx: Transaction, starvation_ms: int) -> None:
 
 NEXT: Final = """
 SELECT min(
-  -- something starves, a wait is over, a breaker may be probed, an approval or a vote runs out
+  -- starved work, the end of a wait, a probe of a breaker, the deadline of an approval or a vote
   coalesce((SELECT min(i.enqueued_ms) + :starvation FROM instructions AS i INDEXED BY instructions_aging
     WHERE i.state IN ('queued', 'yielded') AND i.lane > 0), :never),
   coalesce((SELECT min(i.not_before_ms) FROM instructions AS i INDEXED BY instructions_timed
@@ -185,7 +187,7 @@ SELECT min(
       WHERE a.state <> 'closed' AND a.key || '/' = substr(b.key, 1, length(a.key) + 1))), :never),
   coalesce((SELECT min(p.expires_ms) FROM approvals AS p WHERE p.state = 'open'), :never),
   coalesce((SELECT min(v.expires_ms) FROM ballots AS v WHERE v.state = 'open'), :never),
-  -- or the time in which a person was to answer
+  -- the deadline of a person's answer
   coalesce((SELECT min(i.answer_by_ms) FROM instructions AS i INDEXED BY instructions_answer_by
     WHERE i.state = 'waiting' AND i.answer_by_ms > 0 AND i.waits_for = 'person'), :never))
 """
@@ -193,7 +195,7 @@ NEVER: Final = 2**62
 
 
 def next_due_ms(conn: apsw.Connection, starvation_ms: int) -> int | None:
-    """Return the time at which ``apply_due`` has something to do next; None: not before something else happens."""
+    """Return the time of the next due change; None if none is scheduled."""
     row = conn.execute(NEXT, {"starvation": starvation_ms, "never": NEVER}).fetchone()
     due_ms = min((NEVER if row is None else int(row[0]), *(free_ms for _probe, free_ms in _places(conn))))
     return None if due_ms == NEVER else due_ms

@@ -1,6 +1,6 @@
-"""Grants: given, handed on, answered, used and revoked. Each is decided on what is true in its own commit.
+"""Grants: given, delegated, answered, used and revoked. Each decision uses the state of its own commit.
 
-Without an author it is the user who acts. An agent's call is recorded: made again, it is answered the same.
+Without an author, the user acts. An agent's call is recorded, so that a repeated call returns the same answer.
 """
 
 from collections.abc import Callable
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 class GrantChanged(msgspec.Struct, frozen=True, kw_only=True):
-    """Something was given, or taken back, by a message."""
+    """Result of giving or revoking a grant: its id and the message that announces it."""
 
     id: str
     message_id: str
@@ -32,7 +32,7 @@ class GrantChanged(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Receiver(NamedTuple):
-    """The one that something is given to."""
+    """Receiver of a grant."""
 
     key: AgentKey
     name: str
@@ -41,10 +41,10 @@ class Receiver(NamedTuple):
 def under_grant(
     tx: Transaction, author: Author, scope: Scope, job: Callable[[Transaction], T], *, counts: bool
 ) -> tuple[T, bool]:
-    """Run ``job`` by what the author was given of ``scope``; whether it counted as a use is beside its result.
+    """Run ``job`` under the author's grant of ``scope``. Return its result, and whether it counted as a use.
 
-    It is one, where ``counts``, if the job changes something: a call that is made again finds what it was answered,
-    also when nothing is left. Raises Refused: stale_attempt, forbidden, and those of the job.
+    With ``counts``, a job that changes something is a use. A repeated call gets its recorded answer even if no use is
+    left. Raises Refused: stale_attempt, forbidden, and errors of the job.
     """
     name, found = _authority(tx, author, scope)
     before = tx.conn.total_changes()
@@ -58,7 +58,7 @@ def under_grant(
 
 
 def use(tx: Transaction, author: Author, scope: Scope) -> None:
-    """Count a use of what the author was given of ``scope``, before something that no commit can undo.
+    """Count a use of the author's grant of ``scope`` before an action that no rollback can undo.
 
     Raises Refused (stale_attempt, forbidden).
     """
@@ -78,9 +78,9 @@ def _authority(tx: Transaction, author: Author, scope: Scope) -> tuple[str, Auth
 
 
 def no_authority(name: str, scope: str) -> Refused:
-    """The refusal of a call whose grant is revoked, over or used up."""
-    text = f"nothing that {name} was given of the scope {scope} counts any more: it is revoked, over or used up"
-    return Refused("forbidden", text, "go on without it, or ask who gave it for more")
+    """Return the error for a call whose grant is revoked, expired or used up."""
+    text = f"agent {name} has no valid grant of the scope {scope}: revoked, expired or used up"
+    return Refused("forbidden", text, "continue without it or ask the giver for a new grant")
 
 
 def give(
@@ -92,7 +92,7 @@ def give(
     author: Author | None = None,
     call_key: str | None = None,
 ) -> GrantChanged:
-    """Give ``to`` (its name in ``space``) a scope; an agent gives no more than it has. Its messages say so.
+    """Grant a scope to ``to`` (its name in ``space``); an agent can grant only its own scopes. A message announces it.
 
     Raises Refused: stale_attempt, forbidden, not_a_participant, bad_request, quota_reached.
     """
@@ -101,18 +101,18 @@ def give(
         return before
     receiver = _member(tx, space, to)
     if wanted.until_ms is not None and wanted.until_ms <= tx.now_ms:
-        raise Refused("bad_request", f"it would end at {rfc3339(wanted.until_ms)}, which is over")
+        raise Refused("bad_request", f"grant already expired: it would end at {rfc3339(wanted.until_ms)}")
     if who.held is None or author is None:
         record = None if is_personal(space) else workflows.latest(tx.conn, space)
         run, terms = None if record is None else record.id, GrantTerms(None, None, wanted.until_ms)
     else:
         if receiver.key == who.held.agent:
-            raise Refused("bad_request", "what you give to yourself you have already", "name a colleague")
+            raise Refused("bad_request", "you cannot give a grant to yourself", "name a colleague")
         own = grants.standing(tx.conn, who.held.number, author.epoch)
         run, book = own.run, grants.book(tx.conn, who.held.agent, space, own.run)
         terms = delegation(book, who.held.agent, own.scopes, wanted, tx.now_ms)
     if grants.is_full(tx.conn, space):
-        raise Refused("conflict", f"{grants.LIMIT} grants stand in {place_of(space)}", "revoke some of them")
+        raise Refused("conflict", f"{place_of(space)} has the maximum of {grants.LIMIT} grants", "revoke some of them")
     row = _row(who, space, run, receiver, wanted.scope, terms)
     number = grants.insert(tx, msgspec.structs.replace(row, uses=wanted.uses))
     until = None if terms.until_ms is None else rfc3339(terms.until_ms)
@@ -124,7 +124,7 @@ def give(
 
 
 def answer(tx: Transaction, space: str, request: str, *, author: Author, call_key: str | None = None) -> GrantChanged:
-    """Let a call be made that waits for an approval, as an agent that has the scope auth. Never one of its own.
+    """Approve another agent's call, as an agent with the scope auth.
 
     Raises Refused: stale_attempt, not_found, forbidden, conflict, quota_reached.
     """
@@ -139,12 +139,12 @@ def answer(tx: Transaction, space: str, request: str, *, author: Author, call_ke
         raise no_authority(who.name, "auth")
     number = number_of(request, "a")
     row = tx.conn.execute(ASKER, (number, space)).fetchone()
-    if row is None or number is None:  # another space's is as if it were not there
-        text = f"there is no request {request[:40]!r} in {place_of(space)}"
-        raise Refused("not_found", text, "its id is in the message of who asks, like a3")
+    if row is None or number is None:  # a request of another space is reported as missing
+        text = f"request {request[:40]!r} not found in {place_of(space)}"
+        raise Refused("not_found", text, "the id, such as a3, is in the message of the agent that asks")
     receiver = Receiver(AgentKey(str(row[0])), str(row[1]))
     if receiver.key == who.held.agent:
-        raise Refused("forbidden", "nobody approves its own call", "a person can: awk pending lists it to them")
+        raise Refused("forbidden", "an agent cannot approve its own call", "a person can approve it: awk pending")
     approvals.expire(tx)
     approvals.decide(tx, number, "granted", who.name)
     terms = GrantTerms(None, None if warrant is None else warrant.line[0], None)
@@ -160,25 +160,29 @@ ASKER: Final = "SELECT agent, name FROM approvals WHERE id = ? AND space = ?"
 def revoke(
     tx: Transaction, space: str | None, grant: str, *, author: Author | None = None, call_key: str | None = None
 ) -> GrantChanged:
-    """Take a grant back: from the next call on it counts no more, nor what derives from it. Again changes nothing.
+    """Revoke a grant and its derived grants from the next call on. Revoking it again changes nothing.
 
-    ``space`` None: wherever it is, as a person. Raises Refused: not_found; forbidden where another one gave it;
-    conflict where it was one answer; stale_attempt, quota_reached.
+    ``space`` None: in any space, as a person. Raises Refused: not_found; forbidden if another agent gave it; conflict
+    if it answered one request; stale_attempt, quota_reached.
     """
     row = grants.find(tx.conn, grant)
     if row is None or (space is not None and row.space != space):
-        raise Refused("not_found", f"there is no grant {grant[:40]!r}", "ids look like w3: awk grant list shows them")
+        raise Refused(
+            "not_found", f"grant {grant[:40]!r} not found", "list the grants, with ids such as w3: awk grant list"
+        )
     who = speaker(tx, row.space, author, ("revoke", row.number), call_key)
     if (before := who.known(GrantChanged)) is not None:
         return before
     if who.held is not None and row.giver_key != who.held.agent:
-        raise Refused("forbidden", f"{grant_id(row.number)} was given by {row.giver}", "ask that one, or a person")
+        raise Refused(
+            "forbidden", f"{grant_id(row.number)} was given by {row.giver}", "ask the giver or a person to revoke it"
+        )
     if row.scope is None:
-        raise Refused("conflict", f"{grant_id(row.number)} answered one request, and that is decided")
+        raise Refused("conflict", f"{grant_id(row.number)} cannot be revoked: it answered one request")
     if row.revoked_ms is not None:
         return GrantChanged(id=grant_id(row.number), message_id="")
     grants.revoke(tx, row.number, who.name)
-    text = f"[GRANT] {grant_id(row.number)} is revoked: {row.name} may not use the scope {row.scope} by it any more"
+    text = f"[GRANT] {grant_id(row.number)} is revoked: {row.name} may no longer use it for the scope {row.scope}"
     return _said(tx, who, row.space, text, row.name, GrantChanged(id=grant_id(row.number), message_id=""))
 
 
@@ -188,7 +192,11 @@ def _member(tx: Transaction, space: str, name: str) -> Receiver:
     else:
         known = {str(one.name): one.key for one in agents.members(tx.conn, space)}
     if name not in known:
-        raise Refused("not_a_participant", f"{name[:60]} is not in {place_of(space)}", "team_members lists who is")
+        raise Refused(
+            "not_a_participant",
+            f"agent {name[:60]} is not a member of {place_of(space)}",
+            "list the members: team_members",
+        )
     return Receiver(known[name], name)
 
 
@@ -211,6 +219,6 @@ def _row(
 
 
 def _said(tx: Transaction, who: Speaker, space: str, text: str, name: str, result: GrantChanged) -> GrantChanged:
-    """Say what was done in the channel, where it also reaches the inbox of ``name``; it wakes nobody."""
+    """Announce a change in the channel and in the inbox of ``name``, without waking the agent."""
     seq = who.say(tx, Draft(kind="document", space=space, sender=who.name, text=text, mentions=(name,))).first_seq
     return who.keep(tx, msgspec.structs.replace(result, message_id=message_id(seq)))

@@ -1,7 +1,7 @@
-"""Questions to the model of a guard: asked in the commit that ends a run, or for a call that waits, and settled.
+"""Questions to a guard's model: asked in the commit that ends a run or for a waiting call, and settled.
 
-A question is an instruction of a guard's own agent, in its own personal space: so it has a budget, retries and a
-journal like any other work, belongs to no run, and keeps none from ending.
+A question is an instruction of the guard's own agent in its personal space. It has a budget, retries and a journal like
+other work, but belongs to no run and does not delay the end of one.
 """
 
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ from protocol.text import encode_json
 
 SHOWN_MESSAGES: Final = 200
 RUN: Final = "SELECT definition, coalesce(vouched, '[]') FROM workflows WHERE space = ? ORDER BY id DESC LIMIT 1"
-# Those that live on: what an agent of the workflow alone knows ends with it.
+# Only agents that outlive the run: the memory of a workflow's inline agents ends with it.
 MEMBERS: Final = """
 SELECT m.name, m.agent FROM members AS m CROSS JOIN agents AS a ON a.key = m.agent
 WHERE m.space = ? AND a.origin <> 'inline' ORDER BY m.name
@@ -40,7 +40,7 @@ ASKED: Final = "SELECT id FROM guard_jobs WHERE call = ?"
 
 
 class GuardQuestion(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that a guard is asked while the call of an agent waits. ``call`` names that; None: it has no name."""
+    """Question to a guard for an agent's waiting call. ``call`` identifies the call, if it has a key."""
 
     purpose: Purpose
     text: str
@@ -56,9 +56,9 @@ _vouched: Final = msgspec.json.Decoder(tuple[str, ...])
 
 
 def ask_guard(tx: Transaction, space: str) -> None:
-    """Ask the guard of ``space``, whose run has just ended, what its agents should remember, if it is to.
+    """Ask the guard of ``space``, whose run has just ended, what its agents should remember, if so configured.
 
-    Where it cannot be asked nothing comes of it: a run ends all the same.
+    A run ends even if its guard cannot be asked.
     """
     row = tx.conn.execute(RUN, (space,)).fetchone()
     settings = None if row is None else _guarded.decode(_bytes(row[0])).guard
@@ -75,9 +75,10 @@ def ask_guard(tx: Transaction, space: str) -> None:
 
 
 def ask_for_call(tx: Transaction, settings: GuardSettings, question: GuardQuestion, *, author: Author) -> int | None:
-    """Ask the guard of the author's space, for whom its call waits. Returns the job, or the one of the same call.
+    """Ask the guard of the author's space on behalf of a waiting call. Return the job; a repeated call returns the same
+    one.
 
-    None: it cannot be asked. Raises Refused (stale_attempt).
+    Return None if the guard cannot be asked. Raises Refused (stale_attempt).
     """
     space = held(tx.conn, author.instruction, author.epoch).space
     before = None if question.call is None else tx.conn.execute(ASKED, (question.call,)).fetchone()
@@ -95,7 +96,7 @@ def _ask(
     vouched: tuple[str, ...],
     evidence: bytes,
 ) -> int | None:
-    """Put a question to the guard's agent of ``space``. Where that is refused nothing is kept."""
+    """Send a question to the guard's agent of ``space``. A refusal changes nothing."""
     home = personal_space(NAME)
     key = inline_key(NAME, home if is_personal(space) else place_of(space))
     told = len(tx.events)
@@ -121,7 +122,7 @@ def _bytes(value: object) -> bytes:
 
 
 SETTLE: Final = "UPDATE guard_jobs SET state = ? WHERE id = ? AND state = 'open' RETURNING id"
-# What a guard does not manage needs nobody.
+# The failure of a guard needs no attention from a person.
 DISMISS: Final = "UPDATE instructions SET dismissed = 1 WHERE id = ?"
 INSERT: Final = """
 INSERT INTO tray (agent, kind, key, value, messages, trust, space, run, at_ms, state)
@@ -131,7 +132,7 @@ COUNT_OPEN: Final = "SELECT count(*) FROM tray WHERE agent = ? AND state = 'open
 
 
 def settle(tx: Transaction, job: GuardJob, found: Sequence[Extracted]) -> None:
-    """Put what was found into trays, once; a question that waits for a person, or failed, is over, too."""
+    """Put the extracted memories into trays, once, and close a question that failed or waits for a person."""
     if job.state not in ENDED:
         close_cancelled(tx, job.instruction, job.epoch)
     if tx.conn.execute(SETTLE, ("done" if job.state == "done" else "failed", job.id)).fetchone() is None:
@@ -145,7 +146,7 @@ def settle(tx: Transaction, job: GuardJob, found: Sequence[Extracted]) -> None:
 
 
 def give_up(tx: Transaction, number: int) -> None:
-    """Settle a question whose call waits no longer, if nobody has."""
+    """Settle an open question whose call no longer waits."""
     job = job_of(tx.conn, number)
     if job is not None and not job.settled:
         settle(tx, job, ())

@@ -1,6 +1,6 @@
-"""Make one entry of an attempt durable, and tell in the same moment whether it should make room.
+"""Make one entry of an attempt durable, and return whether the attempt should yield.
 
-The prompt that the first entry answers is saved with it.
+The first entry's commit also stores its prompt.
 """
 
 from typing import Final, Literal
@@ -29,14 +29,14 @@ WHERE id = :id
 
 
 class PromptSnapshot(msgspec.Struct, frozen=True):
-    """Prompt to keep with the first entry of an attempt. Entries before ``aside`` belong to another prompt."""
+    """Prompt to store with the first entry of an attempt. Entries before ``aside`` belong to another prompt."""
 
     prompt: FrozenPrompt
     aside: int = 0
 
 
 def save_prompt(tx: Transaction, number: int, frozen: PromptSnapshot) -> None:
-    """Every later attempt of the instruction is told this prompt."""
+    """Store the prompt that every later attempt of the instruction uses."""
     prompt = frozen.prompt
     part = put(tx, prompt.system.encode()) if prompt.system else None
     prefix = put(tx, encode_json(msgspec.structs.replace(prompt, system="")), part=part)
@@ -46,7 +46,7 @@ def save_prompt(tx: Transaction, number: int, frozen: PromptSnapshot) -> None:
 _encode: Final = msgspec.json.Encoder().encode
 _NO_USAGE: Final = Usage()
 
-# The guard, the place and the cost in one statement: zero rows mean fenced, or not the next entry.
+# Fence, order and cost in one statement: zero rows mean a stale attempt, or not the next entry.
 ADVANCE: Final = instruction_sql("""
 UPDATE instructions SET state = {entry}, entries = entries + 1, steps = steps + :step, {add},
   throttled_ms = 0, trust = max(trust, :trust)
@@ -62,7 +62,7 @@ INSERT INTO entries (instruction, k, epoch, kind, body, blob, at_ms) VALUES (?, 
 INJECTED: Final = delivery_sql("UPDATE deliveries SET state = {inject} WHERE instruction = ? AND state {before inject}")
 
 Pressing = Literal["urgent", "paused", "asked"]
-"""Why an attempt should make room: work of its agent in a more urgent lane, somebody paused it, or it waits itself."""
+"""Why an attempt should yield: more urgent work of its agent, a pause, or an open question of its own."""
 
 
 def journal(
@@ -76,12 +76,11 @@ def journal(
     beginning: Beginning | None = None,
     metered: bool = False,
 ) -> Pressing | None:
-    """Write entry ``entry.k`` and book its usage. The same entry again changes nothing. Returns what presses.
+    """Write entry ``entry.k`` and book its usage. Repeating an entry changes nothing. Return why to yield, if at all.
 
-    ``first`` is the first entry of this attempt: with it ``frozen`` is kept, the prompt that it answers.
-    ``beginning`` is set where nobody has told yet that the worker runs. ``metered``: what is written counts for the
-    instruction's quota of bytes.
-    Raises Refused (stale_attempt; conflict where k is not the next or holds another body; quota_reached).
+    ``first`` is the first entry of this attempt, with which the prompt ``frozen`` is stored. ``beginning`` is set if
+    the start of the worker was not reported yet. ``metered``: the entry counts against the instruction's quota of
+    bytes. Raises Refused (stale_attempt; conflict if k is not the next or has another body; quota_reached).
     """
     number = number_of(instruction, "i")
     usage = entry.usage or _NO_USAGE
@@ -126,7 +125,7 @@ ASKS: Final = "SELECT 1 FROM instructions INDEXED BY instructions_asked WHERE as
 
 
 def _asks(tx: Transaction, number: int | None, entry: Entry) -> bool:
-    """Return whether it has just asked somebody. Looked up for that tool alone, so that others pay nothing for it."""
+    """Return whether the entry is a new question to an agent. Other tools do not pay for the query."""
     asked = entry.kind == "tool" and entry.name == ASK_AGENT
     return asked and tx.conn.execute(ASKS, (number,)).fetchone() is not None
 

@@ -1,4 +1,4 @@
-"""Landings go on: requested once, begun, checked, and merged or refused; what was refused may become work again."""
+"""Lifecycle of landings: requested, started, checked, and merged or refused. Refused work may return to its author."""
 
 from collections.abc import Sequence
 from typing import Final, NamedTuple, cast
@@ -21,7 +21,7 @@ from protocol.workflow import RUN_SECONDS, Deliver
 
 
 class LandingTerms(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The terms that were asked for: the branches of all agents, or of the one; and what happens with them."""
+    """Terms of a landing: the branches of all agents or of ``agent``, and how they are merged."""
 
     agent: str | None = None
     squash: bool = False
@@ -30,7 +30,7 @@ class LandingTerms(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Landing(Queued, frozen=True):
-    """One landing. Of one that is checked, ``branch`` is to be moved from ``expected`` to ``tip``."""
+    """A landing. A checked one moves ``branch`` from ``expected`` to ``tip``."""
 
     run: int
     space: str
@@ -77,18 +77,18 @@ FROM landings
 unfinished = Sql(f"""
 {COLUMNS} WHERE state IN ('requested', 'merging', 'checked') ORDER BY id LIMIT 1000
 """).rows(_landing)
-"""Those that have not ended, in the order in which they were asked for: the first thousand."""
+"""Return the first thousand landings that have not ended, in the order of their requests."""
 
 
 by_id = Sql(f"{COLUMNS} WHERE id = ?").row(_landing)
-"""One of them."""
+"""Return one landing."""
 
 
 NEWEST: Final = f"{COLUMNS} WHERE run = :run AND (NOT :delivers OR delivers) ORDER BY id DESC LIMIT 1"
 
 
 def newest(conn: apsw.Connection, run: int, *, delivers: bool = False) -> Landing | None:
-    """The one of ``run`` that was asked for last; of those that its workflow's file asked for, if it ``delivers``."""
+    """Return the newest landing of ``run``; with ``delivers``, the newest that its workflow's file requested."""
     return rows.one(conn.execute(NEWEST, {"run": run, "delivers": delivers}), NEWEST, _landing)
 
 
@@ -96,8 +96,9 @@ BEFORE: Final = f"{COLUMNS} WHERE run = ? AND id < ? AND delivers ORDER BY id DE
 
 
 def came_back_unchanged(conn: apsw.Connection, landing: Landing, agent: str, tip: str) -> bool:
-    """Return whether the last delivery of the run was given back to ``agent`` already, whose branch is at ``tip``
-    still: it is not given back once more.
+    """Return whether the last delivery was already returned to ``agent`` and its branch is still at ``tip``.
+
+    The same commit is not returned twice.
     """
     before = rows.one(conn.execute(BEFORE, (landing.run, landing.id)), BEFORE, _landing) if landing.delivers else None
     if before is None or not before.outcome.returned_to:
@@ -106,13 +107,13 @@ def came_back_unchanged(conn: apsw.Connection, landing: Landing, agent: str, tip
 
 
 def last_delivery(conn: apsw.Connection, run: int) -> LastDelivery | None:
-    """The newest landing that the workflow's file asked for in ``run``."""
+    """Return the newest landing that the workflow's file requested in ``run``."""
     found = newest(conn, run, delivers=True)
     return None if found is None else LastDelivery(found.state, found.after, found.outcome.why)
 
 
 newest_instruction = Sql("SELECT coalesce(max(id), 0) FROM instructions WHERE run = ?").scalar(int)
-"""Return the number of the last instruction of ``run``; 0: there is none."""
+"""Return the number of the last instruction of ``run``, or 0."""
 
 
 WORK: Final = """
@@ -121,26 +122,26 @@ SELECT id, max(hops) OVER () FROM instructions WHERE run = ? AND name = ? ORDER 
 
 
 def work_of(conn: apsw.Connection, run: int, name: str) -> tuple[tuple[int, ...], int]:
-    """The last instructions of the agent ``name`` in ``run``, the oldest first, and the hops they had at the most."""
+    """Return the last instructions of the agent ``name`` in ``run``, the oldest first, and their maximum of hops."""
     found = cast("list[tuple[int, int]]", conn.execute(WORK, (run, name)).fetchall())
     return tuple(number for number, _ in reversed(found)), max((hops for _, hops in found), default=0)
 
 
 repository_of = Sql("SELECT repository FROM worktrees WHERE run = ? ORDER BY agent LIMIT 1").optional(str)
-"""The repository of the working trees of ``run``, also of those that are gone; None: it never had one."""
+"""Return the repository of the working trees of ``run``, including deleted ones; None if it never had any."""
 
 
 began_on = Sql("SELECT began_on FROM workflows WHERE id = ?").scalar(str, "")
-"""The branch that the working trees of ``run`` began from; "": none, or nobody noted it."""
+"""Return the branch that the working trees of ``run`` started from; "" if unknown."""
 
 
 def merge_id(landing: int) -> str:
-    """``g3``."""
+    """Return the public id of a landing, such as ``g3``."""
     return f"g{landing}"
 
 
 def info_of(landing: Landing) -> MergeInfo:
-    """The landing as people see it."""
+    """Return the public view of a landing."""
     return MergeInfo(
         id=merge_id(landing.id),
         run=run_id(landing.run),
@@ -165,7 +166,7 @@ NO_TREES: Final = "its agents have no branches: it has no workspace: {git: workt
 
 
 class MergePlan(NamedTuple):
-    """A request as it comes out with what the workflow's file says of it."""
+    """Terms of a landing: the request combined with the workflow's file."""
 
     repository: str
     branch: str
@@ -175,7 +176,7 @@ class MergePlan(NamedTuple):
 def plan_landing(
     conn: apsw.Connection, record: WorkflowRecord, asked: MergeRequest, deliver: Deliver | None
 ) -> MergePlan:
-    """The landing that ``asked`` comes to for the run ``record``. Raises Refused (bad_request): no branch for it."""
+    """Return the landing that a request means for the run ``record``. Raises Refused (bad_request) without a branch."""
     repository = repository_of(conn, record.id)
     if repository is None:
         raise Refused("bad_request", f"{run_id(record.id)} has nothing to merge: {NO_TREES}")
@@ -184,7 +185,7 @@ def plan_landing(
     if branch is None:
         branch = own.into or began_on(conn, record.id) or None
     if branch is None:
-        text = f"nobody noted which branch {run_id(record.id)} began from"
+        text = f"target branch of {run_id(record.id)} unknown: its start branch was not recorded"
         raise Refused("bad_request", text, "name the branch to merge into: --into BRANCH")
     if (fault := branch_fault(branch)) is not None:
         raise Refused("bad_request", fault, "name another branch, without refs/heads/: --into main, or deliver.into")
@@ -194,7 +195,7 @@ def plan_landing(
 
 
 def request_landing(tx: Transaction, record: WorkflowRecord, plan: MergePlan, *, delivers: bool = False) -> Landing:
-    """Put a landing of the run into the queue."""
+    """Add a landing of the run to the queue."""
     values = {
         "run": record.id,
         "space": record.space,
@@ -261,8 +262,9 @@ def _step(
 STOPPED: Final = "its run was stopped before it was merged"
 
 
+# A stopped run delivers nothing.
 def begin_landings(tx: Transaction, batch: Sequence[Landing]) -> tuple[Landing, ...]:
-    """Begin to merge them; what a run was to deliver that was stopped is refused. Returns those that were begun."""
+    """Start the landings, refuse landings of stopped runs, and return the started ones."""
     begun: list[Landing] = []
     for one in batch:
         record = workflows.by_id(tx.conn, one.run)
@@ -276,13 +278,13 @@ def begin_landings(tx: Transaction, batch: Sequence[Landing]) -> tuple[Landing, 
 
 
 def landings_again(tx: Transaction, batch: Sequence[Landing], why: str) -> None:
-    """Put them back into the queue, in their place."""
+    """Return the landings to their places in the queue."""
     for one in batch:
         _step(tx, one, "again", MergeOutcome(why=why))
 
 
 class Sound(NamedTuple):
-    """A landing that is sound, with the commit that is its own among those that land together."""
+    """Landing that passed its checks, with its own commit among those that are merged together."""
 
     landing: Landing
     result: str
@@ -290,7 +292,7 @@ class Sound(NamedTuple):
 
 
 def landings_checked(tx: Transaction, batch: Sequence[Sound], expected: str, tip: str) -> tuple[Landing, ...]:
-    """Note from where to where the branch is to be moved, before it is."""
+    """Record how the branch will move before it moves, so that a restart can complete it."""
     for one in batch:
         _step(tx, one.landing, "pass", one.outcome, moves=(expected, tip, one.result))
     found = (by_id(tx.conn, one.landing.id) for one in batch)
@@ -298,14 +300,14 @@ def landings_checked(tx: Transaction, batch: Sequence[Sound], expected: str, tip
 
 
 def landings_merged(tx: Transaction, batch: Sequence[Landing], note: str = "") -> None:
-    """They are on the branch."""
+    """Record that the landings are on the branch."""
     for one in batch:
         outcome = msgspec.structs.replace(one.outcome, commit=one.result or None, why=note or one.outcome.why)
         _step(tx, one, "land", outcome, moves=(one.expected, one.tip, one.result))
 
 
 class Return(NamedTuple):
-    """Work that goes back to the agent called ``agent``, in these words."""
+    """Work that is returned to ``agent`` with the message ``text``."""
 
     agent: str
     text: str
@@ -314,7 +316,7 @@ class Return(NamedTuple):
 def landing_refused(
     tx: Transaction, landing: Landing, outcome: MergeOutcome, returns: Sequence[Return] = ()
 ) -> tuple[InstructionId, ...]:
-    """Refuse it; what it ``returns`` becomes work in its run, which goes on for it. Returns the instructions."""
+    """Refuse a landing and turn its ``returns`` into work of its run, which resumes. Return the instructions."""
     made, why = give_back(tx, landing, returns) if returns else ((), "")
     note = f"{outcome.why}; {why}" if why else outcome.why
     _step(tx, landing, "refuse", msgspec.structs.replace(outcome, why=note, returned_to=made))
@@ -322,12 +324,12 @@ def landing_refused(
 
 
 def give_back(tx: Transaction, landing: Landing, returns: Sequence[Return]) -> tuple[tuple[InstructionId, ...], str]:
-    """Give work back to its authors, one hop further than what they did last. Returns the instructions, and why not."""
+    """Return work to its authors, one hop after their last work. Return the instructions, and why it failed, if so."""
     record = workflows.by_id(tx.conn, landing.run)
     if record is None or (record.state != "running" and not _take_up(tx, record)):
         return (
             (),
-            "it could not be given back, for its run is over and another one of that name runs, or its words are gone",
+            "it was not returned: its run has ended, and its name is used by another run or its messages were deleted",
         )
     made: list[InstructionId] = []
     why = ""
@@ -340,7 +342,7 @@ def give_back(tx: Transaction, landing: Landing, returns: Sequence[Return]) -> t
         if isinstance(result, Appended):
             made += result.instruction_ids
         else:
-            why = f"it could not be given back to {one.agent}: {result.text}"
+            why = f"it was not returned to {one.agent}: {result.text}"
     return tuple(made), why
 
 
@@ -349,15 +351,15 @@ SELECT 1 FROM workflows AS w WHERE w.id = :run AND w.state = 'stopped' AND w.wor
   AND NOT EXISTS (SELECT 1 FROM workflows AS n WHERE n.name = w.name AND n.tag = w.tag AND n.state = 'running')
   AND NOT EXISTS (SELECT 1 FROM workflows AS n WHERE n.space = w.space AND n.id > w.id)
 """
-# It has as much time once more; what was started, and stopped, ends by itself now.
+# The run gets its time again, and ends automatically even if it was started without an end.
 TAKE_UP: Final = """
 UPDATE workflows SET state = 'running', mode = 'run', status = NULL, exit_code = NULL, ended_ms = NULL,
   deadline_ms = :now + coalesce(CASE mode WHEN 'run' THEN deadline_ms - started_ms END, wall_time_ms, :usual)
 WHERE id = :run
 """
-# What was kept is worked in again: what is done there is committed at the end of each instruction, as before.
+# Retained trees are used again; work in them is committed at the end of each instruction.
 WORK_ON: Final = "UPDATE worktrees SET state = 'made', why = '' WHERE run = ? AND state = 'kept'"
-# A tree in which nothing would have been lost is gone: whoever is woken there gets it anew, unless its place is taken.
+# A deleted tree is planned again for its agent, unless its path is used by another tree.
 PLAN_AGAIN: Final = """
 UPDATE worktrees SET state = 'planned', git_dir = '', why = '' WHERE run = :run AND state = 'gone'
   AND NOT EXISTS (SELECT 1 FROM worktrees AS t WHERE t.path = worktrees.path AND t.state <> 'gone')

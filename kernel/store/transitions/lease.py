@@ -1,4 +1,4 @@
-"""Give an instruction to an attempt."""
+"""Lease an instruction to an attempt."""
 
 from typing import Final, cast
 
@@ -19,9 +19,9 @@ from protocol.names import (
 
 
 class LeaseColumns(AgentInSpace, frozen=True, kw_only=True):
-    """An instruction that is leased, and how it stands. ``epoch`` counts all its leases.
+    """Leased instruction and its state. ``epoch`` counts all its leases.
 
-    ``attempts`` are the charged ones that did not crash, with this one; ``crashes`` those that did.
+    ``attempts`` are the charged ones without a crash, including this one; ``crashes`` those with a crash.
     """
 
     epoch: int
@@ -32,24 +32,25 @@ class LeaseColumns(AgentInSpace, frozen=True, kw_only=True):
     entries: int
     run: int | None = None
     throttled_ms: int = 0
-    """Since when a provider refuses it for its rate, without an entry in between; 0: it does not."""
+    """Time since when the provider's rate limit blocks it, without an entry in between; 0: not blocked."""
     promoted: bool = False
-    """It makes a step before it is preempted again."""
+    """Protection from preemption until its next step."""
     preempted: int = 0
     compacted: bool = False
     carried_steps: int = 0
     continues: int | None = None
     approval: Approval | None = None
-    """Whether somebody is asked before a tool runs, where its run was started with that."""
+    """Approval mode of its run, if the run was started with one."""
     interrupted: bool = False
-    """An attempt broke off since the last entry, or what is gone on with did: what came next may have begun."""
+    """An attempt broke off after the last entry, also one of the continued instruction: the next step may have started.
+    """
 
 
 class Leased(LeaseColumns, frozen=True, kw_only=True):
-    """An attempt. ``n`` counts the tries that are charged.
+    """New attempt. ``n`` counts the charged attempts.
 
-    ``text`` is what the agent is told, ``source_text`` the message as sent; ``sender`` wrote it. Mentions that joined
-    the instruction while it was queued are in both.
+    ``text`` is the agent's input, ``source_text`` the message as sent, and ``sender`` its author. Both texts include
+    mentions that joined the queued instruction.
     """
 
     instruction: InstructionId
@@ -60,29 +61,29 @@ class Leased(LeaseColumns, frozen=True, kw_only=True):
     sender: str
     message_seq: int
     node: str = ""
-    """The node that it runs on; "" is here."""
+    """Node on which the attempt runs; "" is the kernel's machine."""
     joined: tuple[int, ...] = ()
-    """Further messages it was made of, by their numbers."""
+    """Numbers of the further messages of the instruction."""
     crashed_ms: tuple[int, ...] = ()
-    """The times at which its workers crashed."""
+    """Times at which its workers crashed."""
     vouched: frozenset[str] = frozenset()
-    """What the message, or the start of the workflow, was trusted to have done."""
+    """Programs and servers that the sender of the message, or the start of the workflow, trusted."""
 
 
 LEASE: Final = instruction_sql("""
 UPDATE instructions SET state = {lease}, epoch = epoch + 1, attempts = attempts + 1, not_before_ms = 0
 WHERE id = :id AND state {before lease} AND NOT EXISTS (
     SELECT 1 FROM instructions AS live WHERE live.agent = instructions.agent AND live.state IN ('leased', 'running'))
-  -- an agent that nothing holds back, and that has no live attempt
+  -- the agent must be active, without a hold, a backoff or a fence
   AND NOT EXISTS (
     SELECT 1 FROM agents AS a WHERE a.key = instructions.agent
       AND (a.state <> 'active' OR a.hold_key IS NOT NULL OR a.resume_at_ms > :now OR a.fenced_until_ms > :now))
 RETURNING epoch, attempts, crashes, agent, name, space, lane, hops, message, entries, run, throttled_ms, promoted,
   preempted, compacted, carried_steps, continues, by_mention,
-  -- it goes on with the thread of another and has no entry of its own,
+  -- interrupted: it continues another thread and has no own entry yet,
   (continues IS NOT NULL AND NOT EXISTS (
     SELECT 1 FROM entries AS own WHERE own.instruction = instructions.id AND own.epoch > 0))
-  -- or an attempt broke off since the last entry, other than in good order
+  -- or an attempt after the last entry ended in another way than by yielding
   OR (epoch > 1 AND EXISTS (
     SELECT 1 FROM attempts AS p WHERE p.instruction = instructions.id AND p.epoch < instructions.epoch
       AND p.epoch >= coalesce((SELECT e.epoch FROM entries AS e WHERE e.instruction = instructions.id
@@ -102,7 +103,7 @@ WHERE d.instruction = ? ORDER BY m.seq
 
 DELIVERIES: Final = delivery_sql("UPDATE deliveries SET state = {lease} WHERE instruction = ? AND state {before lease}")
 
-# Those that count: somebody who has it tried again forgets what was before.
+# Only attempts that count: a retry by a person resets earlier crashes.
 CRASHED: Final = """
 SELECT ended_ms FROM attempts WHERE instruction = ? AND outcome IN ('crash', 'unresponsive', 'protocol')
 ORDER BY epoch DESC LIMIT ?
@@ -115,8 +116,6 @@ WORKED_ON: Final = "UPDATE agents SET node = ? WHERE key = ? AND node <> ?"
 
 
 class _LeaseRow(LeaseColumns, frozen=True, kw_only=True):
-    """A row of LEASE."""
-
     message: int
     by_mention: int
     vouched: bytes | None
@@ -129,9 +128,9 @@ _NOTHING: Final = (0, "", "")
 
 
 def lease(tx: Transaction, instruction: str, token_hash: bytes, node: str = "") -> Leased | None:
-    """Start an attempt on ``node`` ("": here), charged until ``requeue`` says otherwise.
+    """Start an attempt on ``node`` ("": here), charged unless ``requeue`` refunds it.
 
-    None: it is no longer queued, or its agent has a live one, is paused, held back or waits to be restarted.
+    Return None if the instruction is not queued, or its agent has a live attempt, is paused, held or in a backoff.
     """
     number = number_of(instruction, "i")
     row = rows.one(
@@ -139,7 +138,7 @@ def lease(tx: Transaction, instruction: str, token_hash: bytes, node: str = "") 
     )
     if row is None or number is None:
         return None
-    # What the instruction was made of, oldest first; never empty.
+    # The messages of the instruction, oldest first; never empty.
     found = tx.conn.execute(MESSAGES, (number,)) if row.by_mention else tx.conn.execute(MESSAGE, (row.message,))
     messages = cast("list[tuple[int, str, str]]", found.fetchall()) or [_NOTHING]
     tx.conn.execute(DELIVERIES, (number,))

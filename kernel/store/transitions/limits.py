@@ -1,6 +1,6 @@
-"""Limits of runs and budgets: book what a model call cost, hold a run at its limit, and grant limits once more.
+"""Limits of runs and budgets: book the cost of model calls, hold a run at its limit, and grant limits again.
 
-A limit of a running workflow is reached by what was done, not by what was said: it is told, and its queue waits.
+A running workflow reaches a limit by its work, not by a message: the limit is announced and its queue waits.
 """
 
 from collections.abc import Callable, Mapping
@@ -28,7 +28,7 @@ END_REST: Final = "UPDATE agents SET resume_at_ms = 0 WHERE key = ?"
 
 
 def grant(tx: Transaction, space: str) -> tuple[InstructionId, ...]:
-    """Let the workflow in ``space`` go on under the same limits as before. Returns what may begin now.
+    """Reset the limits of the workflow in ``space``. Return the instructions that may start now.
 
     Raises Refused (workflow_not_running).
     """
@@ -40,9 +40,9 @@ def grant(tx: Transaction, space: str) -> tuple[InstructionId, ...]:
 
 
 def grant_agent(tx: Transaction, agent: str) -> tuple[InstructionId, ...]:
-    """Let an agent spend its budget once more, as if its window began now. Returns what may begin now.
+    """Reset the budget of an agent, as if its window started now. Return the instructions that may start now.
 
-    Where a workflow's own limit holds as well, its work there waits again with its next lease.
+    If a workflow's own limit is also reached, work there waits again at its next lease.
     """
     tx.conn.execute(FORGET_SPENDING, (agent,))
     tx.conn.execute(END_REST, (agent,))
@@ -58,15 +58,15 @@ RETURNING space, name, tag, mode, budget_tokens, budget_usd, spent_tokens, spent
 
 
 def limit(tx: Transaction, run: int, by: By) -> bool:
-    """Hold the workflow until somebody continues it. False: it is held already, or does not run.
+    """Hold the workflow until it is continued. Return False if it is already held or does not run.
 
-    Attempts under way are told with their next entry.
+    Running attempts are notified with their next entry.
     """
     row = tx.conn.execute(LIMIT, {"by": by, "run": run}).fetchone()
     if row is None:
         return False
     space, name, tag, mode, *amounts = row
-    hint = "" if mode == "run" else f"; nothing goes on until somebody continues it (awk continue @{name}:{tag})"
+    hint = "" if mode == "run" else f"; its work waits until you continue it (awk continue @{name}:{tag})"
     append(tx, Draft(kind="system", space=space, sender=SYSTEM, text=f"{_TEXTS[by](*amounts)}{hint}"))
     tx.emit("workflow.changed", space=space, data={"run": place_of(space), "state": "waiting", "reason": by})
     waits.wait_in_space(tx, space, _REASONS[by])
@@ -80,11 +80,11 @@ def _budget(tokens: int | None, usd: float | None, spent_tokens: int, spent_usd:
 
 
 def _wall_time(_t: int | None, _u: float | None, _st: int, _su: float, wall_ms: int | None) -> str:
-    return f"its wall time of {(wall_ms or 0) / 1000:g} s is over"
+    return f"its wall time of {(wall_ms or 0) / 1000:g} s is used up"
 
 
 _REASONS: Mapping[By, WaitReason] = {"budget": "budget", "wall_time": "hops"}
-"""What the work that is held back waits for: money, or any other limit."""
+"""Wait reason of the held work: money, or any other limit."""
 
 _TEXTS: Final[Mapping[By, Callable[[int | None, float | None, int, float, int | None], str]]] = {
     "budget": _budget,
@@ -98,7 +98,7 @@ ON CONFLICT (agent, minute) DO UPDATE SET tokens = min(tokens + excluded.tokens,
   usd = min(usd + excluded.usd, :largest)
 """
 
-# Each minute that is added takes with it a few that are too old, so the table needs no sweep.
+# Each new minute deletes a few old ones, so that the table needs no sweep.
 FORGET_MINUTES: Final = """
 DELETE FROM spending WHERE agent = :agent AND minute IN (
   SELECT minute FROM spending WHERE agent = :agent AND minute < :oldest ORDER BY minute LIMIT 4)
@@ -112,7 +112,7 @@ RETURNING limited_by IS NULL OR limited_by IN ('hops', 'instructions'),
 """
 
 
-# Under the model of the attempt that spends, and the backend of its agent.
+# Booked under the model of the attempt and the backend of its agent.
 BOOK_MODEL: Final = """
 INSERT INTO model_spending
   (backend, model, input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, cost_usd)
@@ -127,9 +127,9 @@ ON CONFLICT (backend, model) DO UPDATE SET input_tokens = min(input_tokens + exc
 
 
 def spend(tx: Transaction, *, agent: str, run: int | None, usage: Usage, instruction: int | None) -> None:
-    """Add ``usage`` to what ``agent``, ``run`` and the model of ``instruction`` have spent.
+    """Add ``usage`` to the spending of ``agent``, ``run`` and the model of ``instruction``.
 
-    A run whose budget that uses up is limited at once.
+    A run that exceeds its budget is held at once.
     """
     tokens = min(usage.tokens, LARGEST)
     if not tokens and not usage.cost_usd:

@@ -1,8 +1,8 @@
-"""Purge: remove from the log all that holds items of an agent's memory, for a person who wants them gone.
+"""Purge: delete all data that contains items of an agent's memory from the log, at a person's request.
 
-The items themselves are in files. What holds them here is found by their words, in messages, frozen prompts, journals
-and what agents left of their work; it goes with them, as if its space had been cleared. What others made of them on
-purpose stays and is told: documents, tasks, what was put to the vote. It reads the log from end to end.
+The items themselves are in files. Copies in the log are found by their text: in messages, frozen prompts, journals and
+other traces of work, which are deleted as if their space had been cleared. Documents, tasks, proposals and other
+deliberate uses remain and are reported. A purge reads the whole log.
 """
 
 from typing import Final, NamedTuple, cast
@@ -27,7 +27,7 @@ DELETE FROM purged_blobs; DELETE FROM purged_work; DELETE FROM purged_words;
 """
 
 LIST_BLOBS: Final = "INSERT INTO purged_blobs (value) SELECT b.hash FROM blobs AS b WHERE held(b.body)"
-# A frozen prompt is one with its system text.
+# The prompt of a purged system text is purged with it.
 LIST_PROMPTS: Final = """
 INSERT OR IGNORE INTO purged_blobs (value)
 SELECT b.hash FROM blobs AS b WHERE b.part IN (SELECT value FROM purged_blobs)
@@ -44,7 +44,7 @@ UNION SELECT f.instruction FROM effects AS f WHERE held(f.result)
 UNION SELECT a.instruction FROM attempts AS a WHERE held(a.stderr_tail)
 """
 
-# What goes on is not to lose what it goes on from.
+# Open work must not lose the data that it continues from.
 UNDER_WAY: Final = """
 SELECT i.id FROM instructions AS i
 WHERE i.state IN ('queued', 'leased', 'running', 'yielded', 'waiting')
@@ -77,13 +77,13 @@ DELETE FROM approvals
 WHERE held(input) OR held(why) OR held(reason) OR blob IN (SELECT value FROM purged_blobs)
 """
 WIPE_RESOURCES: Final = "DELETE FROM resources WHERE blob IN (SELECT value FROM purged_blobs)"
-# Of idempotency: a request that is repeated is carried out again.
+# Without its idempotency row, a repeated request is executed again.
 WIPED: Final = frozenset({"statuses", "handovers", "feedback", "tray", "soul_proposals", "idempotency"})
 WIPE_ROWS: Final = tuple(
     one.deleting(" OR ".join(f"held({column})" for column in one.text)) for one in HOLDINGS if one.table in WIPED
 )
 WIPE_AUDIT: Final = "UPDATE audit SET query = '', given = x'5b5d' WHERE held(query) OR held(given)"
-# Of an answer that gave others besides, these stay told.
+# If an answer also gave other entries, those remain in the audit.
 WIPE_AUDITED_KEYS: Final = """
 UPDATE audit SET given = (
   SELECT CAST(json_group_array(json(g.value)) AS BLOB) FROM json_each(CAST(audit.given AS TEXT)) AS g
@@ -163,10 +163,11 @@ LEFT: Final = (
 
 
 class Wiped(NamedTuple):
-    """Numbers of messages and instructions that lost their words, and what holds the items still, in words.
+    """Result of a purge: numbers of the messages and instructions that lost their texts, and descriptions of what
+    remains.
 
-    ``homes``: agents and spaces in which this work was done; their programs may have kept the words. ``paused``: the
-    agent is kept from work until the files are without them, too.
+    ``homes``: agents and spaces of this work, whose programs may have stored the texts. ``paused``: the agent is paused
+    until its files are purged too.
     """
 
     messages: tuple[int, ...]
@@ -177,13 +178,13 @@ class Wiped(NamedTuple):
 
 
 def purge(tx: Transaction, key: AgentKey, traces: ProvenanceMarks) -> Wiped:
-    """Remove what holds items of the agent ``key``. Once it is committed no byte of them is left but in what is told.
+    """Delete the copies of the agent's purged memory items; only the reported ones remain after the commit.
 
-    Raises Refused (conflict) while the agent is at work, or somebody has them before its eyes.
+    Raises Refused (conflict) while the agent runs or open work of any agent contains an item.
     """
     conn = tx.conn
     if (row := conn.execute(LIVE, (key,)).fetchone()) is not None:
-        _refuse([int(row[0])], "may have them before its eyes")
+        _refuse([int(row[0])], "may have the items in its context")
 
     def held(*values: object) -> bool:
         return traces.held_by(cast("bytes | str | None", values[0]))
@@ -198,7 +199,7 @@ def purge(tx: Transaction, key: AgentKey, traces: ProvenanceMarks) -> Wiped:
         for statement in (LIST_BLOBS, LIST_PROMPTS, LIST_WORDS, LIST_WORK):
             conn.execute(statement)
         if under_way := _numbers(conn, UNDER_WAY):
-            _refuse(under_way, "has what is to be purged in its message, its prompt or its steps")
+            _refuse(under_way, "contains items to be purged in its message, prompt or steps")
         wiped = _numbers(conn, WORDS), _numbers(conn, WORK)
         worked = [(str(agent), str(space), bool(live)) for agent, space, live in conn.execute(HOMES)]
         for space, count in conn.execute(SPACES).fetchall():
@@ -207,7 +208,7 @@ def purge(tx: Transaction, key: AgentKey, traces: ProvenanceMarks) -> Wiped:
         for statement in WIPE:
             conn.execute(statement)
         conn.execute(WIPE_AUDITED_KEYS, (key,))
-        at_work = (f"sessions of {agent}'s program, which is at work" for agent, _, live in worked if live)
+        at_work = (f"sessions of {agent}'s program, which is running" for agent, _, live in worked if live)
         holding = (f"{what} of {place_of(str(space))}" for one in LEFT for what, space in conn.execute(one))
         left = (*holding, *dict.fromkeys(at_work))
     finally:
@@ -223,7 +224,7 @@ def purge(tx: Transaction, key: AgentKey, traces: ProvenanceMarks) -> Wiped:
 
 def _refuse(numbers: list[int] | tuple[int, ...], why: str) -> None:
     shown = ", ".join(map(instruction_id, numbers[:10])) + (" and more" if len(numbers) > 10 else "")
-    raise Refused("conflict", f"{shown} has not ended, and {why}", "wait for it, or end it first: awk cancel ID")
+    raise Refused("conflict", f"{shown} has not ended and {why}", "wait for its end, or cancel it: awk cancel ID")
 
 
 def _numbers(conn: apsw.Connection, statement: str) -> tuple[int, ...]:

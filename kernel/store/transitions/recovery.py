@@ -1,11 +1,11 @@
-"""Recovery: a new kernel takes over, so that nothing the last one had begun is lost, and nothing runs twice.
+"""Recovery: settle the work of the previous kernel, so that nothing is lost and nothing runs twice.
 
-One transaction: a kernel that dies in it leaves everything as it was, for the next one to do the same.
-Run it only when no worker of the last kernel is left (every keeper's lock was taken). Starts are logged, so that
-kernels that keep dying are noticed. What only the last kernel knew, or a new one may know better, is reset: a refused
-credential or an empty account is tried once more, for whoever starts a kernel may have changed its environment.
+Recovery is one transaction. If the kernel dies in it, the state is unchanged and the next kernel repeats it. Call it
+only when no worker of the previous kernel is left (every keeper's lock was acquired). Starts are logged, so that crash
+loops are detected. Volatile state is reset: refused credentials and empty accounts are retried, because a new kernel
+may have another environment.
 
-An upgrade replaces the program of a kernel that goes on: only what does not go on with it is put back.
+An upgrade replaces the program of a running kernel: only work that does not continue is requeued.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -38,17 +38,17 @@ SELECT 1 FROM events WHERE seq > ? AND type IN ('instruction.step', 'instruction
 
 
 def died(tx: Transaction) -> bool:
-    """Return whether the kernel before us ended without being asked to."""
+    """Return whether the previous kernel ended without a request to stop."""
     row = tx.conn.execute(LAST, (1,)).fetchone()
     return row is not None and not row[1]
 
 
 predecessor_died = Sql("SELECT stopped_ms IS NULL FROM boots ORDER BY id DESC LIMIT 1 OFFSET 1").scalar(bool, False)
-"""Return whether the kernel before the one that runs ended without being asked to."""
+"""Return whether the kernel before the running one ended without a request to stop."""
 
 
 def in_a_loop(tx: Transaction) -> bool:
-    """Return whether the last kernels died one after the other and none got anything done."""
+    """Return whether the last kernels died in quick succession without any progress."""
     rows = cast("list[tuple[int, int, int]]", tx.conn.execute(LAST, (LOOP_BOOTS,)).fetchall())
     if not in_boot_loop([PastBoot(at, bool(clean)) for at, clean, _seq in rows], tx.now_ms):
         return False
@@ -64,9 +64,7 @@ NEXT_TERM: Final = "SELECT coalesce(max(term), 0) + 1 FROM boots"
 
 
 def next_term(conn: apsw.Connection) -> int:
-    """The term of the kernel that takes over: higher than any before. Whoever has the project's lock is the only one to
-    take it.
-    """
+    """Return the next term, higher than all earlier ones. Only the holder of the project's lock may take it."""
     (term,) = cast("tuple[int]", conn.execute(NEXT_TERM).fetchone())
     return term
 
@@ -86,10 +84,11 @@ def took_over(
     working: Sequence[str] | None = None,
     kept_by: Mapping[str, str | None] | None = None,
 ) -> int:
-    """Write down that this kernel runs, and return its term. What it has done so far counts for those before it.
+    """Record the start of this kernel and return its term.
 
-    ``working`` is what the one before was at when it died, if it did: who killed a kernel is among them, or nobody
-    of ours (fault PF24). ``kept_by`` is the service that started this one, and what it saw of that end.
+    ``working`` is the work in progress when the previous kernel died, or None if it did not die: an instruction among
+    it may have killed the kernel (fault PF24). ``kept_by`` is the service that started this kernel, and what it
+    observed of that death.
     """
     term = next_term(tx.conn)
     data: dict[str, object] = {"pid": pid, "version": version, "requeued": requeued, "safe_mode": safe, "term": term}
@@ -108,9 +107,10 @@ UPDATE boots SET stopped_ms = ? WHERE id = (SELECT max(id) FROM boots) AND stopp
 
 
 def asked_to_stop(tx: Transaction, by: str = "request", *, wanted: bool = True) -> None:
-    """However it ends now, it is no death: somebody wanted it to end. ``by``: a request, or the name of a signal.
+    """Record the request to stop, so that the end of this kernel is not counted as a crash.
 
-    Where it ends because it cannot go on, nobody ``wanted`` that: then it is a death, after which more may follow.
+    ``by`` is a request or the name of a signal. Pass ``wanted=False`` if the kernel ends because of an internal
+    failure: that counts as a crash.
     """
     tx.emit("kernel.stopping", data={"by": by})
     if wanted:
@@ -118,18 +118,18 @@ def asked_to_stop(tx: Transaction, by: str = "request", *, wanted: bool = True) 
 
 
 def touch(tx: Transaction) -> None:
-    """Write something and change nothing: whether the disk takes it is the answer."""
+    """Test whether the disk accepts a write, without changing anything."""
     write_anew(tx.conn)
 
 
-# Whoever was trying is in its lane again, or has ended: nobody would ever report.
+# The probing instruction was requeued or has ended, so that no probe would ever report a result.
 STOP_PROBES: Final = "UPDATE breakers SET state = 'open', probe = NULL WHERE state = 'half_open'"
 
 WITHOUT_TIME: Final = """
 SELECT key FROM breakers WHERE reason IN ('credentials', 'quota') AND open_until_ms = 0 ORDER BY key
 """
 
-# Whom a breaker holds is let go with it; these have lost theirs, and nobody would ever come back to them.
+# Closing a breaker releases its waiting work. The breaker of these is gone, so that nothing would ever wake them.
 STRANDED: Final = """
 SELECT id FROM instructions INDEXED BY instructions_waiting
 WHERE state = 'waiting' AND waits_for IN ('provider', 'credentials', 'quota')
@@ -151,7 +151,7 @@ ORDER BY i.id
 
 
 def reset_volatile(tx: Transaction) -> None:
-    """Let go on what need not wait any more; what a person has paused stays so."""
+    """Release work that no longer needs to wait. Work that a person has paused stays paused."""
     tx.conn.execute(STOP_PROBES)
     for (key,) in tx.conn.execute(WITHOUT_TIME).fetchall():
         circuit_breakers.close(tx, str(key))
@@ -168,15 +168,16 @@ def _numbers(tx: Transaction, query: str) -> list[int]:
 
 
 FINAL_STOPS: Final = frozenset({"end_turn", "stop_sequence", "stop"})
-"""Stop reasons after which a model has said all it wanted to say."""
-POISONOUS: Final = "the kernel died three times while it was at work for this, which had not got any further"
+"""Stop reasons after which a model's reply is complete."""
+POISONOUS: Final = "the kernel died three times while it ran this instruction, which made no progress"
 _REQUEUED: Final = Requeue(status="queued", outcome="kernel_restart", cause="kernel_restart")
 
 
 class Recovered(msgspec.Struct, frozen=True, kw_only=True):
-    """Instructions that were open: put back into their lanes; closed because its last reply was durable; or given up.
+    """Result of a recovery: the instructions that were requeued, closed (their last reply was durable) or
+    dead-lettered.
 
-    ``safe_mode``: kernels have died one after the other without getting anything done, so this one does no work.
+    ``safe_mode``: the last kernels died without progress, so that this one starts no work.
     """
 
     requeued: tuple[InstructionId, ...] = ()
@@ -184,9 +185,9 @@ class Recovered(msgspec.Struct, frozen=True, kw_only=True):
     given_up: tuple[InstructionId, ...] = ()
     safe_mode: bool = False
     died: bool = False
-    """The kernel before had not been asked to end."""
+    """The previous kernel ended without a request to stop."""
     term: int = 0
-    """Higher than that of any kernel of this project before."""
+    """Higher than the term of any earlier kernel of this project."""
 
 
 def recover(
@@ -198,10 +199,9 @@ def recover(
     in_flight: Collection[InstructionId] | None = None,
     kept_by: Mapping[str, str | None] | None = None,
 ) -> Recovered:
-    """Take over from a kernel that is gone. No attempt is charged for its death.
+    """Settle the work of the previous kernel. No attempt is charged for the death of a kernel.
 
-    It counts against those instructions that it was at work for itself (``in_flight``); None: nobody knows, so against
-    all that were open.
+    A death counts against the instructions that ran when it happened (``in_flight``), or against all open ones if None.
     """
     skipped_ms = skipped(tx, machine)
     correct_clock(tx, machine)
@@ -214,7 +214,7 @@ def recover(
     fault_point("recover.settled")
     reset_volatile(tx)
     fault_point("recover.reopened")
-    safe_mode = looping and not left.given_up  # who is given up is what they died of: without it, try again
+    safe_mode = looping and not left.given_up  # the dead-lettered work caused the deaths: try again without it
     working = (*left.requeued, *left.closed, *left.given_up) if left.counts else None
     requeued = len(left.requeued)
     term = took_over(
@@ -247,9 +247,9 @@ WHERE fenced_until_ms < 0 OR key IN (SELECT i.agent FROM attempts AS a INDEXED B
 
 
 def fence(tx: Transaction) -> None:
-    """Lease nothing of the agents that may be at work on a node until its lease is certainly over, whoever asks for it.
+    """Block leases for agents that may still run on a node until the lease of the node has certainly expired.
 
-    Where the log is a copy (kernel.store.snapshot), that is all that ask for a node, or had one.
+    If the log is a copy (kernel.store.snapshot), this applies to all agents that need a node or had one.
     """
     tx.conn.execute(FENCE, {"until": tx.now_ms + FENCED_MS})
 
@@ -268,7 +268,7 @@ SET_DEATHS: Final = "UPDATE instructions SET kernel_deaths = ?, progress_mark = 
 
 
 class _Left(msgspec.Struct):
-    """Settles the instructions that the last kernel was working on, one by one. ``counts``: it died of itself."""
+    """Settles the instructions of the previous kernel, one by one. ``counts``: that kernel crashed."""
 
     tx: Transaction
     counts: bool
@@ -288,14 +288,14 @@ class _Left(msgspec.Struct):
                 self.tx.conn.execute(SET_DEATHS, (deaths.count, deaths.mark, number))
             poisonous = charged and deaths.poisonous
             tx = self.tx
-            # What is durable of it. What another version of this program wrote must not keep a kernel from starting.
+            # An entry that another version wrote may not be readable. That must not prevent a kernel from starting.
             entries: tuple[Entry, ...]
             try:
                 entries = of(tx.conn, instruction)
             except msgspec.MsgspecError:
                 entries = ()
-            # The result, if the last entry is a reply that ends the work; else None. What was done in a working tree is
-            # committed before the log knows the end: an attempt with nothing left to ask does both (decision 11.9).
+            # The text is the result if the last entry is a reply that ends the work. Otherwise an attempt has to run:
+            # changes in a working tree are committed before the log records the end (decision 11.9).
             text: str | None
             if not entries or in_tree or away:
                 text = None
@@ -332,10 +332,9 @@ SERVES: Final = "UPDATE boots SET term = ? WHERE id = (SELECT max(id) FROM boots
 
 
 def settle(tx: Transaction, going_on: Collection[InstructionId], term: int) -> tuple[InstructionId, ...]:
-    """Put back, uncharged, what was live when the program was replaced and does not go on: it was just being ended.
+    """Requeue, without a charge, the work that was live during the upgrade and does not continue. Return its ids.
 
-    To be committed before anything is leased, and before any node hears of ``term``, which is this program's. Returns
-    what was put back.
+    Commit this before any lease, and before a node receives ``term``, the term of the new program.
     """
     tx.conn.execute(SERVES, (term,))
     rows = cast("list[tuple[int, int]]", tx.conn.execute(STILL_LIVE).fetchall())
@@ -350,13 +349,15 @@ RENAME: Final = "UPDATE boots SET version = ?, pid = ? WHERE id = (SELECT max(id
 
 
 def upgraded(tx: Transaction, *, pid: int, version: str, before: str, attempts: int, waited_seconds: float) -> None:
-    """Write down that the program of ``version`` goes on, with so many attempts that waited so long at most."""
+    """Record that the program of ``version`` has replaced ``before``, and how many attempts waited for how long at
+    most.
+    """
     tx.conn.execute(RENAME, (version, pid))
     data = {"from": before, "to": version, "pid": pid, "attempts": attempts, "waited_seconds": waited_seconds}
     tx.emit("kernel.upgraded", data=data)
 
 
 def upgrade_failed(tx: Transaction, *, pid: int, version: str, to: str, reason: str) -> None:
-    """Write down that the program of ``version`` goes on, for ``reason``, and not ``to``."""
+    """Record that the upgrade to ``to`` failed for ``reason`` and the program of ``version`` continues."""
     tx.conn.execute(RENAME, (version, pid))
     tx.emit("kernel.upgrade_failed", data={"from": version, "to": to, "pid": pid, "reason": reason})

@@ -1,4 +1,4 @@
-"""Put an instruction back: to be tried again, to go on later, or to wait."""
+"""Requeue an instruction: for a retry, for later, or into a wait."""
 
 from typing import Final, Literal
 
@@ -19,17 +19,17 @@ from protocol.instruction import WaitReason
 from protocol.names import number_of
 
 TOLD_CHARACTERS: Final = 500
-"""Of why an attempt failed, in the event that another follows; all of it is in the attempt."""
+"""Limit of the failure text in the event about a retry; the attempt stores the full text."""
 Charge = Literal["attempt", "crash", "none"]
 
 
 class Requeue(msgspec.Struct, frozen=True, kw_only=True):
     """Return of an instruction from its attempt to its lane, or into a wait.
 
-    ``not_before_ms`` is the kernel's time, 0 for at once (a waiting one: nobody knows when). ``charge`` says what the
-    attempt counts as. ``holds``: its agent's other work waits for ``wait_key`` too. ``crash_jitter`` is set where the
-    worker left unasked, ``trip`` where its provider failed; either may hold it back longer. ``seen_shut``: a look at
-    the breaker ``wait_key`` is the only reason; where that has been closed since, nothing is waited for.
+    ``not_before_ms`` is in kernel time, 0 for now (for a wait: no known time). ``charge`` is how the attempt counts.
+    ``holds``: the agent's other work waits for ``wait_key`` too. ``crash_jitter`` is set if the worker exited
+    unexpectedly, ``trip`` if its provider failed; both may delay the work further. ``seen_shut``: the only reason is
+    that the breaker ``wait_key`` was open; if it has closed since, the work does not wait.
     """
 
     status: Literal["queued", "yielded", "waiting"]
@@ -43,7 +43,7 @@ class Requeue(msgspec.Struct, frozen=True, kw_only=True):
     wait_key: str | None = None
     holds: bool = False
     rests_until_ms: int = 0
-    """Set where nothing else of its agent could be done before either: its queue is not even looked at until then."""
+    """Time before which the agent can do nothing else; its queue is not polled until then."""
     preempted: bool = False
     compact: bool = False
     throttled: bool = False
@@ -51,18 +51,18 @@ class Requeue(msgspec.Struct, frozen=True, kw_only=True):
     trip: ProviderFailure | None = None
     seen_shut: bool = False
     retry: "Retried | None" = None
-    """Set where an attempt failed and another one follows: what people are told of it."""
+    """Set if an attempt failed and another one follows: the content of the event."""
 
 
 class Retried(msgspec.Struct, frozen=True, kw_only=True):
-    """The attempt ``n`` failed with ``text``; ``left`` more may follow (None: they are not counted)."""
+    """Failure ``text`` of the attempt ``n``; at most ``left`` attempts follow (None: not counted)."""
 
     n: int
     left: int | None
     text: str
 
 
-# The lease has charged an attempt: a crash is charged as a crash instead, and what is not charged is given back.
+# The lease has charged an attempt. A crash is charged as a crash instead; an uncharged attempt is refunded.
 PARK: Final = instruction_sql("""
 UPDATE instructions SET state = :status, {wait}, cause = :cause, error_class = :class,
   attempts = attempts - :refund, crashes = crashes + :crash, preempted = preempted + :preempted,
@@ -85,9 +85,9 @@ SELECT w.paused FROM instructions AS i CROSS JOIN workflows AS w ON w.id = i.run
 
 
 def requeue(tx: Transaction, instruction: str, epoch: int, parking: Requeue) -> None:
-    """End the attempt and return its instruction to its place in its lane (order is by lane, then id).
+    """End the attempt and return its instruction to its place in the lane (ordered by lane, then id).
 
-    What it has asked others for it waits for first. Raises Refused (stale_attempt).
+    Open questions of the instruction come first: it waits for them. Raises Refused (stale_attempt).
     """
     number = number_of(instruction, "i")
     if number is None:
@@ -113,13 +113,13 @@ def requeue(tx: Transaction, instruction: str, epoch: int, parking: Requeue) -> 
     if row is None:
         raise stale(instruction, epoch)
     agent, name, space, lane, preempted = row
-    # Who was sent away too often moves up.
+    # Work that was preempted too often moves up.
     better = lane_after(lane, preempted)
     if better != lane:
         tx.conn.execute(SET_LANE, (better, number))
     end_attempt(tx, number, epoch, name, space, AttemptEnding(parking.outcome, parking.exit, parking.stderr_tail))
     release_probe(tx, number)
-    if parking.cause is not None:  # who only waits, or makes room, goes on with what it holds
+    if parking.cause is not None:  # waiting or preempted work keeps its tasks
         tasks.attempt_over(tx, number)
     if parking.compact:
         compact(tx, number)
@@ -140,22 +140,19 @@ def requeue(tx: Transaction, instruction: str, epoch: int, parking: Requeue) -> 
         tx, number, name, space, better, parking.status,
         not_before=optional_rfc3339(parking.not_before_ms), waits_for=parking.waits_for, **more,
     )  # fmt: skip
-    waits.settle(tx, number)  # its file may say so by now
+    waits.settle(tx, number)  # its workflow may have been paused meanwhile
 
 
 def _with_wait(tx: Transaction, number: int, parking: Requeue) -> Requeue:
-    """Return ``parking`` with what the instruction has to wait for by now: the first of these that applies.
-
-    A provider whose breaker is open, an answer, an approval, the pause of its workflow.
-    """
-    # Where the breaker that it found open was closed since, nobody would ever wake it.
+    """Return ``parking`` with the first wait that applies: an open breaker, an answer, an approval or a pause."""
+    # If the breaker has closed since, nothing would ever wake the instruction.
     if parking.seen_shut:
         found = None if parking.wait_key is None else breaker(tx.conn, parking.wait_key)
         if found is None or found.state == "closed":
             parking = msgspec.structs.replace(
                 parking, status="queued", waits_for=None, wait_key=None, not_before_ms=0, holds=False
             )
-    # Once the breaker has counted the failure it may be open.
+    # Counting the failure may open the breaker.
     failed = None if parking.trip is None else record_failure(tx, parking.trip)
     if failed is not None and failed.state != "closed":
         until_ms = max(parking.not_before_ms, failed.open_until_ms) if failed.open_until_ms else 0
@@ -167,13 +164,13 @@ def _with_wait(tx: Transaction, number: int, parking: Requeue) -> Requeue:
             not_before_ms=until_ms,
             holds=True,
         )
-    # Answers that are there are notes by now.
+    # This turns the answers that have arrived into notes.
     still_open = take_answers(tx, number)
     if still_open is not None and parking.status != "waiting":
         parking = msgspec.structs.replace(
             parking, status="waiting", waits_for="answer", wait_key=still_open, not_before_ms=0
         )
-    # Until an approval is decided it holds no worker; one that is tried again later looks then.
+    # Work that waits for an approval holds no worker. A delayed retry checks the approval when it starts.
     if parking.status != "waiting" and not parking.not_before_ms and (request := awaited(tx.conn, number)) is not None:
         parking = msgspec.structs.replace(
             parking,

@@ -1,9 +1,9 @@
-"""Find and remove what is kept no longer: journals and effects of ended work, whole runs, events, answers and blobs.
+"""Delete expired data: journals and effects of ended work, whole runs, events, recorded answers and blobs.
 
-A sweep removes a little at a time: each is one small commit, so that others get their turn. What is old is found by
-queries that read whole tables; ask those in a thread, and look again before removing. What was said to an agent
-directly stays, and so does what tells of its instructions: status, cost, attempts. Of a run nothing stays: its row goes
-first, so that nobody goes on with it, and then what is left in its space.
+A sweep deletes in small commits, so that other writers are not blocked. The queries that find old data read whole
+tables: run them in a thread, and check again before deleting. Direct messages to an agent remain, and so do the status,
+cost and attempts of its instructions. A run is deleted completely: first its row, so that it cannot be continued, then
+the rest of its space.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from kernel.store.transaction import Transaction
 from kernel.store.transitions.clear import end, erase
 
 ROWS: Final = 500
-"""What one commit removes at most; the journal of one instruction is removed in one piece."""
+"""Limit of deleted rows per commit; the journal of one instruction is deleted as a whole."""
 
 STILL_OLD: Final = "SELECT 1 FROM instructions WHERE id = ? AND ended_ms < ?"
 ENTRIES: Final = "DELETE FROM entries WHERE instruction = ?"
@@ -31,13 +31,13 @@ FORGET: Final = "UPDATE instructions SET entries = 0, aside = 0, carried_steps =
 
 
 def sweep_instructions(tx: Transaction, numbers: Sequence[int], before_ms: int) -> int:
-    """Remove what was done in the first of these that ended before, but for its cost. Returns how many that were."""
+    """Delete the journals of the first instructions that ended before, except their cost. Return their number."""
     rows = 0
     for done, number in enumerate(numbers):
         if rows >= ROWS:
             return done
         if tx.conn.execute(STILL_OLD, (number, before_ms)).fetchone() is None:
-            continue  # somebody had it tried again
+            continue  # retried meanwhile
         for statement in (ENTRIES, EFFECTS, APPROVALS, HANDOVERS, COMPLAINTS, FORGET):
             tx.conn.execute(statement, (number,))
             rows += tx.conn.changes()
@@ -49,7 +49,7 @@ MISSING: Final = "UPDATE kept SET events = max(events, ?) WHERE id = 1"
 
 
 def sweep_events(tx: Transaction, seqs: Sequence[int]) -> None:
-    """Remove these events, and remember up to where some are missing. At most ROWS, in order."""
+    """Delete at most ROWS events, in order, and record up to which number events are missing."""
     tx.conn.executemany(EVENT, [(seq,) for seq in seqs])
     tx.conn.execute(MISSING, (seqs[-1],))
 
@@ -61,7 +61,7 @@ HAVING max(state = 'running') = 0 AND max(bound) = 0 AND max(ended_ms) < :before
 
 
 def clear_runs(tx: Transaction, spaces: Sequence[str], before_ms: int) -> int:
-    """Remove the words of these spaces, if all their runs ended before, also from files, which knows their rows."""
+    """Delete the messages of spaces whose runs all ended before, also in the mirrors, while their rows exist."""
     over = [one for one in spaces if tx.conn.execute(OVER, {"space": one, "before": before_ms}).fetchone()]
     erase(tx, over)
     for space in over:
@@ -70,7 +70,7 @@ def clear_runs(tx: Transaction, spaces: Sequence[str], before_ms: int) -> int:
     return len(spaces)
 
 
-# What was said is in files until these are made anew: by the rows of its runs they are known.
+# Mirror files contain the messages until they are rewritten, which needs the rows of the runs.
 DROP_RUNS: Final = """
 DELETE FROM workflows WHERE space = :space AND NOT EXISTS (
   SELECT 1 FROM workflows AS w WHERE w.space = :space AND (w.state = 'running' OR w.bound OR w.ended_ms >= :before
@@ -80,15 +80,16 @@ RETURNING 1
 
 
 def sweep_runs(tx: Transaction, spaces: Sequence[str], before_ms: int) -> int:
-    """Remove the runs of the first of these spaces, if all ended before, and who lived there. Returns how many spaces
-    were looked at."""
+    """Delete the runs of the first of these spaces, if all ended before, and their own agents. Return how many were
+    swept.
+    """
     rows = 0
     for done, space in enumerate(spaces):
         if rows >= ROWS:
             return done
         dropped = tx.conn.execute(DROP_RUNS, {"space": space, "before": before_ms}).fetchall()
         if not dropped:
-            continue  # somebody goes on with it
+            continue  # continued meanwhile
         rows += len(dropped) + end(tx, space)
     return len(spaces)
 
@@ -98,7 +99,7 @@ MESSAGE: Final = "DELETE FROM messages WHERE seq = ?"
 
 
 def sweep_messages(tx: Transaction, seqs: Sequence[int]) -> None:
-    """Remove these messages of removed runs, and whom they reached. At most ROWS."""
+    """Delete at most ROWS messages of deleted runs, and their deliveries."""
     for statement in (DELIVERIES, MESSAGE):
         tx.conn.executemany(statement, [(seq,) for seq in seqs])
 
@@ -107,7 +108,7 @@ INSTRUCTION: Final = "DELETE FROM instructions WHERE id = ?"
 
 
 def sweep_left(tx: Transaction, numbers: Sequence[int]) -> None:
-    """Remove these instructions of removed runs. At most ROWS."""
+    """Delete at most ROWS instructions of deleted runs."""
     for statement in (*OF_INSTRUCTION, INSTRUCTION):
         tx.conn.executemany(statement, [(number,) for number in numbers])
 
@@ -116,7 +117,7 @@ BLOB: Final = "DELETE FROM blobs WHERE hash = ? AND put_ms < ?"
 
 
 def sweep_blobs(tx: Transaction, hashes: Sequence[bytes], before_ms: int) -> None:
-    """Remove these blobs, unless they were put since ``before_ms``. At most ROWS."""
+    """Delete at most ROWS blobs, except those that were stored since ``before_ms``."""
     tx.conn.executemany(BLOB, [(digest, before_ms) for digest in hashes])
 
 
@@ -128,17 +129,17 @@ CRASHES: Final = "DELETE FROM crashes WHERE rowid IN (SELECT rowid FROM crashes 
 
 
 def sweep_rows(tx: Transaction, statement: str, before_ms: int) -> int:
-    """Remove rows from before that time by one of the statements above, ROWS at most; how many."""
+    """Delete at most ROWS old rows with one of the statements above. Return their number."""
     tx.conn.execute(statement, (before_ms, ROWS))
     return tx.conn.changes()
 
 
-# Who got as many rows as the limit asks again.
+# The queries below have limits: a caller that receives that many rows asks again.
 
 skips = Sql("""
 SELECT at_ms, skipped_ms AS by_ms FROM boots WHERE skipped_ms <> 0 ORDER BY id DESC LIMIT 100
 """).rows(ClockJump)
-"""The last starts of kernels whose clocks had been set, or whose machines had been off for long."""
+"""Return the last kernel starts with a changed clock or after a long time without power."""
 
 instructions = Sql("""
 SELECT i.id FROM instructions AS i
@@ -149,7 +150,7 @@ WHERE i.ended_ms < :before AND (i.entries > 0 OR i.prefix IS NOT NULL
   OR EXISTS (SELECT 1 FROM attempts AS a WHERE a.instruction = i.id AND a.stderr_tail IS NOT NULL))
 ORDER BY i.id LIMIT 20000
 """).column(int)
-"""Instructions that ended before and of which something is left that is kept no longer."""
+"""Return old instructions that still have data to delete."""
 
 
 events = Sql("""
@@ -157,7 +158,7 @@ SELECT e.seq FROM events AS e LEFT JOIN instructions AS i ON i.id = e.instructio
 WHERE e.at_ms < :before AND (i.id IS NULL OR i.ended_ms < :before) AND e.seq > :after
 ORDER BY e.seq LIMIT 20000
 """).column(int)
-"""Events from before a time and after a seq, without those of work that ended later or not at all."""
+"""Return events before a time and after a seq, except events of work that is open or ended later."""
 
 WORKPLACES: Final = """
 SELECT DISTINCT i.agent, i.space FROM instructions AS i WHERE i.ended_ms IS NULL OR i.ended_ms >= :before
@@ -165,34 +166,34 @@ SELECT DISTINCT i.agent, i.space FROM instructions AS i WHERE i.ended_ms IS NULL
 
 
 def spaces_in_use(conn: apsw.Connection, before_ms: int) -> frozenset[tuple[str, str]]:
-    """Return pairs of agent key and space with work that has not ended, or ended since: the opposite of what is old."""
+    """Return pairs of agent key and space with work that is open or ended since: their data is not old."""
     return frozenset(cast("tuple[str, str]", row) for row in conn.execute(WORKPLACES, {"before": before_ms}))
 
 
-# Also of those that share a space with a newer one all are kept, and what is bound, or has a working tree left.
+# Runs that share a space with a newer one are retained, and so are bound runs and those with a working tree.
 runs = Sql("""
 SELECT w.space FROM workflows AS w
 GROUP BY w.space HAVING max(w.state = 'running') = 0 AND max(w.bound) = 0 AND max(w.ended_ms) < :before
   AND NOT EXISTS (SELECT 1 FROM worktrees AS t WHERE t.space = w.space AND t.state <> 'gone')
 LIMIT 20000
 """).column(str)
-"""Spaces whose runs have all ended before that time."""
+"""Return the spaces whose runs have all ended before a time."""
 
 
-# The space of a run is begun by its row, and never again once that is gone.
+# The row of a run creates its space; once it is deleted, the space is never used again.
 messages_left = Sql("""
 SELECT m.seq FROM messages AS m
 WHERE m.space NOT BETWEEN 'dm:' AND 'dm;' AND m.space NOT IN (SELECT w.space FROM workflows AS w)
   AND m.space NOT IN (SELECT s.space FROM subspaces AS s) LIMIT 20000
 """).column(int)
-"""Messages of runs that are removed."""
+"""Return messages of deleted runs."""
 
 instructions_left = Sql("""
 SELECT i.id FROM instructions AS i WHERE i.ended_ms IS NOT NULL
   AND i.space NOT BETWEEN 'dm:' AND 'dm;' AND i.space NOT IN (SELECT w.space FROM workflows AS w)
   AND i.space NOT IN (SELECT s.space FROM subspaces AS s) LIMIT 20000
 """).column(int)
-"""Instructions of runs that are removed."""
+"""Return instructions of deleted runs."""
 
 blobs = Sql("""
 SELECT hash FROM blobs AS b WHERE b.put_ms < :before
@@ -203,10 +204,10 @@ SELECT hash FROM blobs AS b WHERE b.put_ms < :before
   AND b.hash NOT IN (SELECT p.part FROM blobs AS p WHERE p.part IS NOT NULL)
 LIMIT 20000
 """).column(bytes)
-"""Blobs that nobody refers to and that were not put since a time."""
+"""Return blobs that are not referenced and were not stored since a time."""
 
 
-# A space that runs again keeps its words until that has ended too.
+# A space that runs again keeps its messages until that run has ended.
 WITH_WORDS: Final = """
 SELECT w.space, max(w.ended_ms) FROM workflows AS w INDEXED BY workflows_memory
 WHERE w.workspace = 'memory' AND w.state = 'stopped'
@@ -218,10 +219,10 @@ GROUP BY w.space ORDER BY 2 LIMIT 100
 
 
 def ended(conn: apsw.Connection) -> tuple[tuple[str, int], ...]:
-    """Spaces of such workflows that have ended with their words still there, and when; the first ones first."""
+    """Return ended spaces that still have messages, and when they ended, the oldest first."""
     return tuple(conn.execute(WITH_WORDS))
 
 
 def give_back(tx: Transaction) -> None:
-    """Change nothing, and have the database rewritten without its free pages."""
+    """Request that the database is rewritten without free pages; change no data."""
     tx.forget()

@@ -1,6 +1,6 @@
-"""Rules of a workspace: defined, switched off, invoked. Each is one commit, and a message with its author.
+"""Rules of a workspace: defined, switched off and invoked. Each change is one commit, with a message by its author.
 
-Without an author it is the user who acts. An agent's call is recorded: made again, it is answered the same.
+Without an author, the user acts. An agent's call is recorded, so that a repeated call returns the same answer.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -27,13 +27,13 @@ _encode: Final = msgspec.json.Encoder().encode
 
 
 class Defined(msgspec.Struct, frozen=True, kw_only=True):
-    """The rule as it is from the next message on."""
+    """Result of a definition: the rule as it applies from the next message on."""
 
     rule: RuleInfo
 
 
 class Invoked(msgspec.Struct, frozen=True, kw_only=True):
-    """A rule was invoked by this message; the work that it gave out."""
+    """Result of an invocation: its message and the work that agents received."""
 
     message_id: str
     instruction_ids: tuple[InstructionId, ...] = ()
@@ -48,9 +48,9 @@ def define(
     call_key: str | None = None,
     scopes: Collection[Scope] | None = None,
 ) -> Defined:
-    """Define a rule, or another version of one's own. Raises Refused: bad_request, forbidden, conflict and others.
+    """Define a rule or a new version of an own rule. Raises Refused: bad_request, forbidden, conflict and others.
 
-    ``scopes`` are those of the agent that defines it: its rule can do no more than it can itself.
+    ``scopes`` are the scopes of the defining agent: its rule has no more permissions than the agent.
     """
     who = _speaker(tx, space, author, ("rule_define", spec), call_key)
     if (before := who.known(Defined)) is not None:
@@ -59,9 +59,9 @@ def define(
 
 
 def define_of_file(tx: Transaction, space: str, specs: Sequence[RuleSpec]) -> None:
-    """Define the rules of the workflow's file in ``space``; those of an earlier version of it are switched off.
+    """Define the rules of the workflow's file in ``space`` and switch off rules of its earlier version.
 
-    One that an agent or a person has defined by that name is theirs no longer. Raises Refused (bad_request).
+    The file replaces a rule of the same name by an agent or a person. Raises Refused (bad_request).
     """
     file = Speaker(SYSTEM)
     wanted = {one.name: one for one in map(normal, specs)}
@@ -75,7 +75,7 @@ def define_of_file(tx: Transaction, space: str, specs: Sequence[RuleSpec]) -> No
 
 
 def switch_off(tx: Transaction, space: str, name: str) -> RuleInfo:
-    """Switch a rule off, as the user. Raises Refused (not_found, workflow_not_running)."""
+    """Switch a rule off as the user. Raises Refused (not_found, workflow_not_running)."""
     who = _speaker(tx, space, None)
     found = find_rule(tx, space, name)
     return found if not found.enabled else _put(tx, space, who, msgspec.structs.replace(found.rule, enabled=False))
@@ -90,13 +90,13 @@ def invoke_rule(
     author: Author | None = None,
     call_key: str | None = None,
 ) -> Invoked:
-    """Have a rule do what it says, with ``params``. Raises Refused: not_found, conflict, bad_request and others."""
+    """Execute a rule with ``params``. Raises Refused: not_found, conflict, bad_request and others."""
     who = _speaker(tx, space, author, ("rule_invoke", name, params), call_key)
     if (before := who.known(Invoked)) is not None:
         return before
     found = find_rule(tx, space, name)
     if not found.enabled:
-        raise Refused("conflict", f"the rule {name} is switched off", "rule_list shows the rules that are on")
+        raise Refused("conflict", f"rule {name} is switched off", "list the active rules: rule_list")
     check_params(found.rule, params)
     given = f" with {encode_json(params).decode()[:2000]}" if params else ""
     text = f"[RULE:{found.name}] invoked{given}"
@@ -106,13 +106,13 @@ def invoke_rule(
 
 
 def find_rule(tx: Transaction, space: str, name: str) -> RuleInfo:
-    """Return the rule that is called ``name`` in ``space``. Raises Refused (not_found)."""
+    """Return the rule ``name`` of ``space``. Raises Refused (not_found)."""
     found = rules.find(tx.conn, space, name)
     if found is None:
         raise Refused(
             "not_found",
-            f"there is no rule {name[:40]!r} in {place_of(space)}",
-            "list the rules with `awk rule list` or rule_list",
+            f"rule {name[:40]!r} not found in {place_of(space)}",
+            "list the rules: awk rule list or rule_list",
         )
     return found
 
@@ -121,14 +121,16 @@ def _define(tx: Transaction, space: str, who: Speaker, spec: RuleSpec, scopes: C
     members = tuple(name for _, name in TransactionView(tx.conn).roster(space))
     check_rule(spec, members, scopes)
     if who.held is not None and any(who.name in (one.assign, one.ask) for one in spec.then):
-        raise Refused("forbidden", f"{who.name} cannot give itself work", "go on with it now, or ask a colleague")
+        raise Refused("forbidden", f"agent {who.name} cannot give work to itself", "do the work now or ask a colleague")
     owner = rules.author_of(tx.conn, space, spec.name)
     if owner is None and rules.count(tx.conn, space) >= RULES_LIMIT:
-        raise Refused("conflict", f"{place_of(space)} has {RULES_LIMIT} rules already", "define one of them anew")
+        raise Refused(
+            "conflict", f"{place_of(space)} has the maximum of {RULES_LIMIT} rules", "redefine an existing rule"
+        )
     key = None if who.held is None else who.held.agent
     if owner is not None and who.held is not None and owner != (who.name, key):
-        text = f"the rule {spec.name} is {owner[0]}'s, who alone defines it anew"
-        raise Refused("forbidden", text, "give yours another name")
+        text = f"rule {spec.name} belongs to {owner[0]}, and only its owner may redefine it"
+        raise Refused("forbidden", text, "choose another name")
     return _put(tx, space, who, spec, tuple(scopes or ()))
 
 
@@ -148,9 +150,9 @@ def _speaker(
     words: tuple[object, ...] | None = None,
     call_key: str | None = None,
 ) -> Speaker:
-    """Return who acts in ``space``. Raises Refused where there can be no rules, and stale_attempt."""
+    """Return who acts in ``space``. Raises Refused: not_a_participant, stale_attempt and others."""
     if is_personal(space):
-        text = f"there are no rules in {space}: it is between {split_space(space)[1]} and the user"
-        raise Refused("not_a_participant", text, "rules are of workspaces")
+        text = f"space {space} has no rules: it belongs to {split_space(space)[1]} and the user"
+        raise Refused("not_a_participant", text, "define rules in a workspace")
     channel_of(TransactionView(tx.conn), space)
     return speaker(tx, space, author, words, call_key)

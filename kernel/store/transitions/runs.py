@@ -1,6 +1,6 @@
-"""Start a run, once for each Idempotency-Key, and end it: when it is over, or when somebody stops its workflow.
+"""Start a run, once for each Idempotency-Key, and end it: when it is complete or its workflow is stopped.
 
-The completion and the end are one transaction, so nothing can be said in between, and nothing in its space stays open.
+Completion and end are one transaction, so that no message falls between them and nothing in its space stays open.
 """
 
 from typing import Final, Literal, NamedTuple, cast
@@ -57,7 +57,7 @@ from protocol.workflow import ELECT, Deliver
 
 
 class StartedRun(msgspec.Struct, frozen=True, kw_only=True):
-    """A workflow that was started. Its events come after the one with the number ``after``."""
+    """Workflow that was started. Its events follow the one with the number ``after``."""
 
     run: int
     name: str
@@ -69,11 +69,11 @@ class StartedRun(msgspec.Struct, frozen=True, kw_only=True):
     after: int
     message_id: str
     left_behind: int = 0
-    """Files that were not committed, where an agent of it works on a node and goes without."""
+    """Number of uncommitted files that an agent on a node does not get."""
 
     @property
     def place(self) -> SpaceId:
-        """Name of its space, as people know it."""
+        """Return the public name of its space."""
         return workflow_space(self.name, self.tag)
 
 
@@ -89,7 +89,7 @@ class _Planning(msgspec.Struct, frozen=True):
 _definition: Final = msgspec.json.Decoder(_Planning)
 
 
-# A person who starts it has perhaps just seen to what they wait for: one of them may try.
+# The person who starts a run may have fixed the cause of a hold: let one held member probe.
 HELD_MEMBERS: Final = """
 SELECT m.agent FROM members AS m CROSS JOIN agents AS a ON a.key = m.agent
 WHERE m.space = ? AND a.hold_key IS NOT NULL AND a.hold_until_ms = 0
@@ -99,7 +99,7 @@ WHERE m.space = ? AND a.hold_key IS NOT NULL AND a.hold_until_ms = 0
 def started_before(conn: apsw.Connection, request: RequestKey, now_ms: int) -> StartedRun | None:
     """Return the run that the same request started earlier.
 
-    Raises Refused (key_reused) if the key was another request's.
+    Raises Refused (key_reused) if the key belongs to another request.
     """
     recorded = find_response(conn, request, now_ms)
     return None if recorded is None else _decoder.decode(recorded.response)
@@ -113,12 +113,12 @@ def start_run(
     *,
     continues: bool = False,
 ) -> StartedRun:
-    """Append ``draft``, whose payload says what starts. The second time its ``request`` is only answered.
+    """Append ``draft``, whose payload describes the run. A repeated ``request`` only returns the first answer.
 
-    It begins a space of its own at the draft's place; one that ``continues``, or that is bound as the
-    one before was, goes on in that one's space.
+    The run gets a new space at the draft's place. With ``continues``, or if it is bound as the previous run was, it
+    continues in the space of that run.
 
-    Raises Refused (already_running, key_reused, and those of proposals).
+    Raises Refused (already_running, key_reused, and errors of proposals).
     """
     if request is not None and (before := started_before(tx.conn, request, tx.now_ms)) is not None:
         return before
@@ -133,7 +133,7 @@ def start_run(
     assert record is not None, draft.space
     members = agents.members(tx.conn, record.space)
     if begins and started.mirror is not None:
-        mark_redo(tx, record.space)  # its files hold what was said in earlier runs
+        mark_redo(tx, record.space)  # the mirror files contain messages of earlier runs
     file = _definition.decode(started.definition)
     define_of_file(tx, record.space, file.rules)
     if begins and file.tasks:
@@ -170,8 +170,9 @@ _owned: Final = msgspec.json.Decoder(_Owned)
 
 
 def _begin(tx: Transaction, draft: Draft) -> Appended:
-    """Append ``draft``, whose payload says what starts. First its members elect who owns the documents, where its file
-    says so; one alone has no need of an owner.
+    """Append ``draft``, whose payload describes the run. First hold the owner election that its file may require.
+
+    A single member needs no election.
     """
     started = draft.payload
     assert isinstance(started, RunSpec), started
@@ -192,9 +193,9 @@ def _begin(tx: Transaction, draft: Draft) -> Appended:
 
 
 def _in_its_space(conn: apsw.Connection, draft: Draft, started: RunSpec, *, continues: bool) -> tuple[Draft, bool]:
-    """``draft`` said in the space of the run that it starts, to members that live there; and whether that is new.
+    """Return ``draft`` addressed to the run's space and its members there, and whether the space is new.
 
-    Where one runs already it is said there, and refused by the rule.
+    If the workflow runs already, the draft goes to that run, and a rule refuses it.
     """
     before = workflows.newest_at(conn, draft.space)
     goes_on = before is not None and (
@@ -215,9 +216,9 @@ def _living_in(member: MemberSpec, space: SpaceId) -> MemberSpec:
 class StoppedWork(msgspec.Struct, frozen=True, kw_only=True):
     """Instructions that a stop ended.
 
-    The workers of ``live`` still run until their kernel ends them; they can write no more.
+    The workers of ``live`` run until the kernel ends them, but can no longer write.
 
-    ``incomplete``: a limit of the workflow, or a budget, had held them back, or whom they had asked.
+    ``incomplete``: held by a limit or budget, or waiting for an answer of such work.
     """
 
     cancelled: tuple[InstructionId, ...]
@@ -230,9 +231,9 @@ class _OpenInstruction(NamedTuple):
     epoch: int
     live: bool
     limit: Literal["budget", "limit"] | None
-    """What holds it back for good."""
+    """Limit that blocks it permanently."""
     asked: int | None
-    """The instruction whose answer it waits for."""
+    """Instruction whose answer it waits for."""
 
 
 OPEN: Final = """
@@ -247,7 +248,7 @@ WHERE space = ? AND state IN ('queued', 'leased', 'running', 'yielded', 'waiting
 def stop_workflow(tx: Transaction, space: str, status: str, exit_code: int, reason: str = "") -> StoppedWork:
     """Stop the workflow that runs in ``space``. Raises Refused (workflow_not_running)."""
     text = f"{place_of(space)} ended: {reason or status}"
-    expire_proposals(tx, over=space)  # the rest is called off
+    expire_proposals(tx, over=space)  # all other proposals are cancelled
     below = spaces.open_below(tx.conn, space)
     for opened in below:
         close_below(tx, opened, "its run has ended")
@@ -257,7 +258,7 @@ def stop_workflow(tx: Transaction, space: str, status: str, exit_code: int, reas
     there = (space, *(opened.space for opened in below))
     found = (row for place in there for row in tx.conn.execute(OPEN, (place,)).fetchall())
     rows = sorted((_OpenInstruction(*cast("_OpenInstruction", row)) for row in found), key=lambda row: row.number)
-    # What a limit holds back, and what waits for an answer of that. What was asked is newer than who asked.
+    # Find the work at a limit and the work that waits for its answer. A question is newer than its asker.
     held: dict[int, Literal["budget", "limit"]] = {}
     for row in reversed(rows):
         by = row.limit or held.get(row.asked or 0)
@@ -278,16 +279,14 @@ def stop_workflow(tx: Transaction, space: str, status: str, exit_code: int, reas
 
 
 class RunJudgement(NamedTuple):
-    """Judgement on whether the answer with the number ``seq`` fits the shape that the run's answer must have: why not,
-    or None.
-    """
+    """Result of checking the answer ``seq`` against the run's output schema: the mismatch, or None."""
 
     seq: int
     misfit: str | None
 
 
 def end_run(tx: Transaction, run: int, judged: RunJudgement | None = None) -> bool:
-    """End ``run`` if it still runs and is over now. False: it goes on, or ended meanwhile, or another answer came."""
+    """End ``run`` if it is running and complete. Return False if it continues, has ended, or has a newer answer."""
     progress = next(iter(running_runs(tx.conn, tx.now_ms, run)), None)
     over = None if progress is None else run_completion(progress, tx.now_ms)
     if progress is None or not isinstance(over, RunCompletion):
@@ -299,7 +298,7 @@ def end_run(tx: Transaction, run: int, judged: RunJudgement | None = None) -> bo
         if judged is None or judged.seq != run_outcomes.last_reply(tx.conn, run, expected.exit_from).seq:
             return False
         over = exit_by_output(over, judged.misfit)
-    expire_proposals(tx, over=progress.space)  # though no alarm has come yet: what was decided in time counts
+    expire_proposals(tx, over=progress.space)  # the alarm may not have fired yet, and decisions made in time count
     choice = None
     if expected.verdict is not None:
         answer = voting.of_run(tx.conn, run, expected.verdict.id)
@@ -329,7 +328,7 @@ def end_run(tx: Transaction, run: int, judged: RunJudgement | None = None) -> bo
 
 
 def _deliver(tx: Transaction, run: int, deliver: Deliver) -> None:
-    """Have the work of ``run`` merged, before it ends; what cannot be goes back to its author."""
+    """Request the merge of the work of ``run`` before it ends; refused work returns to its author."""
     record = workflows.by_id(tx.conn, run)
     assert record is not None, run
     asked = MergeRequest(give_back=True)

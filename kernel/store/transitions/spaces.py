@@ -1,7 +1,7 @@
-"""Open a space below that of a run, and change who is in it: each is a message there, and one commit.
+"""Open a space below a run's, and change its members: each change is a message there, in one commit.
 
-Without an author it is the user who acts. An agent's call is recorded: made again, it is answered the same. Who is in a
-space no more has lost its work there in the same commit, so that not even a call that is under way finds it there.
+Without an author, the user acts. An agent's call is recorded, so that a repeated call returns the same answer. The same
+commit cancels a removed member's work there, so that even its running call can no longer write.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ from protocol.names import SpaceId, base_space, is_below, is_personal, message_i
 
 
 class SpaceRequest(NamedTuple):
-    """The space that an agent wants to open."""
+    """Space that an agent wants to open."""
 
     name: str
     members: tuple[str, ...]
@@ -32,7 +32,7 @@ class SpaceRequest(NamedTuple):
 def open_space(
     tx: Transaction, space: str, wanted: SpaceRequest, *, author: Author, call_key: str | None = None
 ) -> SpaceInfo:
-    """Open a space below ``space``, where the author is at work. Its first message says who is in it.
+    """Open a space below ``space``, where the author works. Its first message lists the members.
 
     Raises Refused: stale_attempt, forbidden, not_a_participant, workflow_not_running, conflict, quota_reached.
     """
@@ -40,7 +40,7 @@ def open_space(
     if (before := who.known(SpaceInfo)) is not None:
         return before
     if is_below(space):
-        text = f"{place_of(space)} is below a run's space itself, and nothing is opened below that"
+        text = f"{place_of(space)} is already below a run's space and cannot contain spaces"
         raise Refused("conflict", text, "open it from the run's own space")
     run = _run(tx, space)
     there = spaces.open_below(tx.conn, space)
@@ -66,9 +66,9 @@ def change_members(
     author: Author | None = None,
     call_key: str | None = None,
 ) -> SpaceInfo:
-    """Change who is in the space ``name`` of the run that ``space`` is in; without a change say who is.
+    """Change the members of the space ``name`` below ``space``; without a change, return them.
 
-    To who is not in it, it is missing. Raises Refused, as ``open_space`` does, and not_found.
+    A caller that is not a member gets not_found. Raises Refused, as ``open_space`` does, and not_found.
     """
     who = speaker(tx, space, author, ("members", name, *change), call_key)
     if (before := who.known(SpaceInfo)) is not None:
@@ -95,17 +95,17 @@ def change_members(
 
 
 def missing(name: str) -> Refused:
-    """The refusal of a space that is not there, or not for the caller: nobody can tell which."""
-    hint = "you are in those that you opened, and that you were let into"
-    return Refused("not_found", f"there is no space {name[:40]!r} that you are in", hint)
+    """Return the error for a missing space, which is the same for a space that the caller may not know."""
+    hint = "you can use spaces that you opened or were added to"
+    return Refused("not_found", f"space {name[:40]!r} not found among your spaces", hint)
 
 
 def close_by_person(tx: Transaction, space: str) -> None:
-    """Close a space that an agent opened. Closed already, nothing is changed."""
+    """Close a space that an agent opened. A closed space is unchanged."""
     row = spaces.by_space(tx.conn, space)
     if row is not None and row.closed_ms is None:
         _end_work(tx, row.space, None)
-        if spaces.is_open(tx.conn, row.space):  # the end of its work may have closed it
+        if spaces.is_open(tx.conn, row.space):  # ending its work may have closed it
             close_space(tx, row, "a person closed it")
 
 
@@ -117,7 +117,7 @@ WHERE space = :space AND state IN ('queued', 'leased', 'running', 'yielded', 'wa
 
 
 def _end_work(tx: Transaction, space: str, name: str | None) -> None:
-    """Cancel what ``name`` has to do there, or everybody: their attempts can write no more from this commit on."""
+    """Cancel the open work of ``name`` in a space, or of all members: their attempts can no longer write."""
     found = tx.conn.execute(OPEN_WORK, {"space": space, "name": name}).fetchall()
     for number, epoch in cast("list[tuple[int, int]]", found):
         close_cancelled(tx, number, epoch)
@@ -125,8 +125,8 @@ def _end_work(tx: Transaction, space: str, name: str | None) -> None:
 
 def _run(tx: Transaction, space: str) -> int:
     if is_personal(space):
-        text = f"there are no spaces below {space}: it is between {split_space(space)[1]} and the user"
-        raise Refused("not_a_participant", text, "agents of a workflow open them")
+        text = f"space {space} cannot contain spaces: it belongs to {split_space(space)[1]} and the user"
+        raise Refused("not_a_participant", text, "open one from a workflow's space")
     record = workflows.latest(tx.conn, space)
     if record is None:
         raise not_running(space)
@@ -143,7 +143,7 @@ def _said(
     members: tuple[str, ...],
     told: Sequence[str] | None = None,
 ) -> SpaceInfo:
-    """Say in the space what was done, where it also reaches the inbox of whom it concerns; it wakes nobody."""
+    """Announce the change in the space and in the inboxes of the members concerned, without waking them."""
     mentions = tuple(members if told is None else told)
     seq = who.say(tx, Draft(kind="document", space=space, sender=who.name, text=text, mentions=mentions)).first_seq
     tx.emit("space.changed", space=space, agent=who.name, data={"state": "open", "members": members})

@@ -23,22 +23,22 @@ STATE: Final = "SELECT state, reason FROM agents WHERE key = ?"
 
 
 def pause_agent(tx: Transaction, agent: AgentKey) -> None:
-    """Lease nothing of ``agent`` any more; what runs gives way after its next entry. Paused already: no change.
+    """Stop leasing work of ``agent``; running work yields after its next entry. A paused agent is unchanged.
 
-    Raises Refused: unknown_agent; conflict where it is stopped or in error, which keeps its work back too.
+    Raises Refused: unknown_agent; conflict if the agent is stopped or in error, which blocks its work too.
     """
     state = _state(tx, agent)
     if state == "active":
         set_agent_state(tx, agent, "paused")
     elif state != "paused":
-        raise Refused("conflict", f"{agent} does no work anyway: it is in state {state}", f"see: awk queue {agent}")
+        raise Refused("conflict", f"agent {agent} cannot be paused: it is in state {state}", f"see: awk queue {agent}")
 
 
 def resume_agent(tx: Transaction, agent: AgentKey) -> tuple[InstructionId, ...]:
-    """Give a paused or stopped agent work again; one that was neither may ask again a provider that held it back.
+    """Resume a paused or stopped agent; release an active agent from a provider's hold without a time.
 
-    A time that its provider had named is kept (promise P12): ``reset`` is for those who know better.
-    Returns its instructions that had waited for that. Raises Refused: unknown_agent; conflict where it is in error.
+    A time that the provider named is respected (promise P12); ``reset_agent`` overrides it. Return the released
+    instructions. Raises Refused: unknown_agent; conflict if the agent is in error.
     """
     state = _state(tx, agent)
     if state == "error":
@@ -53,7 +53,7 @@ TIMED: Final = "SELECT 1 FROM agents WHERE key = ? AND hold_key IS NOT NULL AND 
 
 
 def stop_agent(tx: Transaction, agent: AgentKey) -> None:
-    """Lease nothing of ``agent`` until it is resumed or reset; the dispatcher ends what runs.
+    """Stop leasing work of ``agent`` until it is resumed or reset; the dispatcher ends its running work.
 
     Raises Refused (unknown_agent).
     """
@@ -72,9 +72,9 @@ FORGET_CRASHES: Final = "DELETE FROM crashes WHERE agent = ?"
 
 
 def reset_agent(tx: Transaction, agent: AgentKey) -> tuple[InstructionId, ...]:
-    """Give ``agent`` work again at once, whatever kept it from it: error, crashes, backoff, a pause, a provider.
+    """Clear everything that blocks ``agent``: an error, crashes, a backoff, a pause or a provider's hold.
 
-    Returns its instructions that had waited for a provider, or a node. Raises Refused (unknown_agent).
+    Return its instructions that waited for a provider or a node. Raises Refused (unknown_agent).
     """
     _state(tx, agent)
     tx.conn.execute(CLEAR, (agent,))
@@ -89,13 +89,13 @@ def reset_agent(tx: Transaction, agent: AgentKey) -> tuple[InstructionId, ...]:
 def _state(tx: Transaction, agent: AgentKey) -> AgentState:
     row = tx.conn.execute(STATE, (agent,)).fetchone()
     if row is None:
-        raise Refused("unknown_agent", f"there is no agent {agent!r}", "awk ls lists the agents")
+        raise Refused("unknown_agent", f"agent {agent!r} not found", "awk ls lists the agents")
     return cast(AgentState, row[0])
 
 
 SET_PAUSED: Final = "UPDATE workflows SET paused = ? WHERE space = ? AND state = 'running' AND paused <> ? RETURNING id"
 RUNS: Final = "SELECT 1 FROM workflows WHERE space = ? AND state = 'running'"
-# What the index of a space's open instructions says comes first, so that it is used.
+# The first condition repeats the states of the index of a space's open instructions, so that SQLite uses it.
 LANED: Final = """
 SELECT id FROM instructions
 WHERE space IN (SELECT ?1 UNION ALL SELECT s.space FROM subspaces AS s WHERE s.base = ?1 AND s.closed_ms IS NULL)
@@ -111,9 +111,9 @@ WHERE space IN (SELECT ?1 UNION ALL SELECT s.space FROM subspaces AS s WHERE s.b
 
 
 def pause_workflow(tx: Transaction, space: str) -> None:
-    """Have all work of ``space`` wait; what runs there gives way after its next entry. Paused already: no change.
+    """Park all work of ``space``; running work yields after its next entry. A paused workflow is unchanged.
 
-    The time of a retry is kept. Raises Refused (workflow_not_running).
+    The time of a retry is preserved. Raises Refused (workflow_not_running).
     """
     if _set_paused(tx, space, paused=True):
         for number in _numbers(tx, LANED, space):
@@ -121,13 +121,13 @@ def pause_workflow(tx: Transaction, space: str) -> None:
 
 
 def resume_workflow(tx: Transaction, space: str) -> None:
-    """Let the work of ``space`` go on that waited for this. Raises Refused (workflow_not_running)."""
+    """Wake the work of ``space`` that waits because of the pause. Raises Refused (workflow_not_running)."""
     if _set_paused(tx, space, paused=False):
         waits.wake(tx, _numbers(tx, KEPT, space))
 
 
 def continue_workflow(tx: Transaction, space: str) -> tuple[InstructionId, ...]:
-    """Give ``space`` its limits once more: what waits for hops or a budget goes on. Returns those instructions.
+    """Grant ``space`` its limits again and return the instructions that waited for hops or a budget and now continue.
 
     A paused workflow stays paused. Raises Refused (workflow_not_running).
     """
@@ -137,10 +137,9 @@ def continue_workflow(tx: Transaction, space: str) -> tuple[InstructionId, ...]:
 
 
 def continue_agent(tx: Transaction, agent: AgentKey) -> tuple[InstructionId, ...]:
-    """Give ``agent`` its own budget once more: what waits for that goes on, and what it left incomplete is taken up.
+    """Grant ``agent`` its own budget again: waiting and incomplete work continues. Return those instructions.
 
-    Returns those instructions. Where the budget of their workflow is used up too they will wait again.
-    Raises Refused (unknown_agent).
+    If the budget of their workflow is also used up, they wait again. Raises Refused (unknown_agent).
     """
     _state(tx, agent)
     return (*_kept(tx, grant_agent(tx, agent)), *continue_work(tx, agent))
@@ -181,9 +180,9 @@ RETURNING state
 
 
 def promote(tx: Transaction, instruction: str) -> None:
-    """Move an instruction to the most urgent lane, where it makes a step before anything preempts it.
+    """Move an instruction to the most urgent lane, where nothing preempts its next step.
 
-    One that waits goes on waiting, and is first afterwards. Raises Refused: not_found, conflict (it runs, or ended).
+    Waiting work keeps waiting and comes first afterwards. Raises Refused: not_found, conflict (it runs or has ended).
     """
     found = find(tx.conn, instruction)
     row = tx.conn.execute(PROMOTE, (found.number,)).fetchone()
@@ -198,7 +197,7 @@ def promote(tx: Transaction, instruction: str) -> None:
     waits.tell_queued(tx, found.number, found.name, found.space, 0, row[0])
 
 
-# Its age counts from now: what failed last week is not starved. It belongs to the run that is there today.
+# The age restarts, so that last week's failure does not count as starved. The work joins the current run.
 RETRY: Final = instruction_sql("""
 UPDATE instructions SET state = {revive}, attempts = 0, crashes = 0, throttled_ms = 0, kernel_deaths = 0,
   progress_mark = -1, promoted = 0, preempted = 0, {no_wait},
@@ -234,31 +233,31 @@ WHERE m.space = ?1 AND m.agent = ?2
 
 
 def retry(tx: Transaction, instruction: str, *, fresh: bool = False) -> None:
-    """Put a failed or dead instruction back into its lane, as if never tried. It goes on after its last entry.
+    """Requeue a failed or dead instruction with its retries reset. It continues after its last entry.
 
-    ``fresh``: it begins again, and what its calls did may happen once more. Raises Refused: not_found; conflict in
-    any other state; unknown_agent, workflow_not_running and not_a_participant where nobody could do it.
+    ``fresh``: it starts from the beginning, and side effects of its calls may happen twice. Raises Refused: not_found;
+    conflict in any other state; unknown_agent, workflow_not_running and not_a_participant if no agent could run it.
     """
     found = find(tx.conn, instruction)
     if found.state not in ("failed", "dead"):
         hints = {
-            "incomplete": f'go on with it: awk send {found.name} "continue"',
+            "incomplete": f'continue it: awk send {found.name} "continue"',
             "done": "send the message again to have it done again",
             "cancelled": "send the message again",
         }
         hint = hints.get(found.state, f"see it: awk show {instruction}")
-        raise Refused("conflict", f"{instruction} is {found.state}; retry takes what failed or is dead", hint)
-    # Work never runs detached from its workflow (fault TF08), nor for an agent that is gone.
+        raise Refused("conflict", f"{instruction} is {found.state}: only failed or dead work can be retried", hint)
+    # Work never runs outside of its workflow (fault TF08), nor for a deleted agent.
     if tx.conn.execute(AGENT_THERE, (found.agent,)).fetchone() is None:
-        raise Refused("unknown_agent", f"the agent {found.name} is gone", "awk ls lists the agents")
+        raise Refused("unknown_agent", f"agent {found.name} was deleted", "awk ls lists the agents")
     if is_personal(found.space) or tx.conn.execute(MEMBER_NOW, (found.space, found.agent)).fetchone() is not None:
         pass
     else:
         name = found.space.partition(":")[0]
-        text = f"{found.name} is in no workflow {place_of(found.space)} now"
+        text = f"agent {found.name} is not a member of a running workflow {place_of(found.space)}"
         raise Refused("workflow_not_running", text, f"start it: awk start {name}")
     if tx.conn.execute(CLEARED, (found.number,)).fetchone() is not None:
-        raise Refused("conflict", f"what {instruction} was asked to do has been cleared", "send the message again")
+        raise Refused("conflict", f"the message of {instruction} was cleared", "send the message again")
     tx.conn.execute(RETRY, {"id": found.number, "now": tx.now_ms}).fetchall()
     tx.conn.execute(REVIVE, (found.number,))
     unbind(tx, found.number, everything=fresh)
@@ -276,7 +275,7 @@ DISMISS: Final = "UPDATE instructions SET dismissed = 1 WHERE state IN ('failed'
 
 
 def dismiss(tx: Transaction) -> int:
-    """List what is given up by now no more; it can still be shown, and tried again. Returns how many that were."""
+    """Hide all failed and dead instructions from the lists; they can still be shown and retried. Return how many."""
     tx.conn.execute(DISMISS)
     return tx.conn.changes()
 
@@ -293,7 +292,7 @@ WHERE state = 'open'
 
 
 def rename(tx: Transaction, old: AgentKey, spec: AgentSpec) -> None:
-    """Let ``old`` be the agent of ``spec`` from now on. Raises Refused (unknown_agent, conflict) while it has work."""
+    """Rename the agent ``old`` and give it ``spec``. Raises Refused (unknown_agent; conflict while it has work)."""
     require_idle(tx, old)
     here, there = personal_space(old), personal_space(spec.key)
     for statement in (SOULS, QUESTIONS, *RENAMING):

@@ -1,6 +1,4 @@
-"""Tasks as they are written, told of and given out; and those that rules of a workspace plan, in the commit that sets
-the rule off.
-"""
+"""Write, announce and assign tasks, and plan the tasks of a rule in the commit that triggers the rule."""
 
 from collections.abc import Mapping, Sequence
 
@@ -22,9 +20,9 @@ from protocol.text import one_line
 
 
 def plan_for_rule(tx: Transaction, asked: PlanTask) -> list[Draft]:
-    """Plan a task as a rule says it. Returns the messages that tell of it, and that give it out where it may begin.
+    """Plan a rule's task. Return the messages that announce it and, if it is ready, assign it.
 
-    Where it cannot be planned nothing is kept but a note: what sets a rule off is not harmed by it.
+    If the task cannot be planned, only a note is stored: the trigger of the rule is not affected.
     """
     link, told = asked.chain, len(tx.events)
     tx.conn.execute("SAVEPOINT task")
@@ -49,7 +47,7 @@ def plan_for_rule(tx: Transaction, asked: PlanTask) -> list[Draft]:
 
 
 def may_be_given(tx: Transaction, row: TaskRow) -> bool:
-    """Return whether a ready task may become work of the member that it is for, with the files that it changes."""
+    """Return whether a ready task may become work of its assignee, considering the files that it changes."""
     view, name = TransactionView(tx.conn), row.for_name
     others = (*tasks.claims(tx.conn, row.space), *tasks.soon_claimed(tx.conn, row.space)) if row.files else ()
     if name is None or view.member(row.space, name) is None:
@@ -58,21 +56,21 @@ def may_be_given(tx: Transaction, row: TaskRow) -> bool:
 
 
 def work_draft(row: TaskRow) -> Draft:
-    """The message that gives a task to the member that it is for."""
+    """Return the message that gives a task to its assignee."""
     to = () if row.for_name is None else (row.for_name,)
     return Draft(kind="said", space=row.space, sender=row.creator, text=work_text(row), to=to, mentions=())
 
 
 def work_text(row: TaskRow) -> str:
-    """The words with which a task is given to the agent that it is for."""
+    """Return the text with which an agent receives its task."""
     lines = [
         f"[TASK:{row.id}] {one_line(row.title)}",
         *([row.text.strip()] if row.text.strip() else []),
-        *([f"You alone change these files meanwhile: {', '.join(row.files)}"] if row.files else []),
-        *([f"It counts as done once this ends with 0: {one_line(row.command)}"] if row.command else []),
+        *([f"Only you may change these files meanwhile: {', '.join(row.files)}"] if row.files else []),
+        *([f"The task is done when this command exits with 0: {one_line(row.command)}"] if row.command else []),
         f'You hold this task. When it is done, call team_task_done with {{"task": "{row.id}", "result": "<what>"}};',
         "if it cannot be done, team_task_fail with a reason.",
-        *([f"It is given to you again: {row.reason}."] if row.given_out and row.reason else []),
+        *([f"The task is assigned to you again: {row.reason}."] if row.given_out and row.reason else []),
     ]
     return "\n".join(lines)
 
@@ -85,11 +83,13 @@ def insert_plan(
     before: Sequence[str] = (),
     after: TaskRow | None = None,
 ) -> list[TaskRow]:
-    """Write ``specs``: all of them wait for ``before`` too, and ``after`` for all of them. Raises Refused."""
+    """Write ``specs``: each depends on ``before``, and ``after`` depends on each. Raises Refused."""
     members = [name for _, name in TransactionView(tx.conn).roster(space)]
     check_plan(specs, members)
     if tasks.unfinished(tx.conn, space) + len(specs) > MOST_OPEN:
-        raise Refused("conflict", f"{place_of(space)} has {MOST_OPEN:,} tasks that are not over", "end some first")
+        raise Refused(
+            "conflict", f"{place_of(space)} has the maximum of {MOST_OPEN:,} open tasks", "finish or cancel some first"
+        )
     rows: list[tuple[int, int]] = []
     for spec in specs:
         own = {one.key: rows[place][1] for place, one in enumerate(specs[: len(rows)])}
@@ -121,25 +121,27 @@ def _needed(tx: Transaction, space: str, spec: TaskSpec, name: str, specs: Seque
     found = tasks.find(tx.conn, space, name)
     if found is None:
         keys = ", ".join(one.key for one in specs if one.key is not None)[:200]
-        text = f"{(spec.key or spec.title)[:64]!r} names {name[:64]!r}, which is no key of this plan and no task here"
-        raise Refused("not_found", text, f"its keys are {keys}" if keys else "give the tasks keys")
+        text = (
+            f"task {(spec.key or spec.title)[:64]!r} refers to {name[:64]!r}, which is no key of this plan and no task"
+        )
+        raise Refused("not_found", text, f"keys of this plan: {keys}" if keys else "give the tasks keys")
     return found
 
 
 def _refuse_cycle(cycle: Sequence[str], keys: Mapping[str, str]) -> None:
     if cycle:
         shown = " -> ".join(keys.get(one, one) for one in cycle)
-        raise Refused("conflict", f"these tasks would wait for each other: {shown}", "take one of the needs out")
+        raise Refused("conflict", f"tasks depend on each other: {shown}", "remove one of the needs")
 
 
 def lost_why(row: TaskRow) -> str:
-    """The reason for which ``row`` is cancelled that needs what is lost."""
+    """Return the reason for cancelling ``row``, which needs a failed or cancelled task."""
     lost = ", ".join(one.id for one in row.needs if one.state in ("failed", "cancelled"))
-    return f"{lost}, which it needs, is lost"
+    return f"it needs {lost}, which failed or was cancelled"
 
 
 def plan_line(row: TaskRow) -> str:
-    """A planned task in the message that tells of the plan."""
+    """Return the line for a planned task in the message about the plan."""
     parts = [
         *([f"for {row.for_name}"] if row.for_name else []),
         *([f"after {', '.join(one.id for one in row.needs)}"] if row.needs else []),
@@ -149,5 +151,5 @@ def plan_line(row: TaskRow) -> str:
 
 
 def task_status(space: str, sender: str, text: str, hops: int | None = None) -> Draft:
-    """The message that tells of a step: it wakes nobody."""
+    """Return the message that announces a step of a task; it wakes no agent."""
     return Draft(kind="status", space=space, sender=sender, text=text, mentions=(), hops=hops)

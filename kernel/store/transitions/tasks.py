@@ -1,10 +1,10 @@
-"""Tasks: planned, claimed, done, failed, cancelled, given out; and what follows from that, in the same commit.
+"""Tasks: planned, claimed, done, failed, cancelled and assigned, with all consequences in the same commit.
 
-Without an author it is the user who acts, who may end any task. An agent's call is recorded: made again, it is answered
-the same. What becomes ready and is for an agent is given to it as work, in the words and at the hops of who planned it:
-a graph may be deeper than a chain of messages may be long.
+Without an author, the user acts, who may end any task. An agent's call is recorded, so that a repeated call returns the
+same answer. A ready task for an agent becomes work for it, with the words and the hops of its planner: a graph of tasks
+may be deeper than a chain of messages.
 
-A plan is several tasks written at once, or the parts of one: all of it is written or none.
+A plan is several tasks, or the parts of a task, that are stored together or not at all.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -32,9 +32,9 @@ from protocol.text import one_line
 
 
 class TaskChanged(msgspec.Struct, frozen=True, kw_only=True):
-    """The task after a step, and the work that was given to others with it.
+    """Result of a step of a task: the task, and the work that other agents received.
 
-    ``withdrawn`` is the work that it had been given out as, which nobody needs any more.
+    ``withdrawn`` is the instruction that had been created for the task and is no longer needed.
     """
 
     task: TaskInfo
@@ -44,9 +44,9 @@ class TaskChanged(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def claim(tx: Transaction, space: str, name: str, *, author: Author | None = None) -> TaskChanged:
-    """Claim a ready task, for this attempt or the user; again, it changes nothing.
+    """Claim a ready task for this attempt or the user. Claiming it again changes nothing.
 
-    No ledger answers it: whether it is still held is what counts. Raises Refused: not_found, conflict, forbidden.
+    The call is not recorded: whether the task is still claimed decides. Raises Refused: not_found, conflict, forbidden.
     """
     who = task_speaker(tx, space, author)
     row = find_task(tx, space, name)
@@ -59,7 +59,7 @@ def claim(tx: Transaction, space: str, name: str, *, author: Author | None = Non
     met = claims_against(tasks.claims(tx.conn, space), row.files, who.name) if row.files else None
     if met is not None:
         text = f"{row.id} changes files that {met.holder} holds with {met.id}: {', '.join(met.files)}"
-        raise Refused("conflict", text, f"wait until {met.id} is over, or claim another one")
+        raise Refused("conflict", text, f"wait until {met.id} has ended, or claim another task")
     epoch = None if author is None else author.epoch
     change = TaskChange(step="claim", by=who.name, holder=who.name, instruction=who.number, epoch=epoch)
     return _step(tx, row, who, change, f"claimed: {one_line(row.title)}")
@@ -74,7 +74,7 @@ def finish(
     author: Author | None = None,
     call_key: str | None = None,
 ) -> TaskChanged:
-    """Say that a task is done; its check was run by then. Raises Refused: not_found, conflict, forbidden."""
+    """Mark a task as done after its check has passed. Raises Refused: not_found, conflict, forbidden."""
     who = task_speaker(tx, space, author, ("task_done", name, result), call_key)
     if (before := who.known(TaskChanged)) is not None:
         return before
@@ -93,7 +93,7 @@ def fail(
     author: Author | None = None,
     call_key: str | None = None,
 ) -> TaskChanged:
-    """Say that a task cannot be done. Raises Refused: not_found, conflict, forbidden."""
+    """Mark a task as failed. Raises Refused: not_found, conflict, forbidden."""
     who = task_speaker(tx, space, author, ("task_fail", name, reason), call_key)
     if (before := who.known(TaskChanged)) is not None:
         return before
@@ -104,20 +104,20 @@ def fail(
 
 
 def cancel_task(tx: Transaction, space: str, name: str, reason: str = "") -> TaskChanged:
-    """Cancel a task that is not over, as the user. Raises Refused: not_found, conflict."""
+    """Cancel a task that has not ended, as the user. Raises Refused: not_found, conflict."""
     row = find_task(tx, space, name)
     words = f"cancelled: {one_line(row.title)}" + (f" ({one_line(reason)})" if reason.strip() else "")
     return _step(tx, row, Speaker(USER), TaskChange(step="cancel", by=USER, reason=reason), words)
 
 
 def assignable(tx: Transaction, space: str, names: Iterable[str]) -> frozenset[str]:
-    """Those of ``names`` that are tasks which can be given to a member: they are not over, and nobody is at them."""
+    """Return the ``names`` of tasks that can be assigned: open or ready, and not claimed."""
     found = {name: tasks.find(tx.conn, space, name) for name in names}
     return frozenset(name for name, row in found.items() if row is not None and row.state in ("open", "ready"))
 
 
 def assign_tasks(tx: Transaction, space: str, takers: Mapping[str, str], vote: str) -> None:
-    """Give each task to the member who takes it, as ``vote`` decided; what is over or claimed by now stays as it is."""
+    """Assign each task to the member that ``vote`` selected. Ended and claimed tasks are unchanged."""
     view = TransactionView(tx.conn)
     given: list[str] = []
     for name, taker in takers.items():
@@ -131,7 +131,9 @@ def assign_tasks(tx: Transaction, space: str, takers: Mapping[str, str], vote: s
 
 
 def attempt_over(tx: Transaction, instruction: int) -> None:
-    """Let go of what an attempt held that broke off: its instruction takes it again, unless another is faster."""
+    """Release the tasks of an interrupted attempt. Its instruction claims them again, unless another agent does so
+    first.
+    """
     for row in tasks.of_instruction(tx.conn, instruction):
         if row.state != "claimed":
             continue
@@ -142,9 +144,9 @@ def attempt_over(tx: Transaction, instruction: int) -> None:
 
 
 def instruction_over(tx: Transaction, instruction: int, status: Status) -> None:
-    """Let go of what an instruction held that has ended; what is for its agent is given to it once more."""
+    """Release the tasks of an ended instruction, and assign the tasks for its agent again."""
     for row in tasks.of_instruction(tx.conn, instruction):
-        why = f"{instruction_id(instruction)} ended ({status}), which said neither done nor fail"
+        why = f"{instruction_id(instruction)} ended ({status}), without a report of done or fail"
         if row.state == "claimed":
             make_step(tx, row, TaskChange(step="release", by=SYSTEM, reason=why))
             if TransactionView(tx.conn).workspace(row.space) is not None:
@@ -154,7 +156,7 @@ def instruction_over(tx: Transaction, instruction: int, status: Status) -> None:
 
 
 def give_out(tx: Transaction, space: str) -> list[InstructionId]:
-    """Make work of the ready tasks of ``space`` that are for somebody, and not on their way. Returns what was made."""
+    """Create work for the ready tasks of ``space`` with an assignee and no work. Return the new instructions."""
     given: list[InstructionId] = []
     if TransactionView(tx.conn).workspace(space) is None:
         return given
@@ -170,23 +172,25 @@ def give_out(tx: Transaction, space: str) -> list[InstructionId]:
 
 
 def give_out_again(tx: Transaction, space: str) -> None:
-    """Have the tasks of ``space`` go on, in which another run begins: what an earlier one left is forgotten."""
+    """Make the tasks of ``space`` available to its new run, without the claims of an earlier run."""
     tasks.begin_again(tx, space)
     give_out(tx, space)
 
 
 def check_holder(row: TaskRow, who: Speaker) -> None:
-    """Raise Refused (conflict) where ``who`` may not end ``row``: only its holder may, or a person."""
+    """Raise Refused (conflict) unless ``who`` may end ``row``: only its holder or a person may."""
     if who.held is None or is_holder(row, who.name, who.author):
         return
     if row.state == "claimed":
-        raise Refused("conflict", f"{row.id} is claimed by {row.holder}", "only its holder says done, fail or split")
+        raise Refused(
+            "conflict", f"{row.id} is claimed by {row.holder}", "only its holder may call done, fail or split"
+        )
     hint = "claim it first, with team_task_claim" if row.state == "ready" else None
     raise Refused("conflict", _not_ready(row) if row.state != "ready" else f"{row.id} is not claimed", hint)
 
 
 def is_holder(row: TaskRow, name: str, author: Author | None) -> bool:
-    """Return whether ``name`` holds ``row``: by this very attempt, or as the user."""
+    """Return whether ``name`` holds ``row``, by this attempt or as the user."""
     if row.state != "claimed" or row.holder != name:
         return False
     if author is None:
@@ -207,28 +211,28 @@ def _not_ready(row: TaskRow) -> str:
 def task_speaker(
     tx: Transaction, space: str, author: Author | None, words: Words | None = None, call_key: str | None = None
 ) -> Speaker:
-    """Return who acts in ``space`` (see speaker). Raises Refused where there can be no tasks, and stale_attempt."""
+    """Return who acts in ``space`` (see speaker). Raises Refused: not_a_participant, stale_attempt and others."""
     if is_personal(space):
-        text = f"there are no tasks in {space}: it is between {split_space(space)[1]} and the user"
-        raise Refused("not_a_participant", text, "members of a workspace plan for each other")
+        text = f"space {space} has no tasks: it belongs to {split_space(space)[1]} and the user"
+        raise Refused("not_a_participant", text, "plan tasks in a workspace")
     channel_of(TransactionView(tx.conn), space)
     return speaker(tx, space, author, words, call_key)
 
 
 def find_task(tx: Transaction, space: str, name: str) -> TaskRow:
-    """The task that is called ``name`` in ``space``. Raises Refused (not_found)."""
+    """Return the task ``name`` of ``space``. Raises Refused (not_found)."""
     found = tasks.find(tx.conn, space, name)
     if found is None:
         raise Refused(
             "not_found",
-            f"there is no task {name[:64]!r} in {place_of(space)}",
-            "team_task_list, or awk task list, shows them",
+            f"task {name[:64]!r} not found in {place_of(space)}",
+            "list the tasks: team_task_list or awk task list",
         )
     return found
 
 
 def free(tx: Transaction, made: Sequence[TaskRow]) -> list[InstructionId]:
-    """Let those begin that wait for nothing, and give out what is for somebody. Returns the instructions."""
+    """Make tasks without open dependencies ready and assign them. Return the new instructions."""
     ready = False
     for row in made:
         step = next_step(row.on_failure, row.needs)
@@ -241,7 +245,9 @@ def free(tx: Transaction, made: Sequence[TaskRow]) -> list[InstructionId]:
 
 
 def _step(tx: Transaction, row: TaskRow, who: Speaker, change: TaskChange, words: str) -> TaskChanged:
-    """Make a step of ``row``, say so, and do what follows. Raises Refused (conflict) where there is no such step."""
+    """Apply a step to ``row``, announce it and apply its consequences. Raises Refused (conflict) if the step is not
+    allowed.
+    """
     if not make_step(tx, row, change):
         raise Refused("conflict", f"{row.id} is {row.state}" + (f" by {row.ended_by}" if row.ended_by else ""))
     freed, cancelled = ([], []) if change.step == "claim" else _follow(tx, row)
@@ -262,12 +268,13 @@ def _step(tx: Transaction, row: TaskRow, who: Speaker, change: TaskChange, words
 
 
 def _follow(tx: Transaction, row: TaskRow) -> tuple[list[str], list[str]]:
-    """Let the open tasks that need ``row`` take their next step, and those that need them. Returns who is ready now,
-    and who was cancelled."""
+    """Update the open dependents of ``row``, and their dependents. Return the tasks that became ready and the cancelled
+    ones.
+    """
     freed: list[str] = []
     cancelled: list[str] = []
     changed = [row.number]
-    for number in changed:  # it grows on the way
+    for number in changed:  # the list grows in the loop
         for follower in tasks.followers(tx.conn, number):
             match next_step(follower.on_failure, follower.needs):
                 case "free":
@@ -283,12 +290,12 @@ def _follow(tx: Transaction, row: TaskRow) -> tuple[list[str], list[str]]:
 
 
 def _tell(tx: Transaction, space: str, text: str, hops: int = 0) -> None:
-    """Say in ``space`` what the kernel did by itself: as far from the first cause as the task that it did it to."""
+    """Announce an action of the kernel in ``space``, at the hops of the task that it changed."""
     Speaker(SYSTEM).say(tx, task_status(space, SYSTEM, text, hops))
 
 
 class Planned(msgspec.Struct, frozen=True, kw_only=True):
-    """The ids of what was planned, by key and in its order; who was given work with it."""
+    """Result of a plan: the ids of the tasks by key and in order, and the work that agents received."""
 
     ids: dict[str, str]
     tasks: tuple[str, ...]
@@ -307,7 +314,7 @@ def plan(
 ) -> Planned:
     """Plan all of ``specs`` or none. Raises Refused: bad_request, not_found, conflict, workflow_not_running and others.
 
-    ``confined`` is set where checks are an agent's own: whether it is confined.
+    ``confined`` tells whether the agent that wrote the checks is confined; None if a person vouches for them.
     """
     who = task_speaker(tx, space, author, ("task_plan", specs), call_key)
     if (before := who.known(Planned)) is not None:
@@ -318,7 +325,7 @@ def plan(
 
 
 def plan_of_file(tx: Transaction, space: str, specs: Sequence[TaskSpec]) -> Planned:
-    """Plan the tasks of the workflow's file, as ``plan`` does, before anybody is at work in ``space``."""
+    """Plan the tasks of the workflow's file, as ``plan`` does, before any agent works in ``space``."""
     return _plan(tx, space, specs, Speaker(SYSTEM), NewTask(SYSTEM, hops=0))
 
 
@@ -339,9 +346,9 @@ def split(
     call_key: str | None = None,
     confined: bool | None = None,
 ) -> Planned:
-    """Make parts of a task, which waits for them from now on, and is ready again once they are done.
+    """Split a task into parts. The task depends on its parts and becomes ready again after them.
 
-    What it waited for its parts wait for. Raises Refused, as ``plan`` does; forbidden where it is another's.
+    The parts inherit the dependencies of the task. Raises Refused: as ``plan`` does, or forbidden for another's task.
     """
     who = task_speaker(tx, space, author, ("task_split", name, specs), call_key)
     if (before := who.known(Planned)) is not None:
@@ -352,14 +359,14 @@ def split(
     if row.state == "claimed":
         check_holder(row, who)
     if not make_step(tx, row, TaskChange(step="split", by=who.name)):
-        raise Refused("conflict", f"{row.id} is {row.state}", "what is over cannot be split")
+        raise Refused("conflict", f"{row.id} is {row.state}", "only a task that has not ended can be split")
     inside = [spec if spec.parent is not None else msgspec.structs.replace(spec, parent=row.id) for spec in specs]
     still = waits_for(row.on_failure, row.needs)
     new = _new(who, row.hops if who.held is None else who.hops, row.n, confined)
     made = insert_plan(tx, space, inside, new, before=still, after=row)
     text = "\n".join([f"[TASK:{row.id}] split into {len(made)}, and ready again after them:", *map(plan_line, made)])
     message = who.say(tx, task_status(space, who.name, text)).first_seq
-    given = [*free(tx, made), *give_out(tx, space)]  # its files are free
+    given = [*free(tx, made), *give_out(tx, space)]  # splitting releases the files of the task
     return who.keep(tx, _planned(tx, who, specs, made, message, given))
 
 

@@ -1,9 +1,9 @@
-"""Threads of work: continued by a new instruction, shortened, and given the answers to what was asked of others.
+"""Threads of work: continued by a new instruction, compacted, and extended with the answers to an agent's questions.
 
-All of it is part of another commit. An answer is a note in the asker's conversation, written once, when neither is at
-work: as the asked work ends, or as the asker's attempt is put back. A continued thread is copied under the same
-numbers, so the keys of its calls stay what they were; what they cost stays booked where it was. What the user said
-then is a note at its end, and what the old instruction was trusted to do, the new one is.
+Each change is part of another commit. An answer is a note in the asker's conversation. It is written once, when neither
+instruction runs: when the asked work ends or the asker's attempt is requeued. A continued thread is copied with the
+same entry numbers, so that the keys of its calls do not change; its cost stays booked on the old instruction. The
+user's new message becomes a note at its end. The new instruction inherits the old one's trust.
 """
 
 from typing import Final, NamedTuple, cast
@@ -35,7 +35,7 @@ UPDATE instructions SET continues = :old, entries = :entries, carried_steps = :s
 FROM instructions AS old WHERE instructions.id = :new AND old.id = :old
 """
 
-# Nothing was durable, or it is not kept any more: the work begins anew, and is still the same work.
+# If no entry was durable or none is retained, the work starts from the beginning, but its identity and trust remain.
 FOLLOW: Final = """
 UPDATE instructions SET continues = :old, vouched = coalesce(instructions.vouched, old.vouched),
   trust = max(instructions.trust, old.trust)
@@ -47,15 +47,15 @@ INSERT INTO entries (instruction, k, epoch, kind, body, blob, at_ms) VALUES (?, 
 """
 
 NOTE_CHARACTERS: Final = 100_000
-"""Whatever JSON makes of them, they fit into one line of a worker's link."""
+"""Limit that keeps a note within one line of a worker's link, even after JSON escaping."""
 
 _encode: Final = msgspec.json.Encoder().encode
 
 
 def continue_thread(tx: Transaction, new: int, old: int, text: str) -> bool:
-    """Let instruction ``new`` go on where ``old`` stopped, with ``text`` as what was said to it then.
+    """Continue the thread of ``old`` in instruction ``new``, with ``text`` as the last note.
 
-    Returns whether there was anything to go on from.
+    Return whether there was anything to continue.
     """
     copied = tx.conn.execute(COPY, {"new": new, "old": old}).fetchall()
     if not copied:
@@ -76,16 +76,16 @@ def add_note(tx: Transaction, number: int, k: int, text: str) -> None:
 
 
 ASK_AGENT: Final = "ask_agent"
-"""The tool after whose entry an attempt makes room until the answer is there."""
+"""The tool after whose entry an attempt yields its slot until the answer arrives."""
 
 STATE: Final = "SELECT state, waits_for FROM instructions WHERE id = ?"
 
 
 def answer(tx: Transaction, asker: int) -> None:
-    """Something that ``asker`` had asked for has ended: tell it, and let it go on once all is there."""
+    """Deliver the ended work that ``asker`` had requested, and wake ``asker`` once all answers have arrived."""
     row = tx.conn.execute(STATE, (asker,)).fetchone()
     if row is None or row[0] in ENDED or row[0] in LIVE:
-        return  # nobody is left to be told, or it is told when its attempt is put back
+        return  # the asker has ended, or receives the answer when its attempt is requeued
     still_open = take_answers(tx, asker)
     if row != ("waiting", "answer"):
         return
@@ -115,7 +115,7 @@ COUNT: Final = "UPDATE instructions SET entries = entries + 1 WHERE id = ? RETUR
 
 
 def take_answers(tx: Transaction, asker: int) -> InstructionId | None:
-    """Write down every answer that ``asker``, which nobody holds, has not had. Returns the first still to come."""
+    """Store all new answers for ``asker``, which no attempt holds. Return the first request that is still open."""
     rows = [
         _Asked(*cast("tuple[int, str, Status, str | None, str | None, str]", row))
         for row in cast("list[object]", tx.conn.execute(ASKED, (asker,)).fetchall())
@@ -123,13 +123,13 @@ def take_answers(tx: Transaction, asker: int) -> InstructionId | None:
     for one in rows:
         if one.state in ENDED:
             (k,) = cast("tuple[int]", tx.conn.execute(COUNT, (asker,)).fetchone())
-            # What the asker is told. Only an answer is told in the agent's own words.
+            # The note for the asker. Only the text of a completed answer is in the agent's own words.
             which = instruction_id(one.number)
             if one.state != "done":
                 why = ": ".join(part for part in (one.error_class, one.cause) if part) or "cause unknown"
-                words = f"(No answer comes from {one.name}: {which} ended {one.state}, {why}.)"
+                words = f"({one.name} did not answer: {which} ended {one.state}, {why}.)"
             elif not one.text.strip():
-                words = f"({one.name} is done with {which} and said nothing.)"
+                words = f"({one.name} completed {which} without a text.)"
             else:
                 words = f"{one.name} answers ({which}):\n\n{one.text}"
             add_note(tx, asker, k, words)
@@ -139,7 +139,7 @@ def take_answers(tx: Transaction, asker: int) -> InstructionId | None:
 
 
 def wait_for_answers(tx: Transaction, asker: int) -> bool:
-    """Have an instruction that was put into its lane wait where an answer is still to come. Returns whether it does."""
+    """Park a queued instruction that still expects an answer. Return whether it waits."""
     still_open = take_answers(tx, asker)
     return still_open is not None and waits.wait(tx, asker, "answer", still_open)
 
@@ -148,18 +148,18 @@ INHERIT: Final = "UPDATE instructions SET asked_by = :new WHERE asked_by = :old 
 
 
 def inherit_questions(tx: Transaction, new: int, old: int) -> None:
-    """``new`` goes on where ``old`` stopped: what that had asked is answered to it, and it waits for what is open."""
+    """Transfer the open questions of ``old`` to ``new``, which continues its thread and waits for the answers."""
     tx.conn.execute(INHERIT, {"new": new, "old": old})
     wait_for_answers(tx, new)
 
 
 forget_questions = Sql("UPDATE instructions SET told = 1 WHERE asked_by = ? AND told = 0").change()
-"""The work begins afresh: what it had asked is answered to nobody."""
+"""Discard the open questions of an instruction that starts from the beginning: their answers reach no agent."""
 
 
 NOTICE: Final = (
-    "(There was no room left for the whole conversation. What tools gave earlier is shown shortened from here on; "
-    "call them again where you need it. Go on with the work.)"
+    "(The conversation exceeded the context limit. Earlier tool results are shortened from here on; "
+    "call the tools again if you need more. Continue the work.)"
 )
 
 LAST: Final = "SELECT entries FROM instructions WHERE id = ? AND entries > 0"
@@ -168,7 +168,7 @@ COUNT_NOTE: Final = "UPDATE instructions SET entries = entries + 1 WHERE id = ?"
 
 
 def compact(tx: Transaction, number: int) -> None:
-    """Add the note without which a reply that was cut off for want of room would be the end of the work."""
+    """Add the note that lets work continue after a reply was cut off at the context limit."""
     row = tx.conn.execute(LAST, (number,)).fetchone()
     if row is None:
         return

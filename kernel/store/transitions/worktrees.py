@@ -1,4 +1,4 @@
-"""Working trees come and go: planned with their run, made before their agent begins, kept or removed after it ended."""
+"""Lifecycle of working trees: planned with their run, created before their agent starts, retained or deleted after."""
 
 from collections.abc import Callable, Mapping
 from typing import Final, Literal
@@ -14,17 +14,20 @@ from protocol.message import SYSTEM
 from protocol.names import AgentKey, RunId, base_space, run_id
 
 State = Literal["planned", "made", "removing", "kept", "gone"]
-"""planned: nothing was begun in it yet. made: its agent works there. removing: nothing in it would be lost, so it goes.
-kept: its run has ended, and something would be lost. gone: it is removed, and another may be where it was."""
+"""State of a working tree.
+
+planned: not created yet. made: its agent works in it. removing: it has no unsaved work and will be deleted. kept: its
+run has ended, but it has unsaved work. gone: deleted; its path may be used again.
+"""
 Commits = Literal["auto", "manual"]
 SHARED: Final = "shared"
-"""The name of the one tree that all members of a run share; in place of the agent's key it has ""."""
+"""Name of the tree that all members of a run share. Its agent key is ""."""
 
 
 class PlannedTree(msgspec.Struct, frozen=True):
-    """The working tree that a member (its ``name`` in the workflow) is to have.
+    """Plan of the working tree of a member (``name`` in the workflow).
 
-    Paths are absolute; ``folder`` is the project as seen from the top of the tree.
+    Paths are absolute; ``folder`` is the project's directory within the tree.
     """
 
     name: str
@@ -36,11 +39,11 @@ class PlannedTree(msgspec.Struct, frozen=True):
 
 
 class Worktree(PlannedTree, frozen=True):
-    """The working tree of a member of a run, or of all of them (its ``agent`` is "").
+    """Working tree of one member of a run, or of all members (``agent`` is "").
 
-    ``tip`` and ``ahead`` are the last commit of its branch and how many it has since its base, as far as is known.
-    ``follows`` is the member whose last commit it is brought to; ``note`` says why it was not. ``confined``: an agent
-    that works there is, or was.
+    ``tip`` is the last known commit of its branch and ``ahead`` the number of commits since its base. ``follows`` is
+    the member whose commits the tree is updated to; ``note`` is the reason if that failed. ``confined``: a confined
+    agent works there or did so.
     """
 
     run: int
@@ -58,17 +61,17 @@ class Worktree(PlannedTree, frozen=True):
 
     @property
     def shared(self) -> bool:
-        """Return whether all members of its run work in it."""
+        """Return whether all members of the run work in this tree."""
         return not self.agent
 
     @property
     def head(self) -> str:
-        """The last commit of its branch, as far as is known."""
+        """Return the last known commit of the branch."""
         return self.tip or self.base
 
     @property
     def cwd(self) -> str:
-        """Working directory of its agent."""
+        """Return the working directory of the agent."""
         return f"{self.path}/{self.folder}".rstrip("/")
 
 
@@ -77,7 +80,7 @@ SELECT name, repository, base, branch, path, folder, run, agent, space, state, g
   follows, commits, tip, ahead, note, confined FROM worktrees
 WHERE run = ? AND agent IN (?, '') ORDER BY agent DESC LIMIT 1
 """).row(Worktree)
-"""The tree that ``agent`` (its key) works in in ``run``: its own, or the one of all."""
+"""Return the tree of ``agent`` (a key) in ``run``: its own or the shared one."""
 
 
 of_run = Sql("""
@@ -85,7 +88,7 @@ SELECT name, repository, base, branch, path, folder, run, agent, space, state, g
   follows, commits, tip, ahead, note, confined FROM worktrees
 WHERE run = ? AND state <> 'gone' ORDER BY name
 """).rows(Worktree)
-"""Those there are of one run."""
+"""Return the existing working trees of a run."""
 
 
 ever_of_run = Sql("""
@@ -93,13 +96,13 @@ SELECT name, repository, base, branch, path, folder, run, agent, space, state, g
   follows, commits, tip, ahead, note, confined FROM worktrees
 WHERE run = ? ORDER BY name
 """).rows(Worktree)
-"""Those of one run, also those that are gone: what was done there may be elsewhere by now."""
+"""Return all working trees of a run, including deleted ones, whose commits may exist elsewhere."""
 
 
 worked_in = Sql(
     "SELECT EXISTS (SELECT 1 FROM instructions INDEXED BY instructions_run WHERE run = ? AND name = ?)"
 ).scalar(bool)
-"""Return whether an agent of this name had work in the run, with a tree or without."""
+"""Return whether an agent of this name had work in the run, with or without a working tree."""
 
 
 of_ended = Sql("""
@@ -108,7 +111,7 @@ SELECT t.name, t.repository, t.base, t.branch, t.path, t.folder, t.run, t.agent,
 FROM worktrees AS t JOIN workflows AS w ON w.id = t.run WHERE w.state = 'stopped' AND t.state <> 'gone'
 ORDER BY t.run, t.name
 """).rows(Worktree)
-"""Those whose run has ended."""
+"""Return the existing working trees of ended runs."""
 
 
 IN_SPACE: Final = """
@@ -119,7 +122,7 @@ WHERE run = (SELECT max(w.id) FROM workflows AS w WHERE w.space = ?) AND state <
 
 
 def in_space(conn: apsw.Connection, space: str) -> tuple[Worktree, ...]:
-    """Those of the newest run in ``space``."""
+    """Return the existing working trees of the newest run in ``space``."""
     return tuple(Worktree(*row) for row in conn.execute(IN_SPACE, (base_space(space),)))
 
 
@@ -128,11 +131,11 @@ SELECT name, repository, base, branch, path, folder, run, agent, space, state, g
   follows, commits, tip, ahead, note, confined FROM worktrees
 WHERE state <> 'gone' ORDER BY run, name
 """).rows(Worktree)
-"""Those of all runs, the oldest run first."""
+"""Return the existing working trees of all runs, the oldest run first."""
 
 
 paths = Sql("SELECT path FROM worktrees WHERE state <> 'gone'").set_of(str)
-"""Return the paths of all working trees there are."""
+"""Return the paths of all existing working trees."""
 
 
 INSERT: Final = """
@@ -148,24 +151,24 @@ BEGAN_ON: Final = "UPDATE workflows SET began_on = ? WHERE id = ?"
 
 
 class TreePlan(msgspec.Struct, frozen=True, kw_only=True):
-    """The trees of a run. ``note`` is for all who take part in it: what is not in them. "": nothing to note."""
+    """Plan of the working trees of a run. ``note`` lists changes that the trees do not contain, if any."""
 
     trees: Callable[[RunId], tuple[PlannedTree, ...]]
-    """Names them once the id of their run is known. May raise Refused."""
+    """Return the trees for the id of a run. May raise Refused."""
     note: str = ""
     shared: bool = False
-    """It is one, of all members."""
+    """Whether all members share one tree."""
     follows: Mapping[str, str] = msgspec.field(default_factory=dict[str, str])
-    """Whose last commit a member's tree is brought to, by their names."""
+    """Name of the member whose last commit a member's tree is updated to, by the member's name."""
     commits: Commits = "auto"
     branch: str = ""
-    """The branch that they begin from; "": none."""
+    """Branch that the trees start from; "" if there is none."""
 
 
 def plan_worktrees(tx: Transaction, run: int, space: str, plan: TreePlan, keys: Mapping[str, AgentKey]) -> None:
-    """Note what is to be made when an agent of ``run`` begins: ``keys`` are those of its members, by name.
+    """Store the planned trees of ``run``. ``keys`` maps its members' names to agent keys.
 
-    Raises Refused where they cannot be called as they have to be.
+    Raises Refused if a required name is not available.
     """
     if plan.note:
         append(tx, Draft(kind="system", space=space, sender=SYSTEM, text=plan.note))
@@ -182,7 +185,7 @@ def plan_worktrees(tx: Transaction, run: int, space: str, plan: TreePlan, keys: 
 
 
 def worktree_made(tx: Transaction, tree: Worktree, git_dir: str) -> None:
-    """Its agent may begin: from now on what is in it is the agent's work."""
+    """Record that the tree exists; from now on its contents are the agent's work."""
     _set(tx, tree, "made", git_dir=git_dir)
     tx.emit("worktree.made", space=tree.space, agent=tree.name, data={"branch": tree.branch, "path": tree.path})
 
@@ -191,7 +194,7 @@ CONFINED: Final = "UPDATE worktrees SET confined = 1 WHERE run = ? AND agent = ?
 
 
 def worktree_confined(tx: Transaction, tree: Worktree) -> None:
-    """An agent that works there is confined; whatever it does stays so."""
+    """Record that a confined agent works in the tree. The mark is permanent."""
     tx.conn.execute(CONFINED, (tree.run, tree.agent))
 
 
@@ -201,7 +204,7 @@ TIP: Final = "UPDATE worktrees SET tip = ?, ahead = ?, note = ? WHERE run = ? AN
 def worktree_moved(
     tx: Transaction, tree: Worktree, tip: str, ahead: int, note: str = "", instruction: str = ""
 ) -> None:
-    """Its branch is at ``tip``, ``ahead`` commits after its base. Told when that is news; ``note`` is for its agent."""
+    """Record that the branch is at ``tip``, ``ahead`` commits after its base; emit an event if that changed."""
     tx.conn.execute(TIP, (tip, ahead, note, tree.run, tree.agent))
     if tip != tree.head:
         data = {
@@ -214,7 +217,7 @@ def worktree_moved(
 
 
 def worktree_going(tx: Transaction, tree: Worktree) -> bool:
-    """Nothing in it would be lost: whatever interrupts us now, it is to be removed. False where its run goes on."""
+    """Mark a tree without unsaved work for deletion, so that a restart completes it. Return False for an active run."""
     ended = _ended(tx, tree)
     if ended:
         _set(tx, tree, "removing", git_dir=tree.git_dir)
@@ -222,7 +225,9 @@ def worktree_going(tx: Transaction, tree: Worktree) -> bool:
 
 
 def worktree_kept(tx: Transaction, tree: Worktree, why: str) -> None:
-    """Its run has ended, and something in it would be lost. Told when that is news. Nothing, where its run goes on."""
+    """Record why the tree of an ended run is retained; emit an event if that changed. Do nothing while the run is
+    active.
+    """
     if not _ended(tx, tree):
         return
     _set(tx, tree, "kept", git_dir=tree.git_dir, why=why)
@@ -232,7 +237,7 @@ def worktree_kept(tx: Transaction, tree: Worktree, why: str) -> None:
 
 
 def worktree_gone(tx: Transaction, tree: Worktree) -> None:
-    """It is removed; where its run goes on since then, whoever is woken there gets it anew."""
+    """Record that the tree was deleted. If its run is active again, plan the tree again."""
     _set(tx, tree, "gone" if _ended(tx, tree) else "planned", git_dir="")
     data = {"branch": tree.branch, "path": tree.path}
     tx.emit("worktree.removed", space=tree.space, agent=tree.name, data=data)

@@ -61,7 +61,7 @@ def test_no_link_is_followed(inner: Path, target: str) -> None:
         (inner / path).write_text("SECRET")
     (inner / "CLAUDE.md").symlink_to(target)
     (inner / "AGENTS.md").symlink_to("CLAUDE.md")
-    with pytest.raises(BadDefinition, match=r"CLAUDE.md.*is a link, which is not followed here"):
+    with pytest.raises(BadDefinition, match=r"CLAUDE.md.*is a symbolic link"):
         rules_of(inner)
 
 

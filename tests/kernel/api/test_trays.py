@@ -180,7 +180,7 @@ async def test_what_its_owner_decides_meanwhile_stands(kernel: ServedKernel, tmp
     await settle(kernel)
     assert [one["state"] for one in await tray(kernel)] == ["rejected"]
     said = [one["text"] for one in (await kernel.ask("GET", "/spaces/review/channel")).json["messages"]]
-    assert "[MEMORY] t1 was decided about before the vote keep" in said
+    assert "[MEMORY] t1 was already decided before the vote keep" in said
 
 
 @pytest.mark.parametrize(

@@ -20,8 +20,8 @@ HELD = ProcessHoldings(
 )  # fmt: skip
 REPLACED = """
 import json, os, sys
-from kernel.boot.replacement import Held, replace
-held = Held(*json.loads(sys.argv[1]))
+from kernel.boot.replacement import ProcessHoldings, replace
+held = ProcessHoldings(*json.loads(sys.argv[1]))
 pid = os.getpid()
 held, table, returned = replace(held, b"the table", tuple(sys.argv[2:]))
 print(json.dumps([os.getpid() == pid, held.pid == os.getpid(), table.decode(), returned.why]), flush=True)
@@ -94,7 +94,7 @@ def test_what_a_later_version_adds_is_passed_over_and_another_format_is_refused(
             if reads:
                 assert unpack(fd)[0] == HELD
             else:
-                with pytest.raises(ValueError, match="too far apart"):
+                with pytest.raises(ValueError, match="too different"):
                     unpack(fd)
         finally:
             os.close(fd)
@@ -111,7 +111,7 @@ def test_a_program_that_is_ready_goes_on_alone() -> None:
         (("/bin/sh", "-c", "exit 3"), "60", "the new version ended before it was ready"),
         (("/bin/sh", "-c", "kill -9 $$"), "60", "the new version ended before it was ready"),
         (("/bin/sleep", "--handover"), "60", "the new version ended before it was ready"),
-        (("/bin/sh", "-c", "exec sleep 600"), "0.3", "the new version said nothing for 0.3 s"),
+        (("/bin/sh", "-c", "exec sleep 600"), "0.3", "the new version did not respond for 0.3 s"),
         ((sys.executable, "-c", GIVES_UP), "60", "it is not up to this"),
     ],
 )

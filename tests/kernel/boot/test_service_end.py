@@ -17,8 +17,8 @@ SERVICE = {"AGENT_WORKER_SERVICE": "agent-worker-p-0.service"}
         (("signal", "killed", "KILL"), "killed by SIGKILL"),
         (("core-dump", "dumped", "SEGV"), "killed by SIGSEGV"),
         (("exit-code", "exited", "70"), "exit code 70"),
-        (("watchdog", "dumped", "ABRT"), "the service's watchdog ended it: its event loop had stood still"),
-        (("oom-kill", "killed", "KILL"), "the system killed it: memory was short"),
+        (("watchdog", "dumped", "ABRT"), "the service's watchdog killed it: its event loop was blocked"),
+        (("oom-kill", "killed", "KILL"), "the system killed it: out of memory"),
         (("resources", "", ""), "resources"),
     ],
 )
@@ -37,7 +37,7 @@ def test_it_is_read_once(tmp_path: Path) -> None:
         assert not note.exists()
     found = kept_by(SERVICE, str(tmp_path))
     assert found is not None and (found.how, found.at) == (None, None)
-    assert "not known" in found.notice
+    assert "unknown" in found.notice
 
 
 @pytest.mark.parametrize(

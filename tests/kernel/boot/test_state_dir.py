@@ -33,7 +33,7 @@ def test_a_readable_state_directory_is_made_private(tmp_path: Path) -> None:
 def test_a_folder_above_it_that_others_can_write_to_is_refused(tmp_path: Path, folder: str, mode: int) -> None:
     (tmp_path / "home" / "projects").mkdir(parents=True)
     (tmp_path / folder).chmod(mode)
-    with pytest.raises(StateDirRefused, match=re.escape(f"{tmp_path / folder} can be written by others")):
+    with pytest.raises(StateDirRefused, match=re.escape(f"{tmp_path / folder} is writable by others")):
         prepare_state_dir(str(tmp_path / "home" / "projects" / "x"))
     assert not (tmp_path / "home" / "projects" / "x").exists()
     (tmp_path / folder).chmod(mode | 0o1000)  # as /tmp: who may write there may not rename what is another's
@@ -84,7 +84,7 @@ def test_locks_that_succeed_and_do_nothing_are_found_out(
         return 0
 
     monkeypatch.setattr(fcntl, idle, do_nothing)
-    with pytest.raises(StateDirRefused, match=r"keep nobody out.*AGENT_WORKER_HOME"):
+    with pytest.raises(StateDirRefused, match=r"are ineffective.*AGENT_WORKER_HOME"):
         take_lock(str(tmp_path / "daemon.lock"))
 
 

@@ -419,7 +419,8 @@ async def test_a_backup_that_somebody_else_wrote_changes_nothing(place: Place, t
             new.writestr(info, old.read(info.filename))
     (tmp_path / "bad.zip").write_bytes(link.getvalue())
     assert (
-        "no plain file" in refused(lambda: restore(place.root, place.state, str(tmp_path / "bad.zip"), now=LATER)).text
+        "not a regular file"
+        in refused(lambda: restore(place.root, place.state, str(tmp_path / "bad.zip"), now=LATER)).text
     )
     left = sorted(name for name in os.listdir(place.state) if name != LOCK)
     assert (place.whole(), left) == (before, [name for name in listing if name != LOCK])

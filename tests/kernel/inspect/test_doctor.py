@@ -156,8 +156,8 @@ FAULTS: Final[dict[str, tuple[str, str, Callable[[Path], Mapping[str, Any]]]]] =
         "backends", "codex is not on PATH", lambda _: {"backends": (MISSING,), "used": frozenset({"codex"})}
     ),
     "open to others": ("state", "is open to others (mode 0755)", in_state(lambda state: state.chmod(0o755))),
-    "open above": ("state", "can be written by others (mode 0777)", open_above(0)),
-    "open at the top": ("state", "can be written by others (mode 0777)", open_above(1)),
+    "open above": ("state", "is writable by others (mode 0777)", open_above(0)),
+    "open at the top": ("state", "is writable by others (mode 0777)", open_above(1)),
     "no directory": ("state", "is not a directory", in_state(as_a_file)),
     "state in the project": ("state", "lies in the project", lambda tmp: {"root": found(tmp).state.parent}),
     "trust for all to write": ("state", "so nothing in it is trusted", in_state(open_trust)),

@@ -176,7 +176,7 @@ async def test_a_copy_that_cannot_be_made_is_told_with_a_way_out(tmp_path: Path)
         missing, *_ = rows(tmp_path / "nowhere", state)
         assert (missing.ok, missing.fix) == (False, "look at it: awk trust")
         assert "mkdir" in (rows(tmp_path / "nowhere", state)[-1].fix or "")
-        assert "no standby was made there" in rows(folder, state)[-1].detail
+        assert "it contains no standby" in rows(folder, state)[-1].detail
         await copied.say("one")
         copied.bring()
         whole = rows(folder, state)[-1]

@@ -355,7 +355,7 @@ async def test_a_folder_that_is_anothers_or_was_promoted_is_left_alone(tmp_path:
         copied.new_copier()
         copied.send()
         copied.copier.turn()
-        assert "took this project's place" in (why(copied) or "")
+        assert "was promoted at" in (why(copied) or "")
         (copied.folder / PROMOTED).unlink()
         other.folder = copied.folder
         other.new_copier()

@@ -96,7 +96,7 @@ async def test_a_budget_that_is_used_up_is_told_once_and_holds_the_queue(kernel:
     assert isinstance(over, Exhausted)
     assert (over.scope, over.until_ms) == ("workflow", None)
     [notice] = told(kernel)
-    assert notice.startswith("the budget is used up: 0.6 of 0.5 USD; nothing goes on until somebody continues it")
+    assert notice.startswith("the budget is used up: 0.6 of 0.5 USD; its work waits until you continue it")
     late = await kernel.say("@bob and you?")
     assert {kernel.states()[one] for one in (*ids[1:], *late)} == {("waiting", "budget")}
 

@@ -60,7 +60,7 @@ def test_what_is_no_regular_file_is_not_waited_for(tmp_path: Path) -> None:
     with pytest.raises(OSError, match=r"regular|No such device"):
         os.close(open_file(folder, "pipe", os.O_RDWR))
     for name in ("../pipe", str(tmp_path / "x"), "a/b"):
-        with pytest.raises(OSError, match="is no name of a file"):
+        with pytest.raises(OSError, match="is not a file name"):
             open_file(folder, name, os.O_WRONLY | os.O_CREAT)
     os.close(folder)
 
@@ -70,7 +70,7 @@ def test_a_folder_with_another_purpose_is_told(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("/")
     (tmp_path / "file").touch()
     assert folder_fault("data/x", tmp_path) is None
-    assert folder_fault(".git/x", tmp_path) == "'.git/x' is in .git, which has another purpose"
+    assert folder_fault(".git/x", tmp_path) == "'.git/x' is in .git, which is reserved"
     assert folder_fault("link/x", tmp_path) == "'link' is a link"
     assert folder_fault("file", tmp_path) == "'file' is not a folder"
     assert folder_fault("link/x") is None

@@ -228,14 +228,14 @@ async def test_nobody_decides_in_time(store: Store) -> None:
     await store.writer.commit(apply_due, 10**9)
     await take(store)
     assert (await ask_for(store, epoch=2)).state == "expired"
-    with pytest.raises(Refused, match="a1 is no longer open: nobody approved it in time"):
+    with pytest.raises(Refused, match="a1 has expired: not approved in time"):
         await store.writer.commit(approve, "a1")
 
 
 async def test_a_grant_that_comes_too_late_is_none_though_no_alarm_has_come(store: Store) -> None:
     await parked(store)
     store.clock.now_ms += HOUR_MS
-    with pytest.raises(Refused, match="a1 is no longer open: nobody approved it in time"):
+    with pytest.raises(Refused, match="a1 has expired: not approved in time"):
         await store.writer.commit(approve, "a1")
     assert stands(store).kind == "person"
     await store.writer.commit(apply_due, 10**9)
@@ -265,7 +265,7 @@ async def test_what_was_approved_once_for_all_is_granted_at_once_until_it_is_tak
     assert (rule.id, rule.agent, rule.tool, rule.pattern) == ("r1", "alice", "bash", '{"command":"git *"}')
     await store.writer.commit(drop_rule, "r1")
     assert (await ask_for(store, GatedCall(key="3.0:c", tool="bash", input=pull.input))).state == "open"
-    with pytest.raises(Refused, match="no standing rule 'r1'"):
+    with pytest.raises(Refused, match="approval rule 'r1' not found"):
         await store.writer.commit(drop_rule, "r1")
 
 
@@ -342,7 +342,7 @@ async def test_work_that_ends_otherwise_takes_its_requests_along(store: Store) -
     info = store.reader.now(approvals.info, "a1")
     assert info is not None
     assert (info.state, info.decided_by, info.decision_reason) == ("expired", "system", "i1 ended cancelled")
-    with pytest.raises(Refused, match="a1 is no longer open: i1 ended cancelled"):
+    with pytest.raises(Refused, match="a1 has expired: i1 ended cancelled"):
         await store.writer.commit(approve, "a1")
 
 
@@ -369,7 +369,7 @@ async def test_a_pattern_holds_for_the_agent_that_asked_or_for_all(
     await ask_for(store, GatedCall(key="0.1:c", tool="bash", input=b'{"command":"git pull"}'))
     await ask_for(store, PUSH, instruction="i2")
     await ask_for(store, GatedCall(key="0.2:c", tool="write", input=PUSH.input))
-    with pytest.raises(Refused, match="the pattern is not that of a1") as refused:
+    with pytest.raises(Refused, match="pattern does not match the input of a1") as refused:
         await store.writer.commit(approve, "a1", always="git *", everybody=everybody)
     assert refused.value.code == "bad_request"
     assert await store.writer.commit(approve, "a1", always='{"command":"git *"}', everybody=everybody) == also
@@ -379,14 +379,14 @@ async def test_a_pattern_holds_for_the_agent_that_asked_or_for_all(
 
 async def test_a_decision_is_final_and_the_same_again_changes_nothing(store: Store) -> None:
     await at_work(store)
-    with pytest.raises(Refused, match="there is no request a1"):
+    with pytest.raises(Refused, match="request a1 not found"):
         await store.writer.commit(approve, "a1")
     await ask_for(store)
     await store.writer.commit(deny, "a1")
     decided = told(store, "approval.decided")
     await store.writer.commit(deny, "a1")
     assert told(store, "approval.decided") == decided
-    with pytest.raises(Refused, match="a1 is denied already by user"):
+    with pytest.raises(Refused, match="a1 is already denied by user"):
         await store.writer.commit(approve, "a1")
 
 

@@ -123,8 +123,8 @@ def test_what_was_saved_is_told_of_until_it_is_in_use_or_gone(tmp_path: Path) ->
     again = open_database(str(path))
     assert again.writer().execute(COUNT).get == 0
     told = again.saved_notice() or ""
-    assert told.startswith(f"{copy} has all that was accepted before")
-    assert f"awk stop, move {path} away, move the copy to {path}, awk start" in told
+    assert told.startswith(f"{copy} contains all data before")
+    assert f"run awk stop, move {path} away, move the copy to {path} and run awk start" in told
     again.close()
     path.rename(path.with_name("away.db"))
     Path(copy).rename(path)
@@ -139,7 +139,7 @@ def test_of_several_that_were_saved_the_last_is_named_and_the_others_are_counted
         saved = path.with_name(f"{path.name}.saved-{number}")
         saved.touch()
         os.utime(saved, (at, at))
-    assert (database.saved_notice() or "").startswith(f"{path}.saved-1 (and 2 older ones beside it) has all")
+    assert (database.saved_notice() or "").startswith(f"{path}.saved-1 (and 2 older ones beside it) contains all")
     database.close()
 
 
@@ -148,7 +148,7 @@ def test_what_was_moved_with_its_folder_is_left_and_said_where_it_is(tmp_path: P
     database.writer().execute(INSERT)
     rename_the_folder(path)
     moved = tmp_path / "elsewhere" / path.name
-    assert database.misplaced() == f"{path} is not there any more while it was open: it is {moved} now"
+    assert database.misplaced() == f"{path} was deleted while it was open: it is {moved} now"
     assert database.save() is None
     database.keep_log()
     database.close()

@@ -118,5 +118,5 @@ def test_a_document_that_is_missing_is_named_with_those_that_exist() -> None:
 
     assert hint("nope.md") == "this workspace has no documents"
     workspace.commit(commits.change, SPACE, "notes.md", policy.DocumentChange("write", "x"))
-    assert (hint("note.md"), hint("zzz")) == ("did you mean notes.md?", "there are: notes.md")
+    assert (hint("note.md"), hint("zzz")) == ("did you mean notes.md?", "existing documents: notes.md")
     database.close()

@@ -82,9 +82,9 @@ async def test_a_person_answers_after_a_day_and_two_restarts_and_nobody_held_a_p
     ("instruction", "text", "code", "words"),
     [
         ("i1", "again", "conflict", "i1 has ended: done"),
-        ("i2", "I do it for her", "conflict", "i2 of alice waits for no answer of a person"),
-        ("i9", "hello", "not_found", "there is no instruction 'i9'"),
-        ("i3", "x" * (TEXT_LIMIT_BYTES + 1), "too_large", "an answer can have at most"),
+        ("i2", "I do it for her", "conflict", "i2 of alice does not wait for a person's answer"),
+        ("i9", "hello", "not_found", "instruction 'i9' not found"),
+        ("i3", "x" * (TEXT_LIMIT_BYTES + 1), "too_large", "answer too large: the limit is"),
     ],
 )
 async def test_an_answer_is_taken_once_and_only_where_a_person_is_asked(
@@ -156,13 +156,13 @@ async def test_what_a_person_was_asked_is_given_to_another_who_asked_goes_on_wit
     for instruction in ("i2", "i3"):
         await store.writer.commit(reassign, instruction, "dave")
     assert questions(store) == ["i2", "i3"]
-    with pytest.raises(Refused, match="alice waits for what comes of i2"):
+    with pytest.raises(Refused, match="alice waits for the result of i2"):
         await store.writer.commit(reassign, "i2", "alice")
     (task,) = store.reader.now(tasks.of_instruction, 3)
     assert task.for_name == "dave"
     told = store.reader.now(lambda conn: list(conn.execute("SELECT text FROM messages WHERE text LIKE '[MOVED]%'")))
-    assert told[0] == ("[MOVED] i2 of carol is dave's now, as the user says",)
-    with pytest.raises(Refused, match="i2 is dave's now, and not carol's") as refused:
+    assert told[0] == ("[MOVED] the user assigned i2 of carol to dave",)
+    with pytest.raises(Refused, match="i2 belongs to agent dave, not to carol") as refused:
         await store.writer.commit(answer_for, "i2", "yes", "carol")
     assert refused.value.code == "conflict"
     await store.writer.commit(answer_for, "i2", "not today", "dave")
@@ -184,11 +184,11 @@ async def test_a_model_takes_up_what_a_person_was_asked(store: Store) -> None:
 @pytest.mark.parametrize(
     ("instruction", "to", "code", "words"),
     [
-        ("i1", "nobody", "not_a_participant", "'nobody' is not in review:main"),
-        ("i1", "carol", "conflict", "i1 is carol's already"),
-        ("i2", "bob", "not_a_participant", "i2 was said to carol alone"),
-        ("i3", "carol", "conflict", "i3 of bob waits for no answer of a person"),
-        ("i9", "bob", "not_found", "there is no instruction 'i9'"),
+        ("i1", "nobody", "not_a_participant", "agent 'nobody' is not a member of review:main"),
+        ("i1", "carol", "conflict", "i1 is already assigned to carol"),
+        ("i2", "bob", "not_a_participant", "i2 was sent only to carol"),
+        ("i3", "carol", "conflict", "i3 of bob does not wait for a person's answer"),
+        ("i9", "bob", "not_found", "instruction 'i9' not found"),
     ],
 )
 async def test_only_what_waits_for_a_person_is_given_to_another_member(

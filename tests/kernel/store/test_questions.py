@@ -195,19 +195,19 @@ async def test_without_an_answer_it_is_told_why_and_goes_on(end: dict[str, Any],
     await waiting(store)
     await answers(store, **end)
     assert rows(store)["i1"] == ("queued", None, None)
-    assert notes(store) == [(2, f"(No answer comes from bob: i2 {told}.)")]
+    assert notes(store) == [(2, f"(bob did not answer: i2 {told}.)")]
 
 
 async def test_a_question_that_a_person_takes_back_is_answered_with_that(store: Store) -> None:
     await waiting(store, "carol")
     await store.writer.commit(cancel, "i2")
-    assert notes(store) == [(2, "(No answer comes from bob: i2 ended cancelled, permanent: cancelled.)")]
+    assert notes(store) == [(2, "(bob did not answer: i2 ended cancelled, permanent: cancelled.)")]
     alice = await take(store, "i1")
     assert await ask(store, alice, "carol") == "i3"
     await store.writer.commit(requeue, "i1", alice.epoch, YIELDED)
     await take(store, "i3")
     await answers(store, "i3", " ")
-    assert notes(store)[1] == (3, "(carol is done with i3 and said nothing.)")
+    assert notes(store)[1] == (3, "(carol completed i3 without a text.)")
 
 
 async def test_who_asked_two_goes_on_once_both_have_answered(store: Store) -> None:

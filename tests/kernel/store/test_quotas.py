@@ -48,10 +48,10 @@ async def test_what_is_over_a_quota_is_refused_and_changes_nothing(store: Store)
     author = await at_work(store, messages=2)
     await says(store, author)
     await says(store, author)
-    with pytest.raises(QuotaReached, match=r"may cause 2 messages .* \(limits.messages\)") as reached:
+    with pytest.raises(QuotaReached, match=r"used up: 2 messages .* \(limits.messages\)") as reached:
         await says(store, author, "one too many")
     assert (reached.value.code, reached.value.meaning.http_status) == ("quota_reached", 429)
-    assert "ends with this instruction" in str(reached.value.hint)
+    assert "next instruction has a new quota" in str(reached.value.hint)
     texts = [one.data["text"] for one in store.told if one.type == "message"]
     assert texts.count("x") == 2
     assert "one too many" not in texts
@@ -114,7 +114,7 @@ async def test_work_for_others_is_counted_however_it_came_about(store: Store) ->
     await store.writer.commit(append, draft)
     with pytest.raises(QuotaReached, match="2 instructions for others"):
         await store.writer.commit(append, draft, call_key="2")
-    with pytest.raises(Refused, match="no proposal"):  # what wakes nobody is not counted as such
+    with pytest.raises(Refused, match="not found"):  # what wakes nobody is not counted as such
         await store.writer.commit(vote, space, "p1", "yes", author=author)
     await store.writer.commit(append, msgspec.structs.replace(draft, text="well"))
 
@@ -135,7 +135,7 @@ async def test_a_full_queue_takes_no_more_until_something_is_done(store: Store) 
     author = await at_work(store, queue=2)
     await store.said("dm:alice", "one")
     await store.said("dm:alice", "two")
-    with pytest.raises(Refused, match=r"2 instructions wait for alice already.*limits.queue: 2") as refused:
+    with pytest.raises(Refused, match=r"queue of agent alice full: 2 instructions wait .*limits.queue: 2") as refused:
         await store.said("dm:alice", "three")
     assert (refused.value.code, *refused.value.meaning) == ("queue_full", 429, 1)
     await store.writer.commit(close, author.instruction, author.epoch, status="done")
@@ -153,7 +153,7 @@ async def test_what_waits_for_others_fills_no_queue_of_its_own(store: Store) -> 
     await store.said("dm:alice", "two")
     waiting = "UPDATE instructions SET state = 'waiting', lane = 2 WHERE agent = 'alice' AND state = 'queued'"
     await store.writer.commit(lambda tx: tx.write(waiting, ()))
-    with pytest.raises(Refused, match="2 instructions wait for alice"):
+    with pytest.raises(Refused, match="queue of agent alice full: 2 instructions wait"):
         await store.said("dm:alice", "three")
 
 
@@ -166,7 +166,7 @@ async def test_a_reply_is_not_lost_because_a_queue_is_full(store: Store) -> None
     instruction = leased.instruction
     await store.said(space, "first", to=("bob",))
     author = Author(instruction, leased.epoch)
-    with pytest.raises(Refused, match="wait for bob already"):
+    with pytest.raises(Refused, match="queue of agent bob full"):
         await store.writer.commit(append, Draft(kind="said", space=space, sender="alice", text="@bob 2", author=author))
     closed = await store.writer.commit(close, instruction, leased.epoch, status="done", text="@bob over to you")
     assert closed.instruction_ids == ()

@@ -132,7 +132,7 @@ def test_what_a_rule_is_not_is_refused_and_says_nothing(
 
 
 def test_a_person_may_give_work_by_a_rule_to_anybody(work: BusyWorkspace) -> None:
-    """Only an agent cannot give itself work."""
+    """Only an agent cannot give work to itself."""
     define(work, USER, spec(then=[{"assign": "alice"}]))
     define(work, "bob", spec("two", then=[{"assign": "alice"}]))
     assert set(known(work)) == {"one", "two"}
@@ -141,7 +141,7 @@ def test_a_person_may_give_work_by_a_rule_to_anybody(work: BusyWorkspace) -> Non
 def test_a_space_that_is_full_takes_new_versions_only(work: BusyWorkspace) -> None:
     for number in range(RULES_LIMIT):
         define(work, USER, spec(f"r{number}"))
-    with pytest.raises(Refused, match="rules already"):
+    with pytest.raises(Refused, match="has the maximum of"):
         define(work, USER, spec("more"))
     define(work, USER, spec("r3", "ho"))
     assert known(work)["r3"][1] == 2
@@ -177,4 +177,4 @@ def test_a_trial_tells_of_what_could_not_be_done_too(work: BusyWorkspace) -> Non
     rule = spec("one", when={"said": {"matches": "^go$"}}, then=[{"invoke": "none"}])
     run = int(work.database.writer().execute("SELECT id FROM workflows WHERE space = ?", (SPACE,)).get)
     _, total, firings = rows.trial(work.database.writer(), SPACE, run, rule)
-    assert (total, [one.would for one in firings]) == (1, [("one: not done: there is no rule none to invoke",)])
+    assert (total, [one.would for one in firings]) == (1, [("one: not done: Rule 'none' not found",)])

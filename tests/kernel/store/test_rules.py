@@ -124,7 +124,7 @@ def test_a_definition_is_in_force_from_the_next_message_on(table: Table) -> None
 
 def test_only_its_author_or_a_person_defines_a_rule_anew(table: Table) -> None:
     table.define("alice", name="mine", then=[{"say": "hi"}])
-    with pytest.raises(Refused, match="alice's") as refused:
+    with pytest.raises(Refused, match="belongs to alice") as refused:
         table.define("bob", name="mine", then=[{"say": "ho"}])
     assert refused.value.code == "forbidden"
     assert table.define("alice", name="mine", then=[{"say": "hm"}]).version == 2
@@ -161,7 +161,7 @@ def test_the_rule_of_an_agent_that_has_left_does_nothing(table: Table) -> None:
     table.define("alice", name="mine", when={"said": {"from": "user"}}, then=[{"say": "hi"}])
     table.conn.execute("DELETE FROM members WHERE name = 'alice'")
     (told,) = table.texts("hello")
-    assert told == "[RULE:mine] not done: alice, who defined it, is no member any more"
+    assert told == "[RULE:mine] not done: its author alice is no longer a member"
 
 
 @pytest.mark.promise("P54")
@@ -182,7 +182,7 @@ def test_a_rule_that_was_defined_by_a_grant_ends_with_it(table: Table) -> None:
     table.workspace.commit(by_grant)
     assert table.texts("hello") == ["hi"], "that it is used up is because of this rule"
     table.workspace.commit(grants.revoke, SPACE, given.id)
-    assert table.texts("hello") == ["[RULE:hi] not done: what alice was given of the scope rules counts no more"]
+    assert table.texts("hello") == ["[RULE:hi] not done: the grant of the scope rules of alice is no longer valid"]
     until = table.workspace.now_ms + 1000
     table.workspace.commit(grants.give, SPACE, WantedGrant("rules", until, None), "alice")
     assert table.texts("hello") == ["hi"]
@@ -223,7 +223,7 @@ def test_who_was_given_votes_agrees_to_a_rule_as_long_as_that_counts(table: Tabl
     agree("deploy it")
     assert table.conn.execute(newest).get == "gone"
     table.workspace.commit(grants.revoke, SPACE, given.id)
-    with pytest.raises(Refused, match="counts any more"):
+    with pytest.raises(Refused, match="no valid grant"):
         agree("deploy again")
 
 
@@ -241,7 +241,7 @@ def test_a_rule_that_invokes_itself_ends(table: Table) -> None:
     table.define(name="again", when={"said": {"from": "user"}}, then=[{"say": "x"}, {"invoke": "again"}])
     said = table.texts("go")
     assert said.count("x") == DEPTH
-    assert said[-1] == f"[RULE:again] not done: rules answer each other more than {DEPTH} deep"
+    assert said[-1] == f"[RULE:again] not done: rules are nested more than {DEPTH} levels deep"
 
 
 def test_a_rule_is_invoked_with_parameters_of_their_types(table: Table) -> None:
@@ -261,7 +261,7 @@ def test_a_rule_is_invoked_with_parameters_of_their_types(table: Table) -> None:
     )
     with pytest.raises(Refused, match="integer"):
         table.workspace.commit(rules.invoke_rule, SPACE, "sub", {"who": "me", "count": "3"})
-    with pytest.raises(Refused, match="needs the parameter who"):
+    with pytest.raises(Refused, match="Parameter 'who' of rule 'sub' missing"):
         table.workspace.commit(rules.invoke_rule, SPACE, "sub", {})
 
 
@@ -274,7 +274,7 @@ def test_a_rule_that_requires_a_grant_waits_for_it_in_needs(table: Table) -> Non
     assert asked[0] == "proposal"
     assert "assign bob: go" in asked[2]
     (need,) = (one for one in needs(snapshot(table.conn, table.workspace.now_ms)) if one.kind == "vote")
-    assert [one.label for one in need.actions] == ["vote yes", "vote no", "call it off"]
+    assert [one.label for one in need.actions] == ["vote yes", "vote no", "cancel the vote"]
     before = int(table.conn.execute(NEWEST_WORK).get)
     table.workspace.vote(USER, need.id, "yes")
     assert [str(name) for (name,) in table.conn.execute(WORK, (before,))] == ["bob"]
@@ -309,7 +309,7 @@ def test_a_rule_plans_a_task_and_gives_it_to_whom_it_is_for(table: Table) -> Non
     (planned, given) = table.say("build it")
     assert planned == ("status", SYSTEM, "[TASKS] planned by the rule review:\n- t1 Build it (for bob)", 1)
     assert given[:2] == ("said", SYSTEM)
-    assert given[2].startswith("[TASK:t1] Build it\nAll of it\nYou alone change these files meanwhile: src/**")
+    assert given[2].startswith("[TASK:t1] Build it\nAll of it\nOnly you may change these files meanwhile: src/**")
     row = tasks.find(table.conn, SPACE, "t1")
     assert row is not None
     assert (row.state, row.creator, row.given_out, row.instruction is None) == ("ready", SYSTEM, 1, False)
@@ -345,8 +345,8 @@ def test_a_hook_can_be_tried_on_what_a_run_heard(table: Table) -> None:
 @pytest.mark.parametrize(
     ("task", "why"),
     [
-        ({"title": "x", "needs": ["${{ message.text }}"]}, "no task here"),
-        ({"title": "x", "parent": "t9"}, "no task here"),
+        ({"title": "x", "needs": ["${{ message.text }}"]}, "no key of this plan and no task"),
+        ({"title": "x", "parent": "t9"}, "no key of this plan and no task"),
     ],
 )
 def test_a_task_that_cannot_be_planned_is_told_and_harms_nobody(table: Table, task: dict[str, Any], why: str) -> None:
@@ -360,7 +360,7 @@ def test_a_task_that_cannot_be_planned_is_told_and_harms_nobody(table: Table, ta
 
 
 def test_a_rule_plans_no_task_for_who_is_no_member_and_none_with_a_command(table: Table) -> None:
-    with pytest.raises(Refused, match="no member"):
+    with pytest.raises(Refused, match=r"member .dave. not found"):
         table.define(name="plan", then=[{"task": {"title": "x", "for": "dave"}}])
     with pytest.raises(msgspec.ValidationError, match="check"):
         table.define(name="plan", then=[{"task": {"title": "x", "check": "make"}}])

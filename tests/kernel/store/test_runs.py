@@ -117,7 +117,7 @@ async def test_work_of_an_earlier_run_is_never_done_in_the_next(store: Store) ->
     await store.writer.commit(close, lost, 1, status="failed", cause="invalid")
     await end(store, first)
     await begin(store, "alice")
-    with pytest.raises(Refused, match="alice is in no workflow review:main now"):
+    with pytest.raises(Refused, match="alice is not a member of a running workflow review:main"):
         await store.writer.commit(retry, lost)
 
 

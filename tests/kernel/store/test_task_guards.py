@@ -367,4 +367,4 @@ def test_work_that_is_given_again_says_why_it_was_left(board: Board, times: int,
     row = store_tasks.find(board.workspace.database.writer(), SPACE, "a")
     assert row is not None
     text = task_work.work_text(msgspec.structs.replace(row, given_out=times, reason=reason))
-    assert ("given to you again" in text) == is_said
+    assert ("assigned to you again" in text) == is_said

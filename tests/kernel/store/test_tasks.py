@@ -148,7 +148,7 @@ def test_a_task_is_ready_once_what_it_needs_is_done_and_the_channel_says_so(boar
 @pytest.mark.promise("P39")
 def test_a_plan_with_a_circle_or_an_unknown_name_stores_nothing(board: Board) -> None:
     circle = (TaskSpec(key="a", title="A", needs=("b",)), TaskSpec(key="b", title="B", needs=("a",)))
-    assert refused(lambda: board.plan(*circle)).text == "these tasks would wait for each other: a -> b -> a"
+    assert refused(lambda: board.plan(*circle)).text == "tasks depend on each other: a -> b -> a"
     assert refused(lambda: board.plan(TaskSpec(title="x", needs=("zzz",)))).code == "not_found"
     assert refused(lambda: board.plan(TaskSpec(title="x", for_="zoe"))).code == "bad_request"
     assert board.states() == {}
@@ -330,7 +330,7 @@ def test_a_binding_assignment_gives_tasks_to_who_chose_them_first(board: Board) 
         asked("assignment"), binding=True, options=(Option(id="a"), Option(id="t2")), id="who"
     )
     wrong = msgspec.structs.replace(terms, options=(Option(id="a"), Option(id="t9")), id="other")
-    assert "an assignment of tasks" in str(refused(lambda: board.workspace.create("alice", wrong)).hint)
+    assert "an assignment of unclaimed tasks" in str(refused(lambda: board.workspace.create("alice", wrong)).hint)
     board.workspace.create("alice", terms)
     board.workspace.vote("bob", "who", "t2")
     board.workspace.vote("carol", "who", "a")

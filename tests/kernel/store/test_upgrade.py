@@ -93,7 +93,7 @@ def test_a_database_that_is_newer_is_refused(tmp_path: Path) -> None:
 def test_a_migration_that_fails_does_so_on_the_copy(tmp_path: Path) -> None:
     path, copy = tmp_path / "kernel.db", tmp_path / "trial.db"
     at_version(path, 0)
-    with pytest.raises(CannotOpen, match=r"fails on a copy of it: .*already exists"):
+    with pytest.raises(CannotOpen, match=r"failed on a copy of the database: .*already exists"):
         try_to_open(str(path), str(copy))
     assert not copy.exists()
     database = open_database(str(path), migrates=False)

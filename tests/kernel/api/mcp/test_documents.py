@@ -105,7 +105,7 @@ async def test_a_rejected_suggestion_is_in_its_authors_inbox(team: ServedKernel)
     assert [row["id"] for row in (await done(team, "list"))["suggestions"]] == ["s2"]
     await done(team, "reject", suggestion="s2", reason="English only")
     inbox = (await call(team, "my_inbox", {}, "bobs-token"))["structuredContent"]["deliveries"]
-    assert inbox[-1]["text"] == "[DOC_SUGGEST] s2 for notes.md is not taken: English only"
+    assert inbox[-1]["text"] == "[DOC_SUGGEST] s2 for notes.md rejected: English only"
 
 
 async def test_a_person_changes_only_the_version_that_was_read(team: ServedKernel) -> None:

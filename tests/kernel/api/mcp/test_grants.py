@@ -70,7 +70,7 @@ async def test_what_a_colleague_gives_counts_from_the_next_call_until_it_is_revo
     said = (await kernel.ask("GET", "/spaces/review/channel")).json["messages"]
     assert [one["text"] for one in said if one["text"].startswith("[GRANT]")] == [
         f"[GRANT] {given['id']}: bob may use the scope channel.write",
-        f"[GRANT] {given['id']} is revoked: bob may not use the scope channel.write by it any more",
+        f"[GRANT] {given['id']} is revoked: bob may no longer use it for the scope channel.write",
     ]
 
 
