@@ -1,4 +1,4 @@
-"""Answers of operations other than structs, and keys: Idempotency-Key of POST requests, one-time keys of the page.
+"""Answers other than structs, and keys: Idempotency-Key of POST requests, one-time keys of the page.
 
 With an Idempotency-Key, a change is made once, and a repeated request receives the recorded answer. The answer is
 recorded in the transaction of the change if the commit returns it, otherwise after the handler returns. An answer with

@@ -1,7 +1,7 @@
 """Event stream over server-sent events: filtered, resumable and without gaps.
 
-A reader subscribes first and then reads what it missed from the store, so nothing falls between the two. Durable
-events it was too slow for are read again from the store; only live ones are lost, and it is told how many.
+A reader subscribes first and then reads older events from the store, so no event is lost in between. A slow reader
+reads durable events again from the store; live events are dropped, and the reader receives their number.
 """
 
 from collections.abc import AsyncGenerator

@@ -1,7 +1,7 @@
 """Metrics of the kernel as text for Prometheus.
 
-Names of agents, spaces and people are no labels: what somebody chose is bounded in length and number, and whatever
-cannot be printed is replaced. Imported with the first scrape, as the library is.
+Names of agents, spaces and people are no labels. Chosen names are limited in length and number, and unprintable
+characters are replaced. The module and its library are imported with the first scrape.
 """
 
 from collections import Counter

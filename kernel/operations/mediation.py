@@ -1,7 +1,7 @@
 """Access to colleagues' memory: questions, sharing, and the audit.
 
-Nobody reads another's memory. What is asked for is searched among the entries that may be given, and written down in
-the commit that lets it out.
+Agents never read another agent's memory directly. A question is matched against the entries that may be shared, and
+recorded in the commit that returns them.
 """
 
 from typing import Annotated

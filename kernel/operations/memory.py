@@ -198,6 +198,7 @@ async def purge(asked: PurgeRequest, store: StoreAccess, files: ProjectFiles, me
     known = await trio.to_thread.run_sync(files.contexts.memory, place)
     meant = [one for one in all_of(known) if chosen(what, one.source)]
     traces = await trio.to_thread.run_sync(ProvenanceMarks, [(one.key, one.value) for one in meant])
+    # The log first: the agent receives no work until its files are purged, and after a crash the request is repeated.
     wiped = await store.writer.commit(purge_log, key, traces)
     try:
         places: list[ContextPlace] = []

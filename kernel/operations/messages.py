@@ -57,8 +57,8 @@ _definition: Final = msgspec.json.Decoder(AgentDefinition)
 def require_agent_trust(store: StoreAccess, files: ProjectFiles, name: str, say: TrustRequest) -> tuple[str, ...]:
     """Return the trust demands of ``name`` that are granted for this message, to store them with its work.
 
-    Whoever makes an agent at run time trusts it by that; ``say`` decides over a file. One that is wrong now counts as
-    it was when it was right last. Raises Untrusted, and BadDefinition where it never was right.
+    An agent created at run time is trusted by its creation; ``say`` decides about files. An invalid file counts with
+    its last valid content. Raises Untrusted, and BadDefinition if it was never valid.
     """
     catalog, root = files.catalog, files.catalog.root
     try:
@@ -88,16 +88,16 @@ def require_agent_trust(store: StoreAccess, files: ProjectFiles, name: str, say:
 def _defined_by(
     catalog: Catalog, name: str, _own: Signature, _project: tuple[Signature | None, ...]
 ) -> tuple[AgentDefinition, ProjectDefinition]:
-    """The definition of ``name`` and that of the project, by files that look so. Raises BadDefinition.
+    """Return the definitions of ``name`` and of the project, from the catalog. Raises BadDefinition.
 
-    The catalog parses only what it has not: the first message to each of fifty agents would cost two files else.
+    The catalog parses only changed files: otherwise, a message to each of fifty agents would parse two files each.
     """
     project = catalog.project()
     return catalog.agent(name, project).definition, project
 
 
 def _units_of(definition: AgentDefinition, project: ProjectDefinition, root: Path) -> tuple[TrustUnit, ...]:
-    """The units of ``definition`` that need trust; its other files are read each time. Raises BadDefinition."""
+    """Return the units of ``definition`` that need trust. Raises BadDefinition."""
     return agent_units(definition, project, resources_of(definition, project, root))
 
 
@@ -147,10 +147,10 @@ async def _send_all(
     files: ProjectFiles,
     say: TrustRequest,
 ) -> BatchReceipt:
-    """Append each of ``asked`` as by itself, all in one commit.
+    """Append each message as a single request would, all in one commit.
 
-    Each has a key: its own, or the request's with its place. So the whole may be sent again, and what was taken is
-    answered as before, what was refused is tried anew.
+    Each message has a key: its own, or the request's key with its position. If the request is repeated, accepted
+    messages receive the same answer, and refused ones are tried again.
     """
     recipients = _Recipients(store, files, say)
     outcomes: list[Appended | Refused | None] = []

@@ -175,7 +175,7 @@ class ToolFront(msgspec.Struct, frozen=True):
     limits: tuple[int, int] | None = None
     """Default and maximum number of rows of a page."""
     in_space: bool = False
-    """Whether an agent may name a space below that of its run."""
+    """Whether an agent may name a space below its run's space."""
     without: tuple[str, ...] = ()
     """Fields of the request that are no arguments."""
     needs: tuple[str, ...] = ()

@@ -307,8 +307,8 @@ async def _send(asked: RunRequest, actor: Actor, store: StoreAccess, files: Proj
 def _send_report(store: StoreAccess, appended: Appended, *, attended: bool) -> SendReport | None:
     """Return the report of a message, or None while an instruction continues or will continue without a person.
 
-    What waits for an approval goes on by its deadline, if not before: only who is there to give one waits for that,
-    or for a person's answer.
+    Work that waits for an approval continues at the deadline at the latest. Only an attended request waits for the
+    approval, or for a person's answer.
     """
     ids = appended.instruction_ids
     stands = store.reader.now(instructions.of, ids, store.now_ms())

@@ -120,8 +120,8 @@ def members(conn: apsw.Connection, asked: InSpace, now_ms: int) -> MemberList:
 async def clear(asked: ClearRequest, store: StoreAccess, files: ProjectFiles, memory: MemoryAccess) -> Cleared:
     """Delete the text of all messages and instructions of a space from disk.
 
-    Of a workflow those of all its runs with that tag, or of the one that is named (r12). Working trees of ended runs go
-    along; those with work that is nowhere else only by ``force``.
+    For a workflow: of all its runs with that tag, or of one run (r12). Working trees of ended runs are removed too;
+    trees with unmerged changes only with ``force``.
     """
     space, place = asked.space, place_of(asked.space)
     if is_below(space):

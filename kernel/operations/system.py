@@ -99,8 +99,8 @@ class UsageRequest(StatusRequest, frozen=True, kw_only=True):
 async def health(asked: HealthRequest, store: StoreAccess, kernel: KernelControl) -> Health:
     """Return the health of the kernel. Needs no token. ``nonce`` is answered with HMAC-SHA256(token, nonce).
 
-    The token is that of the discovery record; ``admin_proof`` is under the administrator's. With ``token``, the number
-    of one that somebody made, under the digest of that: the token itself is not kept.
+    The token is the one of the discovery record; ``admin_proof`` uses the administrator's. With ``token``, the number
+    of a created token, the key is the digest of that token, because the token itself is not stored.
     """
     nonce, key, admin_key = asked.nonce, kernel.keys.record, kernel.keys.token
     if nonce is not None and len(nonce) > NONCE_LIMIT:
@@ -143,9 +143,9 @@ async def ready(store: StoreAccess, files: ProjectFiles, kernel: KernelControl) 
 async def status(
     asked: StatusRequest, actor: Actor, store: StoreAccess, files: ProjectFiles, kernel: KernelControl
 ) -> StatusReport:
-    """Report on the kernel, how many agents are in which state, and the workflows that run.
+    """Return the state of the kernel: health, numbers of agents by state, held agents, and running workflows.
 
-    With a space or an agent of them only that. Raises Refused (unknown_agent, workflow_not_running).
+    With a space or an agent, only its part. Raises Refused (unknown_agent, workflow_not_running).
     """
     identity = kernel.identity
     space, agent = asked.space, asked.agent
@@ -246,7 +246,8 @@ async def prune(asked: PruneRequest, processes: ProcessControl) -> PruneReport:
 
 
 async def providers(files: ProjectFiles) -> ProviderList:
-    """List the known providers and the providers of the project file, and whether their keys are set. Keys are never shown."""
+    """List the known providers and the providers of the project file, and whether their
+    keys are set. Keys are never shown."""
     own = files.catalog.project().providers
     rows = [
         ProviderRow(

@@ -176,9 +176,10 @@ def claim(tx: Transaction, asked: TaskRequest, actor: Actor) -> TaskDocument | T
 async def finish(
     asked: TaskDoneRequest, actor: Actor, store: StoreAccess, files: ProjectFiles, processes: ProcessControl
 ) -> TaskDocument | TaskResult:
-    """Say that a task that you hold is done. If it has a check, that is run first, and has to pass.
+    """Mark a task that you hold as done, with its result. If the task has a check, the check runs first and must pass;
+    otherwise you still hold the task, and receive the output of the check.
 
-    A person may end any task so, and no check is run then. A failed check leaves the task claimed.
+    A person may end any task in this way, without a check.
     """
     identity = actor.identity
     row = None if identity is None else store.reader.now(tasks.find, asked.space, asked.task)

@@ -95,8 +95,8 @@ def _listed(conn: apsw.Connection, catalog: Catalog, now_ms: int) -> WebhookList
 async def receive_hook(asked: HookRequest, actor: Actor, store: StoreAccess, files: ProjectFiles) -> SendReceipt:
     """Receive a message that is signed according to Standard Webhooks. Its id is the idempotency key.
 
-    A name that nobody gave, a hook that is not trusted and a wrong signature have one answer, so nobody learns which
-    hooks there are.
+    An unknown hook, an untrusted hook and a wrong signature receive the same answer, so that strangers cannot discover
+    hooks.
     """
     name, signed = asked.name, actor.signed
     assert signed is not None, "the route says that it is signed"

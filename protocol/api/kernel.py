@@ -94,7 +94,7 @@ class StatusReport(Document, frozen=True, kw_only=True):
     """Reason that nothing can be written now."""
     kernel: KernelInfo | None = None
     term: int | None = None
-    """Number of the kernel. Each new kernel of the project has a higher number; a promoted copy has a far higher one."""
+    """Number of the kernel, higher for each new kernel of the project, and far higher for a promoted copy."""
     standby: StandbyState | None = None
     """Copy of the log at another location, if the project has one."""
     agents: dict[str, int] = {}
