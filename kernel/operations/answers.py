@@ -144,11 +144,7 @@ class KeyedAnswers:
         until, reply = self._secrets.get((asked.key.principal, asked.key.key), (0.0, None))
         if reply is None or until <= trio.current_time():
             text = "the request was carried out, but its answer contained a secret and is no longer stored"
-            raise Refused(
-                "list the existing items, delete the unusable one, and send the request with a new key",
-                text,
-                "list what there is, remove what you cannot use, and ask with a new key",
-            )
+            raise Refused("already_told", text, "list the existing items, delete the unusable one, and send a new key")
         return reply
 
 

@@ -362,8 +362,8 @@ def page_of_instruction(row: InstructionInfo) -> Lines:
     if row.handover is not None:
         note = row.handover
         parts = [f"done: {note.done}", f"next: {note.next}", *(f"open: {one}" for one in note.open)]
-        yield from (f"Handed over at {note.at}:", "")
-        yield from fenced("Handover at {note.at}:".join([*parts, *(f"file: {one}" for one in note.files)]))
+        yield from (f"Handover at {note.at}:", "")
+        yield from fenced("\n".join([*parts, *(f"file: {one}" for one in note.files)]))
 
 
 def page_of_entry(row: ArchivedEntry) -> Lines:

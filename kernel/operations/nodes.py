@@ -106,7 +106,7 @@ _DRAIN = CommandFront(
     "node drain",
     "Drain a node: running work continues, no new work starts there",
     "nodes_lines",
-    {"name": "undo", "undo": "give it work again"},
+    {"name": "NAME the node", "undo": "make the node available again"},
 )
 _REMOVE = CommandFront(
     "node rm",

@@ -150,11 +150,7 @@ def _known(conn: apsw.Connection, space: str, name: str) -> RuleInfo:
 
 
 RULES = "/spaces/<space>/rules"
-_LIST = CommandFront(
-    "List the rules of a workflow with author and number of firings",
-    "list the rules of a workflow: whose they are, and how often they were done",
-    "rules_lines",
-)
+_LIST = CommandFront("rule list", "List the rules of a workflow with author and number of firings", "rules_lines")
 _SHOW = CommandFront("rule show", "Show one rule", "rule_lines", {"name": "RULE name of the rule", "space": ""})
 OPERATIONS = (
     operation(list_rules, f"GET {RULES}", team=ToolFront("rule_list"), cli=_LIST),
