@@ -311,7 +311,7 @@ class MockUsage(_Strict, frozen=True, kw_only=True):
 
 
 class Action(_Strict, frozen=True, kw_only=True):
-    """One action of a mock script. Exactly one key is set.
+    """Action of a mock script. Exactly one key is set.
 
     ``args`` goes with ``tool``, ``background`` with ``shell``.
     """
@@ -353,7 +353,7 @@ class Rule(_Strict, frozen=True, kw_only=True):
 
 
 class AgentDefinition(_Strict, frozen=True, kw_only=True, tag_field="entry", tag="inline"):
-    """One agent with defaults applied: the content of ``.agents/<name>.yaml`` or an inline entry of a workflow."""
+    """Agent with defaults applied: the content of ``.agents/<name>.yaml`` or an inline entry of a workflow."""
 
     # The tag distinguishes it from a Ref in stored JSON. It is no key of the file.
 

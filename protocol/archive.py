@@ -1,7 +1,7 @@
-"""An archive: what was said and done in a run, or in a space, as one file that can be read without a kernel.
+"""Archive of a run or a space: one file that can be read without a kernel.
 
-As ``jsonl`` its first line is an ArchiveHead, its last an ArchiveEnd, and each between them a row of a part. Without
-the last line it is not whole. As ``md`` it is a page for people, and is not read again.
+In ``jsonl``, the first line is an ArchiveHead, the last an ArchiveEnd, and each line between is a row of a part.
+Without the last line, the archive is incomplete. ``md`` is a page for people and cannot be imported.
 """
 
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ from protocol.voting import BallotInfo
 ARCHIVE: Final = "awk/archive/1"
 Format = Literal["jsonl", "md"]
 Part = NewType("Part", str)
-"""The kind of row that a line holds: a key of ROWS, or the first and the last line's."""
+"""Kind of a line's row: a key of ROWS, or the head or end."""
 HEAD: Final = Part("archive")
 RUN: Final = Part("run")
 CHANNEL: Final = Part("channel")
@@ -37,11 +37,11 @@ INSTRUCTIONS: Final = Part("instructions")
 TRANSCRIPT: Final = Part("transcript")
 END: Final = Part("end")
 END_OF_PAGE: Final = "End of the archive: "
-"""How the last line of one as ``md`` begins."""
+"""Beginning of the last line of an ``md`` archive."""
 
 
 class ArchiveHead(msgspec.Struct, frozen=True, kw_only=True):
-    """The first line. ``of`` is a run (``r12``) or a space (``review:main``, with all its runs; ``dm:alice``)."""
+    """First line. ``of`` is a run (``r12``) or a space (``review:main`` with all its runs; ``dm:alice``)."""
 
     schema: str = ARCHIVE
     part: str = HEAD
@@ -52,7 +52,7 @@ class ArchiveHead(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ArchiveLine(msgspec.Struct, frozen=True, kw_only=True):
-    """One row of a part. ``run`` is null in an agent's personal space."""
+    """Row of a part. ``run`` is null in an agent's personal space."""
 
     part: str
     run: str | None
@@ -60,14 +60,14 @@ class ArchiveLine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ArchiveEnd(msgspec.Struct, frozen=True, kw_only=True):
-    """The last line: how many rows of each part there are before it."""
+    """Last line: number of rows of each part."""
 
     part: str = END
     rows: dict[str, int]
 
 
 class ArchivedEntry(Body, frozen=True, kw_only=True):
-    """One thing that an agent did, and for which instruction."""
+    """Entry of an agent's work, with its instruction."""
 
     instruction: str
     agent: str
@@ -75,25 +75,25 @@ class ArchivedEntry(Body, frozen=True, kw_only=True):
 
 
 class ArchivedVersion(VersionRow, frozen=True, kw_only=True):
-    """One version of a document, with its text unless it deleted the document. The newest says who owns it."""
+    """Version of a document with its text, unless it deleted the document. The newest version has the owner."""
 
     file: str
     content: str | None = None
     owner: str | None = None
     entry: bool = False
-    """It is the document to begin with."""
+    """Whether this is the main document."""
     newest: bool = False
-    """No version is behind it, and the document is there."""
+    """Whether this is the newest version of an existing document."""
 
 
 class ArchivedStatus(AgentStatus, frozen=True, kw_only=True):
-    """The status that ``agent`` gave itself last."""
+    """Last status that ``agent`` set."""
 
     agent: str
 
 
 class RowType(NamedTuple):
-    """The rows of a part: what each is, and the field by which one is found."""
+    """Type of a part's rows, and the field that identifies a row."""
 
     type: type[msgspec.Struct]
     key: str
@@ -101,10 +101,10 @@ class RowType(NamedTuple):
 
 ROWS: Final[Mapping[str, RowType]] = MappingProxyType(
     {
-        RUN: RowType(RunReport, "id"),  # without its messages: these are the channel's rows
+        RUN: RowType(RunReport, "id"),  # Without messages, which are rows of the channel.
         CHANNEL: RowType(Message, "seq"),
         RESOURCES: RowType(ResourceText, "id"),
-        DOCUMENTS: RowType(ArchivedVersion, "file"),  # of each document the oldest first
+        DOCUMENTS: RowType(ArchivedVersion, "file"),  # The oldest version of each document first.
         SUGGESTIONS: RowType(SuggestionInfo, "id"),
         TASKS: RowType(TaskInfo, "id"),
         VOTES: RowType(BallotInfo, "id"),
@@ -113,4 +113,4 @@ ROWS: Final[Mapping[str, RowType]] = MappingProxyType(
         TRANSCRIPT: RowType(ArchivedEntry, "instruction"),
     }
 )
-"""The parts of an archive. One of a later version is counted and passed over by who reads it."""
+"""Parts of an archive. Readers count and skip unknown parts of later versions."""

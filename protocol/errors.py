@@ -1,4 +1,4 @@
-"""Causes of failure and codes of refusal: two closed tables that server, client and docs read.
+"""Causes of failure and codes of refusal: two closed tables for server, client and docs.
 
 A *cause* says why an attempt ended. A *code* says why a request was refused;
 it fixes the HTTP status and the exit code once, for every route, tool and command.
@@ -125,15 +125,15 @@ EXIT_OF_WAIT: Final[Mapping[str, int]] = MappingProxyType(
         "error": 1,
     }
 )
-"""What only a person can end -> exit code of a command that would have to wait for it."""
+"""Wait that only a person can end -> exit code of a command that would wait for it."""
 EXIT_OF_CAUSE: Final[Mapping[str, int]] = MappingProxyType({"auth": 4, "quota": 4, "untrusted": 7})
-"""Cause of a failure -> exit code, where it says more than that the work failed."""
+"""Cause of a failure -> exit code, if it is more specific than a failure."""
 
 
 class Refused(Exception):
-    """A request that changes nothing: the caller gets ``code``, what was wrong, and what to do.
+    """A request that changes nothing: the caller receives ``code``, the problem and a hint.
 
-    Raised for what a caller can mend. Not raised for bugs (they become ``internal``).
+    Raised for mistakes that a caller can fix, never for bugs (they become ``internal``).
     """
 
     def __init__(self, code: str, text: str, hint: str | None = None) -> None:

@@ -1,7 +1,7 @@
-"""Frames between the kernel and a worker, and messages between kernel, zygote and keeper.
+"""Frames between kernel and worker, and messages between kernel, zygote and keeper.
 
-One JSON object a line, tagged ``t`` (contracts.md section 6). A worker learns everything from ``start``;
-it never knows why it runs or whether it will be retried.
+One JSON object per line, tagged ``t`` (contracts.md section 6). ``start`` contains all that a worker needs; the worker
+does not know the purpose of its work or whether it will be retried.
 """
 
 from typing import Annotated, Final, Literal
@@ -15,12 +15,12 @@ from protocol.instruction import Amount, Count, Usage
 from protocol.tools import ProjectTool, Skill
 
 PROTOCOL: Final = (1, 1)
-"""(major, minor). A worker with another major is refused at ``ready``."""
+"""(major, minor). A worker with another major version is refused at ``ready``."""
 
 Json = msgspec.Raw
-"""JSON carried through unread: a tool's arguments, a provider's own message."""
+"""JSON that is passed on unread: a tool's arguments, or a provider's message."""
 NULL: Final = Json(b"null")
-"""No JSON. Not None: msgspec reads ``Raw | None`` as null only."""
+"""Missing JSON. It is not None, because msgspec reads ``Raw | None`` as null only."""
 HttpStatus = Annotated[int, msgspec.Meta(ge=100, le=999)]
 
 
@@ -32,7 +32,7 @@ class _Frame(msgspec.Struct, frozen=True, kw_only=True, tag_field="t", tag=str.l
 
 
 class ToolCall(msgspec.Struct, frozen=True, kw_only=True):
-    """One call a model asked for. ``id`` is the provider's and stays the same on resume."""
+    """Call that a model requested. ``id`` comes from the provider and stays the same on resume."""
 
     id: str
     name: str
@@ -40,23 +40,23 @@ class ToolCall(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Refusal = Literal["denied", "expired"]
-"""Why a call was not run: somebody said no, or nobody said yes in time."""
+"""Reason that a call was not run: an approval was denied or expired."""
 
 
 class Shown(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The text and the calls of an entry as people are shown them: without the secrets that they held."""
+    """Text and calls of an entry as shown to people, without secrets."""
 
     text: str = ""
     calls: tuple[ToolCall, ...] = ()
 
 
 class Entry(_Frame, frozen=True, kw_only=True, tag="entry"):
-    """Something durable: committed and answered before the next thing happens.
+    """Durable record: the kernel commits and acknowledges it before the work continues.
 
-    ``k`` counts from 0 within the instruction, over all its attempts. ``reply`` carries the model's message
-    (``native`` is the provider's own form, needed to replay it) and usage; ``tool`` one call and its result;
-    ``session`` the id under which a CLI can resume; ``note`` is written by the kernel alone, between attempts:
-    what the user or another agent adds to the conversation at this place.
+    ``k`` counts from 0 within the instruction, over all attempts. ``reply`` carries the model's message (``native`` is
+    the provider's form, needed for a replay) and usage; ``tool`` one call and its result; ``session`` the id under
+    which a CLI can resume. The kernel alone writes ``note`` between attempts: text that the user or another agent adds
+    to the conversation.
     """
 
     k: Count
@@ -70,40 +70,40 @@ class Entry(_Frame, frozen=True, kw_only=True, tag="entry"):
     name: str | None = None
     is_error: bool = False
     refused: Refusal | None = None
-    """Of a call that needed an approval and has none; it is an error, too."""
+    """Reason that a call without approval was refused. It is an error too."""
     session: str | None = None
     duration_ms: Count | None = None
-    """How long the model took to reply, or the tool to come back; None where the worker does not know."""
+    """Duration of the model call or the tool call. None if unknown."""
     shown: Shown | None = None
-    """Where text or calls hold a secret: the same without it. A model that is asked again reads what was said."""
+    """Text and calls without secrets, if they contain any. A repeated model call receives the originals."""
     note: str | None = None
-    """Bookkeeping of the worker that wrote it (the mock keeps here what it did, a file tool which rules it told);
-    opaque to the kernel."""
+    """Internal data of the worker that wrote it (the mock stores its actions, a file tool the rules it has shown).
+    Opaque to the kernel."""
     last: bool = False
-    """The terminal frame follows at once and nothing else happens: no answer is awaited."""
+    """Whether the terminal frame follows immediately, so that the worker awaits no acknowledgement."""
 
 
 # -- kernel -> worker ---------------------------------------------------------------------------------
 
 
 class Granted(msgspec.Struct, frozen=True, kw_only=True):
-    """A call that was decided on and has not run: the attempt that asked had ended by then."""
+    """Call that was decided after the attempt that requested it had ended, and that has not run."""
 
     tool: str
     input: Json
     denied: str | None = None
-    """The reason of a denial, which may be empty; None: the call was approved."""
+    """Reason of a denial, possibly empty. None: the call was approved."""
 
 
 class Turn(msgspec.Struct, frozen=True, kw_only=True):
-    """One earlier message of the thread, as prompt text."""
+    """Earlier message of the thread, as prompt text."""
 
     role: Literal["user", "assistant"]
     text: str
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """Bounds of one attempt. Seconds where the name says so."""
+    """Limits of one attempt."""
 
     max_steps: int = 100
     max_tokens: int = 8192
@@ -112,18 +112,18 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Provider(msgspec.Struct, frozen=True, kw_only=True):
-    """The endpoint of model calls. The key travels here and nowhere else."""
+    """Endpoint of model calls. The key is sent only here."""
 
     name: str
     dialect: Literal["anthropic", "openai", "cursor", "mock"]
     base_url: str | None = None
     api_key: str | None = None
     api: OpenAIApi = "chat"
-    """Of dialect ``openai``: over which of its APIs the model is served."""
+    """For dialect ``openai``: the API that serves the model."""
 
 
 class EmbeddingRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """Texts of which ``model`` is to say the vectors, in so many seconds."""
+    """Texts to embed with ``model``, and the time limit in seconds."""
 
     provider: Provider
     model: str
@@ -132,38 +132,38 @@ class EmbeddingRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EmbeddingAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """The vectors in the order of the texts; or why there are none, without the key."""
+    """Vectors in the order of the texts, or the reason of a failure without the key."""
 
     vectors: tuple[tuple[float, ...], ...] = ()
     error: str | None = None
 
 
 class McpAddress(msgspec.Struct, frozen=True, kw_only=True):
-    """The address of Daemon MCP."""
+    """Address of Daemon MCP."""
 
     url: str
 
 
 class Sandbox(msgspec.Struct, frozen=True, kw_only=True):
-    """The files that programs see beside the system, as absolute paths; of two, what is deeper counts.
+    """Files that programs can access in addition to the system, as absolute paths. The deepest matching path applies.
 
-    ``program`` is bubblewrap. The kernel knows that it works here.
+    ``program`` is bubblewrap, which the kernel has tested on this machine.
     """
 
     program: str
     writable: tuple[str, ...] = ()
     readable: tuple[str, ...] = ()
-    """Read-only, also within what is writable. What is not there is left out."""
+    """Read-only paths, also inside writable ones. Missing paths are omitted."""
     hidden: tuple[str, ...] = ()
-    """Empty, also within what is readable."""
+    """Paths that look empty, also inside readable ones."""
     private_bytes: int
-    """What each private folder (/tmp, /dev/shm, the home) can hold: it lies in memory."""
+    """Capacity of each private folder (/tmp, /dev/shm, the home), which is in memory."""
     instead: dict[str, str] = {}
-    """Of a file: the one that is seen in its place, read-only."""
+    """Replacement of a file, read-only."""
 
 
 class Start(_Frame, frozen=True, kw_only=True, tag="start"):
-    """All a worker is told. ``messages`` is the thin thread, ``message`` the instruction's text."""
+    """Input of a worker. ``messages`` is the recent thread, ``message`` the text of the instruction."""
 
     instruction: str
     attempt: str
@@ -183,90 +183,93 @@ class Start(_Frame, frozen=True, kw_only=True, tag="start"):
     cwd: str
     env: dict[str, str]
     secrets: tuple[str, ...] = ()
-    """Names in ``env`` that the agent's file lets through: nobody is shown their values."""
+    """Names in ``env`` that the agent's file passes through. Their values are never shown."""
     idempotency_key: str
     mock: tuple[Rule, ...] = ()
     mock_counts: dict[str, int] = {}
-    """How often each limited action (``error``/``exit`` with ``times``) already fired, over all attempts:
-    key ``rule.action`` as two indices, for example ``0.2``."""
+    """Number of times that each limited action (``error``/``exit`` with ``times``) has run, over all attempts. The key
+    is ``rule.action`` as two indices, such as ``0.2``."""
     source_text: str = ""
-    """The text of the message that caused the instruction, as sent: what mock rules match on."""
+    """Text of the message that caused the instruction, which mock rules match."""
     allowance: int | None = None
-    """Tokens reserved for the first model call, if limited; later ones come with ``go``."""
+    """Tokens reserved for the first model call, if limited. Further reservations arrive with ``go``."""
     earlier_steps: int = 0
-    """Steps among ``entries`` that another instruction made, whose thread this one takes up: max_steps adds to them."""
+    """Number of steps in ``entries`` from a continued instruction. max_steps does not count them."""
     compact: bool = False
-    """The conversation did not fit the model: show it shortened."""
+    """Whether the conversation exceeded the model's context and must be shortened."""
     system_stable: int = 0
-    """So many characters of ``system``, from its beginning, are the same for other work of the agent: a provider that
-    is told what to cache is told to keep them apart."""
+    """Number of leading characters of ``system`` that stay the same for the agent's other work, for providers with
+    explicit caching."""
     first_k: int = 0
-    """The number of the first entry: earlier ones were made for another prompt, and are told in this one."""
+    """Number of the first entry. The prompt summarizes earlier entries, which belong to another prompt."""
     tools: tuple[str, ...] = ()
-    """Which of the worker's own tools are switched on."""
+    """Enabled built-in tools."""
     mcp_servers: dict[str, McpServer] = {}
-    """Servers of the agent's own. ``${NAME}`` is already filled in: what is here is secret."""
+    """MCP servers of the agent. ``${NAME}`` is already replaced, so the values are secret."""
     project_tools: dict[str, ProjectTool] = {}
-    """Those of ``tools`` that are the project's own."""
+    """Tools of the project in ``tools``."""
     pinned: dict[str, str] = {}
-    """Files of the project that ``command`` and commands of these and of ``mcp_servers`` name, and the SHA-256 of what
-    was trusted.
+    """Project files that ``command``, project tools and ``mcp_servers`` name, with the SHA-256 of their trusted
+    content.
 
-    "" for a word that may name one, and named none: a file that is there by now was trusted by nobody."""
+    "" for a word that could name a file but named none: a file created later is not trusted.
+    """
     skills: tuple[Skill, ...] = ()
-    """What the agent can read up on."""
+    """Skills available to the agent."""
     nested_rules: dict[str, str] | None = None
-    """Rules of the project in folders of the working directory, by path, and the SHA-256 of what was trusted: a file
-    tool tells them when it first touches something below. None: the agent follows none."""
+    """Rules of the project in subfolders of the working directory, by path, with the SHA-256 of their trusted content.
+    A file tool shows them at the first access below their folder. None: the agent follows no rules."""
     interrupted: bool = False
-    """The attempt before this one broke off: a call that is pending first may have been under way."""
+    """Whether the previous attempt was interrupted, so that the first pending call may have been in progress."""
     read_only: tuple[str, ...] = ()
-    """Tools of MCP servers that the agent's file says only read (protocol.tools.is_read_only)."""
+    """Tools of MCP servers that the agent's file declares read-only (protocol.tools.is_read_only)."""
     approval: Approval = "ask"
     granted: tuple[Granted, ...] = ()
     effort: Effort | None = None
     thinking_tokens: int | None = None
-    """How much the model may think in one call; part of what it may answer."""
+    """Thinking tokens of one model call, part of its output tokens."""
     temperature: float | None = None
     command: tuple[str, ...] = ()
-    """What runs in place of a loop of ours: the path of a CLI, or for ``backend: exec`` a program and its arguments."""
+    """Program that replaces the built-in loop: the path of a CLI, or for ``backend: exec`` a program and its
+    arguments."""
     attempt_dir: str = ""
-    """A folder (0700) that goes with the attempt."""
+    """Folder (0700) that is deleted after the attempt."""
     session_dir: str = ""
-    """A folder (0700) that outlives it: the home of a CLI, the same for all work of this agent in this space."""
+    """Folder (0700) that is kept: the home of a CLI for all work of this agent in this space."""
     login: bool = False
-    """The program's owner lets it use his login: a copy is in ``session_dir``, where it looks for it."""
+    """Whether the program uses its owner's login, of which ``session_dir`` has a copy."""
     hooks: Json = NULL
-    """Its owner's hooks, in the program's own words, where he lets them in."""
+    """Hooks of the program's owner, in the program's format, if allowed."""
     sandbox: Sandbox | None = None
-    """What everything that is run here is confined by (``worker.sandbox``)."""
+    """Sandbox of all programs that run here (``worker.sandbox``)."""
     hidden: tuple[str, ...] = ()
-    """Folders that hold the kernel's secrets."""
+    """Folders with the kernel's secrets."""
     closed: tuple[str, ...] = ()
-    """Folders of agents' contexts: file tools do not write there."""
+    """Folders of agents' memory, which file tools cannot write."""
     budget_usd: float | None = None
-    """What may be spent yet, for a program that counts for itself; tokens come with each ``go``."""
+    """Remaining budget, for a program that limits itself. Tokens arrive with each ``go``."""
     reuse: bool = False
-    """After ``result{done}`` stay, if nothing of this is left in you: say ``ready`` again, for another ``start``."""
+    """Whether the worker may stay after ``result{done}``: it sends ``ready`` again if no state of this work remains."""
     entries_follow: int = 0
-    """How many more entries come as ``entry`` frames of their own, because ``entries`` would not fit into a line."""
+    """Number of further entries that follow as ``entry`` frames, because ``entries`` would exceed the line limit."""
 
 
 class Go(_Frame, frozen=True, kw_only=True, tag="go"):
-    """Entry ``k`` is durable; go on. ``allowance`` is the tokens reserved for the next model call, if limited."""
+    """Entry ``k`` is durable; continue. ``allowance`` is the number of tokens reserved for the next model call, if
+    limited."""
 
     k: int
     allowance: int | None = None
 
 
 class Yield(_Frame, frozen=True, kw_only=True, tag="yield"):
-    """Entry ``k`` is durable; end with ``result{yielded}``: something more urgent waits, or the work itself does."""
+    """Entry ``k`` is durable; end with ``result{yielded}``, because more urgent work waits or this work has to wait."""
 
     k: int
 
 
 class Stop(_Frame, frozen=True, kw_only=True, tag="stop"):
-    """End now, within ``deadline_seconds``. Sent at any time."""
+    """End within ``deadline_seconds``. Sent at any time."""
 
     reason: str
     deadline_seconds: float = 10.0
@@ -274,7 +277,7 @@ class Stop(_Frame, frozen=True, kw_only=True, tag="stop"):
 
 
 class Ping(_Frame, frozen=True, kw_only=True, tag="ping"):
-    """Answer with ``pong{n}``."""
+    """Request for ``pong{n}``."""
 
     n: int
 
@@ -285,7 +288,8 @@ KernelFrame = Start | Entry | Go | Yield | Stop | Ping
 
 
 class Ready(_Frame, frozen=True, kw_only=True, tag="ready"):
-    """The first frame of a worker, before it reads ``start``; and of one that stays (``reuse``), before each other."""
+    """First frame of a worker, before ``start``. A worker that stays (``reuse``) sends it before each further
+    ``start``."""
 
     pid: Count
     version: str
@@ -294,20 +298,20 @@ class Ready(_Frame, frozen=True, kw_only=True, tag="ready"):
 
 
 class Delta(_Frame, frozen=True, kw_only=True, tag="delta"):
-    """Text of a reply as it comes. Live only."""
+    """Text of a reply as it is generated. Not stored."""
 
     text: str
 
 
 class Progress(_Frame, frozen=True, kw_only=True, tag="progress"):
-    """Progress of the worker; also proof that it lives. ``tool``: a tool runs until the next frame."""
+    """Progress of the worker, which also resets the idle timeout. ``tool``: a tool runs until the next frame."""
 
     what: str
     tool: bool = False
 
 
 class Log(_Frame, frozen=True, kw_only=True, tag="log"):
-    """A line for the log of the agent."""
+    """Line for the log of the agent."""
 
     level: Literal["debug", "info", "warning", "error"]
     text: str
@@ -320,7 +324,7 @@ class Pong(_Frame, frozen=True, kw_only=True, tag="pong"):
 
 
 class Result(_Frame, frozen=True, kw_only=True, tag="result"):
-    """Terminal: the work ended. ``incomplete`` names why in ``cause``."""
+    """Terminal frame: the work ended. ``cause`` explains ``incomplete``."""
 
     status: Literal["done", "yielded", "incomplete"]
     text: str = ""
@@ -329,7 +333,7 @@ class Result(_Frame, frozen=True, kw_only=True, tag="result"):
 
 
 class Error(_Frame, frozen=True, kw_only=True, tag="error"):
-    """Terminal: the attempt failed. ``retry_after`` is seconds, as the provider said."""
+    """Terminal frame: the attempt failed. ``retry_after`` is the provider's value in seconds."""
 
     cause: Cause
     text: str
@@ -338,26 +342,26 @@ class Error(_Frame, frozen=True, kw_only=True, tag="error"):
     code: str | None = None
     partial: str = ""
     fired: str | None = None
-    """Key into ``mock_counts`` of the scripted action that raised it."""
+    """Key into ``mock_counts`` of the action that raised the error."""
 
 
 WorkerFrame = Ready | Entry | Delta | Progress | Log | Pong | Result | Error
 COUNTS: Final = frozenset({"ready", "entry", "result", "error"})
-"""Those that something depends on: one that does not parse is never passed over, but ends the attempt."""
+"""Frames with an effect. An unparsable one ends the attempt instead of being skipped."""
 
 # -- kernel <-> zygote, keeper -> kernel ---------------------------------------------------------------
 
 COOKIE_VARIABLE: Final = COOKIE
-"""In the environment of all that a worker or command executes: how a tree is found once its keeper is gone.
+"""Environment variable of everything that a worker or a command runs, which identifies a process tree after its keeper
+has exited.
 
-It grants nothing by itself. A worker hands its own on to the programs it starts.
+It grants no access. A worker passes its own value to the programs that it starts.
 """
 
 
 class Order(_Frame, frozen=True, kw_only=True):
-    """A child to start: with ``argv`` it execs that command (setup, git) in ``cwd`` with exactly ``env``, in
-    ``sandbox`` if there is one; without, it becomes a worker.
-    """
+    """Child to start: with ``argv``, it executes that command (setup, git) in ``cwd`` with exactly ``env``, in
+    ``sandbox`` if set; without, it becomes a worker."""
 
     attempt: str
     argv: tuple[str, ...] | None = None
@@ -367,9 +371,9 @@ class Order(_Frame, frozen=True, kw_only=True):
 
 
 class Fork(Order, frozen=True, kw_only=True, tag="fork"):
-    """Kernel to zygote: fork a keeper. Descriptors ride along: worker stdin, stdout, stderr, keeper socket.
+    """Kernel to zygote: fork a keeper. Descriptors are attached: worker stdin, stdout, stderr, keeper socket.
 
-    ``lock`` is the file the keeper holds locked until its whole tree is gone.
+    The keeper holds a lock on the file ``lock`` until all processes of its tree have exited.
     """
 
     lock: str
@@ -377,14 +381,14 @@ class Fork(Order, frozen=True, kw_only=True, tag="fork"):
 
 
 class Retire(_Frame, frozen=True, kw_only=True, tag="retire"):
-    """Kernel to zygote, before the socket closes: another zygote took over, so keepers are to live on.
+    """Kernel to zygote, before the socket closes: another zygote took over, so the keepers stay.
 
-    A socket that closes without it means that the kernel is gone, and so must be everything it started.
+    Without this message, a closed socket means that the kernel has exited and everything it started must end.
     """
 
 
 class Preloaded(_Frame, frozen=True, kw_only=True, tag="preloaded"):
-    """Zygote to kernel: modules are loaded, warm and frozen; ready to fork."""
+    """Zygote to kernel: modules are loaded and frozen; ready to fork."""
 
     pid: Count
     modules: Count
@@ -394,7 +398,7 @@ ZygoteReport = Preloaded | Pong
 
 
 class Started(_Frame, frozen=True, kw_only=True, tag="started"):
-    """Keeper to kernel: the child runs. The times are in clock ticks since boot, 0 where there is no /proc."""
+    """Keeper to kernel: the child runs. Times are in clock ticks since boot, 0 without /proc."""
 
     pid: Count
     keeper: Count
@@ -403,7 +407,7 @@ class Started(_Frame, frozen=True, kw_only=True, tag="started"):
 
 
 class Rusage(msgspec.Struct, frozen=True, kw_only=True):
-    """Cost of a whole tree: seconds of CPU, peak resident bytes of the largest process."""
+    """Cost of a process tree: CPU seconds, and peak resident bytes of the largest process."""
 
     user_seconds: Amount = 0.0
     system_seconds: Amount = 0.0
@@ -411,41 +415,43 @@ class Rusage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Exited(_Frame, frozen=True, kw_only=True, tag="exited"):
-    """Keeper to kernel: the child ended and its whole tree is gone. Exactly one of ``code``, ``signal``, ``failed``."""
+    """Keeper to kernel: the child and its whole tree have exited. Exactly one of ``code``, ``signal``, ``failed`` is
+    set."""
 
     code: Count | None = None
     signal: Count | None = None
     failed: str | None = None
-    """The child could not be started: errno name and path (``ENOENT: /bin/nope``)."""
+    """Reason that the child could not be started: errno name and path (``ENOENT: /bin/nope``)."""
     killed: bool = False
-    """Whether we asked for the end."""
+    """Whether the kernel requested the end."""
     exceeded: str | None = None
-    """What the tree used too much of, in words, where the keeper ended it for that (``bound``)."""
+    """Resource limit that the tree exceeded, if the keeper killed it for that (``bound``)."""
     lost: bool = False
-    """The kernel to itself, never a keeper: nobody saw the end. The node it ran on was cut off, and its lease is over:
-    that nothing of the tree is left is the node's promise, not the tree's."""
+    """Whether the end was inferred instead of observed: the node was disconnected and its lease has expired. The node,
+    not the tree, guarantees that no process remains."""
     rusage: Rusage = Rusage()
 
 
 class Bound(_Frame, frozen=True, kw_only=True, tag="bound"):
-    """Kernel to keeper: what the whole tree may use from now on. None: as much as there is."""
+    """Kernel to keeper: new resource limits of the whole tree. None: unlimited."""
 
     memory_bytes: int | None = None
     processes: int | None = None
 
 
 class Kill(_Frame, frozen=True, kw_only=True, tag="kill"):
-    """Kernel to keeper: SIGTERM to the tree, SIGKILL ``after_seconds`` later until nothing is left."""
+    """Kernel to keeper: send SIGTERM to the tree, and SIGKILL after ``after_seconds`` until all processes have
+    exited."""
 
     after_seconds: float = 0.0
 
 
 class Census(_Frame, frozen=True, kw_only=True, tag="census"):
-    """Kernel to keeper: tell how many processes there are."""
+    """Kernel to keeper: count the processes."""
 
 
 class Counted(_Frame, frozen=True, kw_only=True, tag="counted"):
-    """Keeper to kernel: the processes below it, the child among them; 0 where the system shows none."""
+    """Keeper to kernel: number of processes below it, including the child; 0 if the system shows none."""
 
     processes: Count
 

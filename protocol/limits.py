@@ -72,7 +72,7 @@ class PlaceNeeds(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """Requirements for the machine that the agent runs on. Without requirements, it runs on the kernel's machine."""
 
     labels: tuple[Label, ...] = ()
-    """Labels that a node must have. The agent runs only on nodes with all of them."""
+    """Labels that a node must have. The agent runs only on nodes with every label."""
     memory: PlaceBytes | None = None
     """Memory reserved on the machine: ``8GB``. Without labels, the kernel's machine qualifies if it has enough."""
     gpus: Gpus = 0

@@ -182,7 +182,7 @@ def message_id(seq: int) -> MessageId:
 
 
 def feedback_id(number: int) -> str:
-    """The id of what was said about the work in row ``number``."""
+    """Return the id of the feedback in row ``number``."""
     return f"f{number}"
 
 

@@ -184,7 +184,7 @@ class ProjectDefinition(_Strict, frozen=True, kw_only=True):
     """Project file."""
 
     agents: dict[str, str | AgentDefinition] = {}
-    """Agents besides those of ``.agents/``: name to an inline agent or to the path of a file; or a list of both."""
+    """Agents in addition to ``.agents/``: name to an inline agent or to the path of a file; or a list of both."""
     providers: dict[str, ProviderEntry] = {}
     """Endpoints that agents can name."""
     tools: dict[str, ProjectTool] = {}

@@ -26,7 +26,7 @@ _HINT: Final = "write github:owner/repo@ref/path/to/workflow.yaml; ref is a tag,
 
 
 class RemoteRejected(ValueError):
-    """The text names no remote workflow, or no host. The text says why, ``hint`` what to write."""
+    """Text that names no remote workflow or host, with the reason and a ``hint``."""
 
     def __init__(self, text: str, hint: str = _HINT) -> None:
         super().__init__(text)
@@ -34,7 +34,7 @@ class RemoteRejected(ValueError):
 
 
 class Remote(NamedTuple):
-    """A file or a folder in a repository of a host."""
+    """File or folder in a remote repository."""
 
     owner: str
     repo: str
@@ -64,7 +64,8 @@ def parse_remote(asked: str) -> Remote:
 
 
 def parse_remote_folder(asked: str) -> Remote:
-    """The folder of a repository that ``asked`` names; without a path all of it. Raises RemoteRejected."""
+    """Return the folder of a repository that ``asked`` names, by default the whole repository. Raises
+    RemoteRejected."""
     try:
         return _parse(asked.rstrip("/"), may_be_all=True)
     except RemoteRejected as error:

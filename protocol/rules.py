@@ -160,7 +160,7 @@ class RuleTask(Ask, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Action(Ask, frozen=True, kw_only=True, omit_defaults=True):
-    """One action. Exactly one of ``assign``, ``ask``, ``say``, ``invoke``, ``vote``, ``task`` is set."""
+    """Action of a rule. Exactly one of ``assign``, ``ask``, ``say``, ``invoke``, ``vote``, ``task`` is set."""
 
     assign: Name | None = None
     """Member who receives ``message`` as work."""
@@ -181,7 +181,7 @@ class Action(Ask, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class RuleSpec(Ask, frozen=True, kw_only=True, omit_defaults=True):
-    """One rule as its author defines it.
+    """Rule as its author defines it.
 
     In texts, ``${{ message.text }}``, ``${{ message.from }}``, ``${{ match.1 }}`` and ``${{ params.x }}`` are replaced
     as data: the inserted text wakes no member and is not replaced again.

@@ -32,7 +32,7 @@ Text = Annotated[str, msgspec.Meta(max_length=TEXT_CHARACTERS)]
 
 
 class TaskSpec(Ask, frozen=True, kw_only=True, omit_defaults=True):
-    """One task as its author plans it."""
+    """Task as its author plans it."""
 
     key: str | None = None
     """Name in the list where the task is planned. Other tasks may depend on it by this name, and tools accept it as

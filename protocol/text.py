@@ -1,4 +1,4 @@
-"""Names from outside (file systems, the environment, git) as text, text on one line, and JSON of whatever may hold one.
+"""Names from outside (file systems, the environment, git) as text, and JSON that may contain them.
 
 A name there may be any bytes. Python hands out those that are not UTF-8 as lone surrogates, which no encoder takes,
 and a name may hold a line break, which forges a line wherever it is printed. So a name is told by ``shown_name``, and
@@ -13,11 +13,11 @@ import msgspec
 T = TypeVar("T")
 _encoder: Final = msgspec.json.Encoder()
 _RAW_BYTES: Final = range(0xDC80, 0xDD00)
-"""How Python's ``surrogateescape`` hands out the bytes 0x80 to 0xff."""
+"""Surrogates by which Python's ``surrogateescape`` represents the bytes 0x80 to 0xff."""
 
 
 def is_text(name: str) -> bool:
-    """Return whether every encoder takes ``name``."""
+    """Return whether ``name`` can be encoded."""
     try:
         name.encode()
     except UnicodeEncodeError:
@@ -26,14 +26,15 @@ def is_text(name: str) -> bool:
 
 
 def shown_name(name: str) -> str:
-    """``name`` on one line: bytes that are not UTF-8 as ``\\xff``, line breaks, controls and marks of direction too."""
+    """Return ``name`` on one line, with non-UTF-8 bytes as ``\\xff`` and escaped line breaks, controls and direction
+    marks."""
     if name.isprintable():
         return name
     return "".join(letter if letter.isprintable() else _escaped(letter) for letter in name)
 
 
 def one_line(text: str) -> str:
-    """``text`` without line breaks, so that it cannot look like a message of its own."""
+    """Return ``text`` without line breaks, so that it cannot imitate a separate message."""
     return " ".join(text.split())
 
 
@@ -47,7 +48,8 @@ def text_environment(environ: Mapping[str, str]) -> tuple[dict[str, str], tuple[
 
 
 def encode_json(value: Any) -> bytes:
-    """``value`` (plain JSON data or Structs) as JSON. Text that is not UTF-8 is escaped; it never fails for that."""
+    """Return ``value`` (plain JSON data or Structs) as JSON. Text that is not UTF-8 is escaped, so encoding never
+    fails."""
     try:
         return _encoder.encode(value)
     except UnicodeEncodeError:
@@ -55,7 +57,7 @@ def encode_json(value: Any) -> bytes:
 
 
 def decoded(data: bytes | str | msgspec.Raw, kind: type[T]) -> T | None:
-    """Return JSON of any origin as a ``kind``; None where ``data`` is no JSON, or another kind of value."""
+    """Return ``data`` decoded as ``kind``, or None if it is invalid."""
     try:
         return msgspec.json.decode(data, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

@@ -1,6 +1,6 @@
-"""The worker's own tools: what ``tools:`` of an agent may name, and what each of these stands for. Pure.
+"""Tools: names in ``tools:`` of an agent file, built-in tools, and project tools. Pure.
 
-Of Daemon MCP's tools only the names are in here: their table is the kernel's; and the scope that opens each.
+Of Daemon MCP's tools, only names and scopes are here; the kernel has the table.
 """
 
 import re
@@ -13,12 +13,12 @@ from protocol.agent import Duration, Scope
 
 
 class BuiltIn(NamedTuple):
-    """A tool of the worker's own. ``switch`` is the word in ``tools:`` that it comes with."""
+    """Built-in tool of the worker. ``switch`` is the word in ``tools:`` that enables it."""
 
     name: str
     switch: str
     read_only: bool
-    """A call changes nothing: it may be repeated, and ``approval: ask`` does not ask."""
+    """Whether a call changes nothing, so that it can be repeated and needs no approval under ``approval: ask``."""
 
 
 _ROWS: Final = (
@@ -34,25 +34,25 @@ _ROWS: Final = (
 BUILT_IN: Final[Mapping[str, BuiltIn]] = {row.name: row for row in _ROWS}
 
 AUTH_REQUEST: Final = "auth_request"
-"""The tool of Daemon MCP that asks whether another may be called."""
+"""Tool of Daemon MCP that requests an approval."""
 
 OFFERED_TO: Final = "X-Offered-To"
-"""The header by which a program says that it shows the tools it lists to a model, ``TO_MODEL``: it is not listed what a
-model has no business with. The permission prompts of programs, and workers of other people's making, say nothing."""
+"""Header of a client that shows the listed tools to a model (``TO_MODEL``). Tools that are not for models are then
+omitted. Permission prompts of programs and external workers do not send it."""
 TO_MODEL: Final = "model"
 
 SENDING: Final = "sending."
-"""How the key of a call begins that only names one sending of it: its client names no calls, so the same call, made
-again after an interruption, has another."""
+"""Prefix of a call key that identifies one transmission only, because the client does not number calls. The same call
+after an interruption has another key."""
 
 ON_DEMAND: Final[Mapping[str, str]] = {"feedback_submit": "feedback"}
-"""Tools of Daemon MCP that a model is told of only where ``tools:`` has the word; who knows them may call them."""
+"""Tools of Daemon MCP that models see only if ``tools:`` has the word. Any agent may call them."""
 
 SWITCHES: Final = frozenset({*(row.switch for row in _ROWS), *ON_DEMAND.values()})
-"""What ``tools:`` may say beside the names of the project's own tools."""
+"""Words in ``tools:`` besides the names of project tools."""
 
 ToolScope = Scope | Literal["all", "tree"]
-"""``all``: every agent has it. ``tree``: who has a working tree."""
+"""``all``: for every agent. ``tree``: for agents with a working tree."""
 
 CONTEXT_SCOPES: Final[Mapping[str, ToolScope]] = {
     "channel_read": "channel.read",
@@ -114,15 +114,15 @@ CONTEXT_SCOPES: Final[Mapping[str, ToolScope]] = {
     "tree_take": "tree",
     "tree_commit": "tree",
 }
-"""Daemon MCP's tools, each with the one scope that opens it."""
+"""Daemon MCP's tools, each with its scope."""
 
 DEPRECATED_TOOLS: Final[Mapping[str, str]] = {
     "proposal_list": "rule_list",
     "proposal_define": "rule_define",
     "proposal_invoke": "rule_invoke",
 }
-"""Old names of tools and the current ones. Calls and approval rules may use the old names until 0.3.0; no list has
-them."""
+"""Deprecated names of tools with their current names. Calls and approval rules may use them until 0.3.0; no list
+contains them."""
 CONTEXT_TOOLS: Final = frozenset({*CONTEXT_SCOPES, *DEPRECATED_TOOLS})
 
 
@@ -149,13 +149,13 @@ CONTEXT_FAMILIES: Final = (
     "todo_",
     "tree_",
 )
-"""How names of Daemon MCP's tools begin, those of scopes included: no other tool may be called so."""
+"""Reserved prefixes of Daemon MCP's tools. No other tool may use them."""
 
 SERVER_PREFIX: Final = "mcp__"
-"""How tools of an agent's own MCP servers begin: ``mcp__<server>__<tool>``."""
+"""Prefix of tools of an agent's MCP servers: ``mcp__<server>__<tool>``."""
 
 EVERY_TOOL: Final = "*"
-"""At the end of a name: every tool that begins like that."""
+"""Wildcard at the end of a name."""
 
 _NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,47}", re.ASCII)
 _SERVER_NAME: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9]|[-_](?=[A-Za-z0-9])){0,31}", re.ASCII)
@@ -163,27 +163,27 @@ _DAEMON: Final = frozenset({"daemon", "agent-worker"})
 _PLACEHOLDER: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}", re.ASCII)
 
 TYPES: Final = ("string", "integer", "number", "boolean", "array", "object")
-"""Types of JSON Schema, as the short form of ``input`` has them."""
+"""Types of JSON Schema in the short form of ``input``."""
 
 
 class ProjectTool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A tool of the project's own: a command, or a canned answer.
+    """Tool of the project: a command, or a fixed answer.
 
-    The command reads its arguments as one JSON object from standard input, and answers on standard output.
+    The command receives its arguments as one JSON object on standard input, and answers on standard output.
     """
 
     description: str
-    """What a model is told of it."""
+    """Description for models."""
     command: tuple[str, ...] = ()
-    """The program and its arguments; a word ``${name}`` is replaced by that argument. It needs trust."""
+    """Program and arguments. A word ``${name}`` is replaced by that argument. It needs trust."""
     input: dict[str, Any] = {}
-    """Its arguments: a name to a type (``path: string``, ``limit: integer?``), or a JSON Schema."""
+    """Arguments: a name to a type (``path: string``, ``limit: integer?``), or a JSON Schema."""
     read_only: bool = False
-    """It changes nothing, so nobody is asked before it runs, and it may be run again."""
+    """``true``: the tool changes nothing, so it runs without approval and may be run again."""
     timeout: Duration = 120.0
-    """How long a call may take."""
+    """Time limit of a call."""
     mock: str | None = None
-    """A canned answer: it is given in place of running the command."""
+    """Fixed answer that replaces the command."""
 
 
 def current_name(name: str) -> str:
@@ -197,7 +197,7 @@ def former_name(name: str) -> str:
 
 
 def tool_name_fault(name: str) -> str | None:
-    """Return why a project's tool cannot be called ``name``; None where it can."""
+    """Return why a project tool cannot have this ``name``, or None."""
     if not _NAME.fullmatch(name):
         return f"{name[:60]!r} is not a tool's name: letters, digits and _, at most 48, a letter first"
     if name in BUILT_IN or name in SWITCHES:
@@ -208,21 +208,21 @@ def tool_name_fault(name: str) -> str | None:
 
 
 def server_name_fault(name: str) -> str | None:
-    """Return why an MCP server cannot be called ``name``; None where it can."""
+    """Return why an MCP server cannot have this ``name``, or None."""
     if not _SERVER_NAME.fullmatch(name):
         return f"{name[:60]!r} is not a server's name: letters, digits, single - and _, at most 32"
     return f"{name} is what Daemon MCP is called" if name in _DAEMON else None
 
 
 def is_read_only(name: str, read_only: Iterable[str]) -> bool:
-    """Return whether the tool ``name`` of an MCP server is among those that an agent's ``read_only`` names."""
+    """Return whether an agent's ``read_only`` includes the tool ``name`` of an MCP server."""
     return any(
         name.startswith(one.removesuffix(EVERY_TOOL)) if one.endswith(EVERY_TOOL) else name == one for one in read_only
     )
 
 
 def server_and_tool(word: str) -> tuple[str, str]:
-    """Return what a word of ``read_only`` names: a server, and a tool of it or the beginning of one.
+    """Return the server and the tool, or the prefix of a tool, in a word of ``read_only``.
 
     ("", "") if none.
     """
@@ -233,7 +233,7 @@ def server_and_tool(word: str) -> tuple[str, str]:
 
 
 def input_schema(given: Mapping[str, Any]) -> dict[str, Any]:
-    """``input`` as JSON Schema. Raises ValueError for a short form with a type that is none."""
+    """Return ``input`` as JSON Schema. Raises ValueError for an unknown type in the short form."""
     if given.get("type") == "object" or "$schema" in given or "properties" in given:
         return {"type": "object", **given}
     properties: dict[str, Any] = {}
@@ -248,17 +248,17 @@ def input_schema(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def placeholders(command: tuple[str, ...]) -> tuple[str, ...]:
-    """The arguments that words of ``command`` stand for."""
+    """Return the arguments that words of ``command`` refer to."""
     return tuple(match[1] for word in command if (match := _PLACEHOLDER.fullmatch(word)))
 
 
 def part_placeholders(word: str) -> tuple[str, ...]:
-    """Return what looks like arguments in ``word``, and is only a part of it: nothing is put in their place."""
+    """Return placeholders that are only a part of ``word`` and therefore not replaced."""
     return () if _PLACEHOLDER.fullmatch(word) else tuple(_PLACEHOLDER.findall(word))
 
 
 def filled(command: tuple[str, ...], args: Mapping[str, Any]) -> list[str]:
-    """``command`` with its placeholders replaced, each by one word; one whose argument is not given is left out."""
+    """Return ``command`` with its placeholders replaced. Words of missing arguments are omitted."""
     words: list[str] = []
     for word in command:
         match = _PLACEHOLDER.fullmatch(word)
@@ -271,11 +271,11 @@ def filled(command: tuple[str, ...], args: Mapping[str, Any]) -> list[str]:
 
 
 class Skill(msgspec.Struct, frozen=True, kw_only=True):
-    """A skill that can be read: what a model is told of it at once, and the folder with the rest."""
+    """Skill of an agent: name and description for the prompt, and the folder with its files."""
 
     name: str
     description: str
     folder: str
-    """Absolute, and no part of it is a link; ``SKILL.md`` is in it."""
+    """Absolute path without links of the folder with ``SKILL.md``."""
     files: dict[str, str] = {}
-    """The SHA-256 of each file in it, by its path in it: what was trusted, and so all that is read."""
+    """SHA-256 of each file by its path in the folder. Only these trusted files can be read."""

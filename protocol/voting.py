@@ -80,7 +80,7 @@ class Binds(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class Vote(msgspec.Struct, frozen=True, kw_only=True):
-    """One vote. ``voter`` is a member's name, or ``user``."""
+    """Vote. ``voter`` is a member's name, or ``user``."""
 
     voter: str
     choice: str

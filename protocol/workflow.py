@@ -78,7 +78,7 @@ class Param(_Strict, frozen=True, kw_only=True):
     type: Literal["string", "int", "number", "bool"] = "string"
     """Type of the value."""
     short: str | None = None
-    """One letter, for ``-n``."""
+    """Single letter, for ``-n``."""
     required: bool = False
     """Whether a start without the parameter is refused."""
     default: Any = None
@@ -206,7 +206,7 @@ class Deliver(_Strict, frozen=True, kw_only=True):
 
 
 class WorkflowDefinition(_Strict, frozen=True, kw_only=True):
-    """One workflow file. ``agents`` maps the name in this workflow to a reference or an inline agent."""
+    """Workflow file. ``agents`` maps the name in this workflow to a reference or an inline agent."""
 
     name: str
     """Name of the workflow. Default: the file's name."""

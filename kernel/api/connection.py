@@ -1,10 +1,9 @@
-"""HTTP/1.1 connection on a Trio stream, with deadlines of its own, and the tasks that answer its requests.
+"""HTTP/1.1 connection on a Trio stream with deadlines, and the tasks that answer its requests.
 
-hypercorn's own TCPServer writes inside a shield without a deadline: a client that stops reading then holds the
-server open for ever, shutdown included. It also knows no deadline for headers, starts a task per request just to
-notice that a connection is idle, and hands the parts of a request over through a channel that gives up the loop at
-every step: together more than our own work on it. Here the deadlines are on the two awaits there are, and whoever
-need not wait goes on at once.
+hypercorn's own TCPServer writes inside a shield without a deadline, so a client that stops reading keeps the server
+open forever, even during shutdown. It has no deadline for headers, starts a task per request only to notice idle
+connections, and passes the parts of a request through a channel that yields at every step, which costs more than the
+kernel's own work. Here, both awaits have deadlines, and available data is processed without a wait.
 """
 
 import logging
@@ -29,37 +28,38 @@ from kernel.procs.procfs import AcceptedConnection
 logger = logging.getLogger(__name__)
 
 HEADERS_SECONDS: Final = 10.0
-"""From the first byte of a request to the end of its headers (fault HF09)."""
+"""Seconds from the first byte of a request to the end of its headers (fault HF09)."""
 STALLED_SECONDS: Final = 10.0
-"""For a client that leaves its receive buffer full, before it is dropped (fault HF11)."""
+"""Seconds for a client with a full receive buffer, before it is disconnected (fault HF11)."""
 RECEIVE_BYTES: Final = 2**16
 UNREAD_BYTES: Final = 2**20
-"""Thrown away at a close: closing on unread bytes makes TCP reset, and the last answer would be lost."""
+"""Bytes discarded at a close. Closing with unread bytes makes TCP reset the connection, and the last answer would be
+lost."""
 HEAD: Final = b"HTTP/1.1 "
 INFORMATIONAL: Final = b"HTTP/1.1 1"
 
 WAITING_PARTS: Final = 10
-"""More parts than these stay in the socket, so that a client is held up and not its body kept."""
+"""Maximum number of buffered parts. Further parts stay in the socket, which slows the client down."""
 WAITING_MESSAGES: Final = 1
-"""Of a WebSocket, each of which may be long."""
+"""Maximum number of buffered WebSocket messages, which can be long."""
 _ENDS: Final = ("http.disconnect", "websocket.disconnect")
 RECEIVE_QUEUE: Final = "agent_worker.receive_queue"
 """Key of the ASGI scope for the ReceiveQueue of a request."""
 ADMITTED: Final = "agent_worker.admitted"
-"""Key of the ASGI scope for the callback that takes the holder of a token, once that was found valid."""
+"""Key of the ASGI scope for the callback that receives the holder of a valid token."""
 WIRE: Final = "agent_worker.wire"
-"""Key of the ASGI scope for the function that gives the connection as the system knows it; None once it is closed."""
+"""Key of the ASGI scope for the function that returns the system's view of the connection; None after the close."""
 
 NODE: Final = "agent_worker.node"
-"""Key of the ASGI scope for the name of the node that carries the connection; "" for one of this machine."""
+"""Key of the ASGI scope for the name of the node that forwards the connection; "" on this machine."""
 
 _Send = Callable[[ASGISendEvent | None], Awaitable[None]]
 
 
 class ReceiveQueue:
-    """Parts of one request, in their order, from the task that reads the connection to the one that answers.
+    """Parts of one request in order, from the task that reads the connection to the one that answers.
 
-    ``most`` wait at a time.
+    At most ``most`` parts wait.
     """
 
     def __init__(self, most: int = WAITING_PARTS) -> None:
@@ -71,7 +71,7 @@ class ReceiveQueue:
         self._leave: Callable[[], None] | None = None
 
     async def put(self, part: ASGIReceiveEvent) -> None:
-        """Add a part; wait while there are too many, but with the end. One that nobody will read is dropped."""
+        """Add a part, and wait while the queue is full, except for the end. Parts that will not be read are dropped."""
         while len(self._parts) >= self._most and not self._closed and part["type"] not in _ENDS:
             await self._writer.park()
         if not self._closed:
@@ -81,14 +81,14 @@ class ReceiveQueue:
                 self._leave()
 
     async def receive(self) -> ASGIReceiveEvent:
-        """The next part, as ASGI's ``receive``."""
+        """Return the next part, as ASGI's ``receive``."""
         while not self._parts:
             await self._reader.park()
         self._writer.unpark()
         return self._parts.popleft()
 
     def whole(self) -> bytes | None:
-        """Take the body of a request that nobody has read from, if all of it is there already; else None."""
+        """Take the complete body of an unread request if it has already arrived; otherwise return None."""
         if not self._parts or self._parts[-1].get("more_body", True):
             return None
         body = b"".join(part["body"] for part in self._parts if part["type"] == "http.request")
@@ -98,7 +98,7 @@ class ReceiveQueue:
 
     @contextmanager
     def leaving(self, leave: Callable[[], None]) -> Generator[None]:
-        """While the block lasts, ``leave`` is called once the client is gone: at once, where it is."""
+        """Call ``leave`` when the client disconnects within the block, or immediately if it has disconnected."""
         if any(part["type"] == "http.disconnect" for part in self._parts):
             leave()
         self._leave = leave
@@ -108,14 +108,14 @@ class ReceiveQueue:
             self._leave = None
 
     def close(self) -> None:
-        """Nobody reads any more."""
+        """Stop reading."""
         self._closed = True
         self._parts.clear()
         self._writer.unpark_all()
 
 
 class RequestTasks(TaskGroup):
-    """The tasks of a connection, as hypercorn's protocols want them. ``admitted``, ``wire``: see ADMITTED, WIRE."""
+    """Tasks of a connection for hypercorn's protocols. ``admitted``, ``wire``: see ADMITTED, WIRE."""
 
     def __init__(
         self, admitted: Callable[[str], None], wire: Callable[[], AcceptedConnection | None], node: str = ""
@@ -128,7 +128,7 @@ class RequestTasks(TaskGroup):
     async def spawn_app(
         self, app: AppWrapper, config: Config, scope: Scope, send: _Send
     ) -> Callable[[ASGIReceiveEvent], Awaitable[None]]:
-        """Answer the request of ``scope`` in a task of its own; returns the function that takes its parts."""
+        """Answer the request of ``scope`` in a new task. Return the function that receives its parts."""
         assert self._nursery is not None, "requests come while the group is open"
         queue = ReceiveQueue(WAITING_MESSAGES if scope["type"] == "websocket" else WAITING_PARTS)
         cast("dict[str, Any]", scope).update(
@@ -139,7 +139,7 @@ class RequestTasks(TaskGroup):
 
 
 async def answer(app: AppWrapper, scope: Scope, queue: ReceiveQueue, send: _Send) -> None:
-    """Have ``app`` answer one request, to its end."""
+    """Let ``app`` answer one request, until its end."""
     try:
         await app(scope, queue.receive, send, trio.to_thread.run_sync, trio.from_thread.run)
     except Exception:
@@ -151,39 +151,39 @@ async def answer(app: AppWrapper, scope: Scope, queue: ReceiveQueue, send: _Send
 
 @dataclass(slots=True, eq=False)
 class Connection:
-    """Serves requests on ``stream`` until either side closes. ``run`` never outlives ``abort``."""
+    """HTTP connection on ``stream`` until either side closes. ``run`` never outlives ``abort``."""
 
     app: AppWrapper
     config: Config
     context: WorkerContext
     stream: trio.SocketStream
     asked_by: "Callable[[Connection, str], None]"
-    """Called with itself and the holder of the token for each request that carried a valid one."""
+    """Callback with the connection and the token's holder for each request with a valid token."""
     complain: Callable[[str], None]
     begun: bytes = b""
-    """Read already."""
+    """Bytes that were already read."""
     node: str = ""
-    """The node that carries it."""
+    """Node that forwards the connection."""
     idle: bool = field(init=False, default=True)
-    """No request is under way."""
+    """Whether no request is open."""
     fresh: bool = field(init=False, default=False)
-    """Nothing was read of it: its first request may be on its way."""
+    """Whether nothing was read yet, so that the first request may be in transit."""
     _protocol: Http1 = field(init=False)
     _sending: trio.Lock = field(init=False, default_factory=trio.Lock)
     _reading: trio.CancelScope = field(init=False, default_factory=trio.CancelScope)
     _deadline: float = field(init=False, default_factory=lambda: trio.current_time() + HEADERS_SECONDS)
     _head: bytes = field(init=False, default=b"")
-    """The head of a response, which goes out with the first of its body: one packet, one system call."""
+    """Head of a response, sent with the first part of its body: one packet, one system call."""
 
     def __post_init__(self) -> None:
         self.fresh = not self.begun
 
     async def run(self) -> None:
-        """Serve. Errors of the network end it quietly. Cancellation: the connection is closed."""
+        """Serve the connection. Network errors end it quietly. Cancellation: the connection is closed."""
         try:
             data = self.begun or await self._next()
             self.fresh = False
-            if data:  # until somebody asks something, a connection costs a task and no more
+            if data:  # A connection without a request costs one task only.
                 socket = self.stream.socket
                 client = parse_socket_addr(socket.family, socket.getpeername())
                 server = parse_socket_addr(socket.family, socket.getsockname())
@@ -196,7 +196,7 @@ class Connection:
                         if between_requests:
                             self._deadline = min(self._deadline, trio.current_time() + HEADERS_SECONDS)
                         await self._protocol.handle(RawData(data))
-                        if self.idle and not between_requests:  # it came during an answer, and may begin a request
+                        if self.idle and not between_requests:  # It arrived during an answer, and may start a request.
                             self._deadline = trio.current_time() + HEADERS_SECONDS
                         data = await self._next()
                     await self._protocol.handle(Closed())
@@ -217,16 +217,17 @@ class Connection:
         return None
 
     def leave(self) -> None:
-        """Close now if no request is under way."""
+        """Close the connection if no request is open."""
         if self.idle:
             self._reading.deadline = self._deadline = -1.0
 
     def abort(self) -> None:
-        """Close at once, in the middle of whatever is being written."""
+        """Close the connection immediately, even during a write."""
         self.stream.socket.close()
 
     async def _next(self) -> bytes:
-        """Read the next bytes; b"" at the end, at the deadline, and once we have closed: after what was no request."""
+        """Return the next bytes; b"" at the end, at the deadline, and after the connection was closed for an invalid
+        request."""
         gone = suppress(trio.BrokenResourceError, trio.ClosedResourceError, OSError)
         with trio.CancelScope(deadline=self._deadline) as self._reading, gone:
             while self.stream.socket.fileno() >= 0:
@@ -247,12 +248,12 @@ class Connection:
                 self._deadline = trio.current_time() + self.config.keep_alive_timeout if idle else float("inf")
                 self._reading.deadline = self._deadline
             case Closed():
-                # Shielded: what sends is cancelled when it hears of the end, and that is the task we are in.
+                # Shielded: the sender is cancelled at the end of the connection, and that is the current task.
                 with trio.CancelScope(shield=True):
                     with suppress(trio.BrokenResourceError, trio.ClosedResourceError, trio.BusyResourceError):
                         await self.stream.send_eof()
                     unread = UNREAD_BYTES
-                    with suppress(OSError):  # none is left, or the client has gone
+                    with suppress(OSError):  # None is left, or the client has disconnected.
                         while unread > 0 and (data := os.read(self.stream.socket.fileno(), RECEIVE_BYTES)):
                             unread -= len(data)
                     await self.stream.aclose()
@@ -261,16 +262,16 @@ class Connection:
                 pass
 
     async def _write(self, data: bytes) -> None:
-        """Write a head that waits and all of ``data``, also while being cancelled: half a chunk would look whole."""
+        """Write a pending head and all of ``data``, also during cancellation: half a chunk would look complete."""
         later_part, data, self._head = not self._head, self._head + data, b""
         if not data:
             return
         if not self._sending.locked():
-            with suppress(OSError):  # what cannot be written at once is waited for
+            with suppress(OSError):  # Wait for what cannot be written immediately.
                 data = data[os.write(self.stream.socket.fileno(), data) :]
         if not data:
             if later_part:
-                await trio.lowlevel.cancel_shielded_checkpoint()  # a long answer leaves the others their turn
+                await trio.lowlevel.cancel_shielded_checkpoint()  # A long answer lets other tasks run.
             return
         with trio.CancelScope(shield=True, deadline=trio.current_time() + STALLED_SECONDS) as patience:
             async with self._sending:

@@ -1,4 +1,4 @@
-"""From bytes to an answer: decode what the route asks for, call its handler, encode what it gives or refuses."""
+"""Dispatch of requests: decode the input of a route, call its handler, encode the answer or the refusal."""
 
 import hashlib
 import re
@@ -35,7 +35,7 @@ from protocol.text import encode_json
 
 
 class Parameter(msgspec.Struct, frozen=True):
-    """One query parameter: a text, one of ``words``, or a whole number from ``low`` to ``high``."""
+    """Query parameter: a text, one of ``words``, or a whole number from ``low`` to ``high``."""
 
     description: str
     low: int | None = None
@@ -52,14 +52,14 @@ class Parameter(msgspec.Struct, frozen=True):
             raise Refused("bad_request", f"{name} must be a whole number from {self.low} to {self.high}")
 
     def value(self, text: str) -> str | int | bool:
-        """Return the value of a ``text`` that was checked."""
+        """Return the value of a checked ``text``."""
         if self.words == _BOOLEAN:
             return text in ("true", "1")
         return text if self.low is None else int(text)
 
     @property
     def schema(self) -> dict[str, Any]:
-        """The parameter as JSON Schema."""
+        """Return the JSON Schema of the parameter."""
         if self.low is not None:
             return {"type": "integer", "minimum": self.low, "maximum": self.high}
         only = {"const": self.words[0]} if len(self.words) == 1 else {"enum": list(self.words)}
@@ -72,12 +72,12 @@ _BOOLEAN: Final = ("true", "false", "1", "0")
 
 @cache
 def fields_of(request: type[msgspec.Struct]) -> Parameters:
-    """Return the fields of a request as parameters, by the names that they have outside."""
+    """Return the fields of a request as parameters, by their external names."""
     return {one.encode_name: _parameter(one.type, Parameter("")) for one in msgspec.structs.fields(request)}
 
 
 def _parameter(kind: Any, known: Parameter) -> Parameter:
-    """Return ``known`` with what ``kind``, the type of a field, says."""
+    """Return ``known`` with the constraints of ``kind``, the type of a field."""
     parts, origin = get_args(kind), get_origin(kind)
     if origin is Literal:
         return replace(known, words=parts)
@@ -103,7 +103,7 @@ def parameters_of(route: Operation) -> Parameters:
 
 
 def check_query(route: Operation, query: Mapping[str, str]) -> None:
-    """Raise Refused (bad_request) for a parameter that the route does not have, or a value that it does not take."""
+    """Raise Refused (bad_request) for unknown parameters or invalid values."""
     known = parameters_of(route)
     for name, text in query.items():
         if name not in known:
@@ -125,38 +125,38 @@ def asked_of(
 
 
 ASKED: Final = "agent_worker.asked"
-"""Key of an ASGI scope: the header fields, the body and the access of a request that Quart routes."""
+"""Key of an ASGI scope: header fields, body and access of a request that Quart routes."""
 KEY_LIMIT: Final = 200
 QUERY_FIELDS: Final = 32
 NO_ARGS: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 class _Nothing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The body of a request to a route that asks for nothing: ``{}``."""
+    """Body of a route without input: ``{}``."""
 
 
 class RawRequest(msgspec.Struct, frozen=True):
-    """A request as it came: header fields, query string, whole body, variables of the path."""
+    """Received request: header fields, query string, body, and path variables."""
 
     fields: Fields
     query_string: bytes
     body: bytes
     args: Mapping[str, str] = NO_ARGS
     client_port: int = 0
-    """Where it came from on our own machine; 0: not known."""
+    """Port of the client on this machine; 0: unknown."""
     access: Access = ADMIN
-    """Of the token that it came with."""
+    """Access of its token."""
 
 
 async def dispatch(services: Services, route: Operation, asked: RawRequest) -> Response | Stream:
-    """The answer of ``route``. Never raises but by cancellation: refusals and failures are answers too."""
+    """Return the answer of ``route``. Raises only on cancellation: refusals and failures are answers too."""
     try:
         route.check(asked.access)
         changes = route.method != "GET" and route.path != "/shutdown"
         if changes and (lost := root_fault(str(services.files.catalog.root))) is not None:
             raise Refused("busy", lost, "put the folder back, or awk stop")
         result = await perform(services, route, *decode(route, asked), asked.client_port)
-    except Exception as error:  # noqa: BLE001 - the boundary: a handler that fails is answered
+    except Exception as error:  # noqa: BLE001 - the boundary: a failing handler is answered
         return problem_reply(refusal_of(error))
     if route.method != "GET":
         fault_point("api.answer")
@@ -169,7 +169,7 @@ Result = msgspec.Struct | Response | Stream
 
 
 async def perform(services: Services, row: Operation, actor: Actor, asked: msgspec.Struct, client_port: int) -> Result:
-    """Run an operation for a person; REST and MCP both come here. Raises Refused.
+    """Run an operation for a person, for REST and MCP. Raises Refused.
 
     With an Idempotency-Key it is done once.
     """
@@ -178,11 +178,11 @@ async def perform(services: Services, row: Operation, actor: Actor, asked: msgsp
             "forbidden", "what may run here is said with the kernel's own token, by a person", "see awk trust"
         )
     if isinstance(asked, PageTokenRequest):
-        services.kernel.keys.page.check(asked.key, trio.current_time())  # a stranger's: before what takes time
-    # A process of ours is refused, whatever token it has. The look takes ten milliseconds.
+        services.kernel.keys.page.check(asked.key, trio.current_time())  # Check a stranger's key before slow work.
+    # Processes of agents are refused with any token. The check takes ten milliseconds.
     for_people = row.people_only or (row.vouches is not None and row.vouches(asked))
     if for_people and await trio.to_thread.run_sync(services.processes.runs_client, client_port):
-        raise Refused("forbidden", "this is for people: it was asked by a process that an agent started")
+        raise Refused("forbidden", "this request is for people, but a process of an agent sent it")
     key, store = actor.request_key, services.store
     if key is None or row.keeps_key:
         return await _run(services, row, actor, asked)
@@ -207,7 +207,7 @@ async def perform(services: Services, row: Operation, actor: Actor, asked: msgsp
 
 async def _run(services: Services, row: Operation, actor: Actor, asked: Any) -> Result:
     if row.changes and services.kernel.shutdown.begun():
-        raise Refused("stopping", "the kernel is stopping: it takes nothing new")
+        raise Refused("stopping", "the kernel is stopping and accepts no new requests")
     try:
         if row.in_space:
             space = known_space(services.store, services.files, asked.space)
@@ -221,7 +221,7 @@ async def _run(services: Services, row: Operation, actor: Actor, asked: Any) -> 
 async def while_valid(
     pieces: AsyncGenerator[bytes, None], store: StoreAccess, access: Access
 ) -> AsyncGenerator[bytes, None]:
-    """Yield ``pieces`` until the token of ``access`` is taken back."""
+    """Yield ``pieces`` until the token of ``access`` is revoked."""
     async with aclosing(pieces) as passing:
         async for piece in passing:
             if store.reader.now(tokens.digest_of, access.number or 0, store.now_ms()) is None:
@@ -230,7 +230,7 @@ async def while_valid(
 
 
 def decode(route: Operation, asked: RawRequest) -> tuple[Actor, msgspec.Struct]:
-    """Who asks, and what, as the handler of ``route`` takes it. Raises Refused, msgspec's errors, DuplicateKey."""
+    """Return the actor and the request for the handler of ``route``. Raises Refused, msgspec's errors, DuplicateKey."""
     fields, asks = asked.fields, route.asks
     body: msgspec.Struct | None = None
     if asks is not None and route.body_optional and not asked.body:
@@ -243,7 +243,7 @@ def decode(route: Operation, asked: RawRequest) -> tuple[Actor, msgspec.Struct]:
             raise Refused("bad_request", f"the body does not fit: {error}", takes(asks, str(error))) from error
         reject_duplicate_keys(asked.body)
     elif asked.body and route.method != "GET" and not route.signed:
-        _decoder(_Nothing).decode(asked.body)  # what nobody reads was meant to do something
+        _decoder(_Nothing).decode(asked.body)  # An unread body was meant to have an effect: refuse it.
     query = NO_ARGS
     if asked.query_string:
         try:
@@ -256,7 +256,7 @@ def decode(route: Operation, asked: RawRequest) -> tuple[Actor, msgspec.Struct]:
     if key is not None and route.method == "POST" and not route.tokenless:
         if not key or len(key) > KEY_LIMIT or not key.isascii():
             raise Refused("bad_request", f"Idempotency-Key must be 1 to {KEY_LIMIT} ASCII characters")
-        # Bound to what it is sent to, and the body: the same key for something else is an error.
+        # Bound to route and body: the same key for another request is an error.
         target = encode_json((route.method, route.path, sorted(asked.args.items())))
         what = hashlib.sha256(b"%s\0%s" % (target, asked.body)).digest()
         request_key = RequestKey(asked.access.name, key.decode(), what)
@@ -280,7 +280,7 @@ def decode(route: Operation, asked: RawRequest) -> tuple[Actor, msgspec.Struct]:
 
 
 def _signed(asked: RawRequest) -> Signed:
-    """The signature of the request, as Standard Webhooks has it; empty, which signs nothing, where it is missing."""
+    """Return the Standard Webhooks signature of the request, or an empty one, which is never valid."""
     id_, timestamp, signatures = (
         asked.fields.get(b"webhook-" + name, b"").decode("latin-1") for name in (b"id", b"timestamp", b"signature")
     )
@@ -292,7 +292,7 @@ _STEP: Final = re.compile(r"\.([^.\[]+)|\[[^\]]*\]")
 
 
 def takes(asks: type[msgspec.Struct], told: str) -> str:
-    """The fields of ``asks``, or of the part of it that ``told`` is about, for who got one wrong."""
+    """Return the fields of ``asks``, or of its part that ``told`` refers to, as a hint."""
     place = _PLACE.search(told)
     path = "" if place is None else place[1]
     named, part, here = "it", asks, [msgspec.inspect.type_info(asks)]
@@ -330,17 +330,18 @@ def _plain(kind: Type) -> Iterator[Type]:
 
 
 def _version(tag: bytes | None) -> int | None:
-    """The version in ``tag``, as If-Match has it: ``"3"``, or without quotes. Raises Refused (bad_request)."""
+    """Return the version in ``tag``, the value of If-Match: ``"3"``, or without quotes. Raises Refused
+    (bad_request)."""
     if tag is None:
         return None
     digits = tag.strip().removeprefix(b'"').removesuffix(b'"')
     if not digits.isdigit() or len(digits) > 15:
-        raise Refused("bad_request", "If-Match must be the version of what is there", 'such as If-Match: "3"')
+        raise Refused("bad_request", "If-Match must be the version of the resource", 'such as If-Match: "3"')
     return int(digits)
 
 
 def check_json(content_type: bytes) -> None:
-    """Raise Refused unless the body is said to be JSON: a page can send every other type without asking first."""
+    """Raise Refused unless the content type is JSON: a page can send all other types without a preflight request."""
     if content_type.partition(b";")[0].strip().lower() != b"application/json":
         raise Refused("unsupported_media_type", "the body must be application/json", hint="set Content-Type")
 

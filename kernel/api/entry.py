@@ -1,4 +1,4 @@
-"""ASGI application: admits a request, reads its body, and has it answered here or by Quart.
+"""ASGI application: admits a request, reads its body, and answers it here or through Quart.
 
 Admission is Host and Origin first (promise P17), then the token. A page that rebinds its name to 127.0.0.1 sends its
 own name as Host, and a foreign page sends its Origin. Neither needs a token to be harmful, so they are refused alike
@@ -42,29 +42,29 @@ from protocol.errors import Refused
 
 
 class OriginGuard:
-    """The exact authorities (``127.0.0.1:4711``) that requests may name."""
+    """Allowed authorities (``127.0.0.1:4711``) of requests."""
 
     def __init__(self, authorities: frozenset[str]) -> None:
         self._hosts = frozenset(name.encode() for name in authorities)
         self._origins = frozenset(b"http://" + host for host in self._hosts)
 
     def check(self, fields: Fields) -> None:
-        """Let the request pass. Raises Refused (forbidden_host, forbidden_origin)."""
+        """Check the Host and Origin of a request. Raises Refused (forbidden_host, forbidden_origin)."""
         if fields.get(b"host") not in self._hosts:
             raise Refused("forbidden_host", "this server answers only to its own loopback address")
         origin = fields.get(b"origin")
         if origin is not None and origin not in self._origins:
-            raise Refused("forbidden_origin", "pages of other origins may not talk to this server")
+            raise Refused("forbidden_origin", "pages of other origins cannot use this server")
 
 
 def by_no_attempt(node: str) -> Refused:
-    """The refusal of whatever comes through a node and is no call of an attempt that was leased to it."""
-    return Refused("forbidden", f"through {node} attempts that run there reach their tools, and nobody anything else")
+    """Return the refusal of requests through a node other than tool calls of attempts that run there."""
+    return Refused("forbidden", f"only attempts running on node {node} may use this connection, and only for /mcp")
 
 
 MCP_PATH: Final = "/mcp"
 CALL_PATH: Final = "/call"
-"""Of calls that bring no token: who asks is told by the connection."""
+"""Paths of calls without a token, whose caller is determined by the connection."""
 FAST: Final = {(route.method, route.path): route for route in ROUTES if route.direct}
 OPEN_PATHS: Final = frozenset(route.path for route in ROUTES if route.open)
 WATCHED: Final = OPEN_PATHS | {"/ready", "/metrics"}
@@ -73,12 +73,12 @@ SIGNED: Final = frozenset((route.method, route.path.rpartition("/")[0]) for rout
 FILES: Final = {
     (route.method, route.path.rpartition("/")[0]): route for route in ROUTES if route.file and route.path.endswith(">")
 }
-"""Methods and paths, without their last part."""
+"""Methods and paths without their last part."""
 
 
 @dataclass(slots=True, kw_only=True)
 class ApiApp:
-    """Answers every request of every connection. ``quart`` is the router of all of ROUTES."""
+    """Application for all requests of all connections. ``quart`` is the router of ROUTES."""
 
     guard: OriginGuard
     authenticator: Authenticator
@@ -89,7 +89,7 @@ class ApiApp:
     bodies: Bodies = field(default_factory=Bodies)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request, and count it, unless it only asks how the kernel is: whoever watches keeps nobody."""
+        """Answer one request, and count it, except for health checks, which keep no kernel running."""
         if scope["path"] in WATCHED:
             await self._respond(scope, receive, send)
             return
@@ -122,7 +122,7 @@ class ApiApp:
                 holder = holder_of(principal)
                 scope[ADMITTED](holder)
                 queue: ReceiveQueue = scope[RECEIVE_QUEUE]
-                whole = queue.whole()  # as a rule, and then nothing has to be waited for
+                whole = queue.whole()  # The usual case, without any wait.
                 body = (
                     await self.bodies.read(receive, fields.get(b"content-length"), holder) if whole is None else whole
                 )
@@ -132,7 +132,7 @@ class ApiApp:
             return
         except ClientGone:
             return
-        except Exception as error:  # noqa: BLE001 - the boundary: a request that fails is answered
+        except Exception as error:  # noqa: BLE001 - the boundary: a failing request is answered
             await send_and_drain(problem_reply(refusal_of(error)), receive, send)
             return
         if scope["path"] == CALL_PATH and isinstance(principal, Worker):
@@ -150,14 +150,14 @@ class ApiApp:
             principal = self.authenticator.identify(fields)
             if isinstance(principal, Worker):
                 raise Refused("forbidden", "the token of an attempt opens /mcp only")
-        except Exception as error:  # noqa: BLE001 - the boundary: a request that fails is answered
+        except Exception as error:  # noqa: BLE001 - the boundary: a failing request is answered
             await refuse(refusal_of(error), send)
             return
         scope[ADMITTED](principal.name)
         await EventSocket(self.services, principal, scope, send).serve(fields, scope["query_string"], receive)
 
     async def _caller(self, scope: Scope, fields: Fields) -> Worker:
-        """The attempt whose process has the connection. Raises Refused (unauthorized, stale_attempt)."""
+        """Return the attempt whose process holds the connection. Raises Refused (unauthorized, stale_attempt)."""
         wire, cookie = scope[WIRE](), fields.get(COOKIE_FIELD.lower().encode(), b"").decode("latin-1")
         digest = None if wire is None else await self.services.processes.attempts.calling(wire, cookie)
         worker = None if digest is None else self.authenticator.worker(digest)
@@ -166,9 +166,10 @@ class ApiApp:
         return worker
 
     def _admit_from(self, node: str, fields: Fields, method: str, path: str) -> Worker:
-        """The attempt that asks through ``node``. Raises Refused (forbidden) for all but tools of attempts there.
+        """Return the attempt behind a request through ``node``. Raises Refused (forbidden) for other requests.
 
-        Who has the node has what runs there, and nothing else: not what is open to everybody here, nor other tokens.
+        A node's connection gives access to the attempts on that node only: neither to the open routes nor to other
+        tokens.
         """
         if (method, path) != ("POST", MCP_PATH) or b"origin" in fields:
             raise by_no_attempt(node)
@@ -181,7 +182,7 @@ class ApiApp:
         return principal
 
     def _admit(self, fields: Fields, method: str, path: str) -> Principal | None:
-        """The principal of a request that may go on; None where no token is asked for. Raises Refused."""
+        """Return the principal of an admitted request, or None if no token is required. Raises Refused."""
         self.guard.check(fields)
         if not path.startswith("/") or "\0" in path:
             raise Refused("bad_request", "the request target is not a path")
@@ -189,7 +190,7 @@ class ApiApp:
         if path in OPEN_PATHS or (method, path) in KEYED or below in SIGNED or below in FILES:
             return None
         if path == CALL_PATH and method != "POST":
-            raise Refused("method_not_allowed", "a call is a POST")
+            raise Refused("method_not_allowed", "use POST for calls")
         if path == CALL_PATH:
             return None
         principal = self.authenticator.identify(fields)
@@ -197,13 +198,13 @@ class ApiApp:
             hint = "a client library does that: GET, Connection: Upgrade, Upgrade: websocket, version 13"
             raise Refused("bad_request", "/ws is a WebSocket: this is no handshake for one", hint)
         if path == MCP_PATH and method != "POST" and (method != "GET" or isinstance(principal, Worker)):
-            raise Refused("method_not_allowed", "MCP is spoken by POST here: there are no sessions")
+            raise Refused("method_not_allowed", "MCP uses POST here, because there are no sessions")
         if path != MCP_PATH and isinstance(principal, Worker):
             raise Refused("forbidden", "the token of an attempt opens /mcp only")
         if isinstance(principal, Access) and principal != ADMIN and (route := route_of(method, path)) is not None:
-            route.check(principal)  # before the body is read; once more where the route is served
+            route.check(principal)  # Before the body is read, and again where the route is served.
         if path.startswith("//"):
-            raise Refused("not_found", "there is no such route")  # Quart would take it for a single slash
+            raise Refused("not_found", "there is no such route")  # Quart would treat it as a single slash.
         return principal
 
     async def _answer(
@@ -222,7 +223,7 @@ class ApiApp:
             try:
                 await self.quart(scope, replay(b"", receive), send)
             finally:
-                scope[ASKED] = None  # Quart leaves cycles of references behind, which stay until they are collected
+                scope[ASKED] = None  # Quart leaves reference cycles behind, which last until a garbage collection.
             return
         client_port = (scope.get("client") or ("", 0))[1]
         args = {"name": name} if route.path.endswith(">") else NO_ARGS
@@ -230,7 +231,7 @@ class ApiApp:
         reply: Response | Stream | None = None
         if route.waits:
             queue: ReceiveQueue = scope[RECEIVE_QUEUE]
-            with trio.CancelScope() as staying, queue.leaving(staying.cancel):  # until the client leaves
+            with trio.CancelScope() as staying, queue.leaving(staying.cancel):  # until the client disconnects
                 reply = await dispatch(self.services, route, asked)
         else:
             reply = await dispatch(self.services, route, asked)

@@ -21,7 +21,7 @@ from protocol.errors import Refused
 
 
 class MatchedRule(QuartRule):
-    """A rule that finds the route of a path, and never makes a path for a route.
+    """Rule that matches paths and never builds one.
 
     Werkzeug compiles two functions for the latter with each rule, nine tenths of what building the application took.
     """
@@ -31,17 +31,17 @@ class MatchedRule(QuartRule):
 
 
 def _make_no_path(*_values: object, **_named: object) -> tuple[str, str]:
-    raise LookupError("no path is made from a route here: write it out")
+    raise LookupError("routes build no paths here: write the path")
 
 
 class RestApp(QuartTrio):
-    """Quart with our rules."""
+    """Quart application with these rules."""
 
     url_rule_class = MatchedRule  # type: ignore[assignment]
 
 
 def build_app(services: Services) -> QuartTrio:
-    """An application that serves ROUTES."""
+    """Return an application that serves ROUTES."""
     app = RestApp("kernel", static_folder=None)
     app.config["RESPONSE_TIMEOUT"] = None
     app.url_map.merge_slashes = False
@@ -59,7 +59,7 @@ def build_app(services: Services) -> QuartTrio:
 
 
 def view_of(services: Services, route: Operation) -> Callable[..., Awaitable[Response]]:
-    """The view of Quart that has ``route`` answered by ``dispatch``."""
+    """Return the Quart view that answers ``route`` through ``dispatch``."""
 
     async def view(**args: str) -> Response:
         fields, body, access = request.scope[ASKED]  # type: ignore[typeddict-item]
@@ -86,16 +86,16 @@ def _response(reply: answers.Response) -> Response:
 
 
 async def http_error(error: HTTPException) -> Response:
-    """The problem document for an error of the router."""
+    """Return the problem document for an error of the router."""
     if error.code == 405:
         allowed = ", ".join(sorted(getattr(error, "valid_methods", None) or ()))
         refused = Refused("method_not_allowed", f"{request.method} is not for this route", hint=f"use {allowed}")
         return _response(problem_reply(refused, ((b"allow", allowed.encode()),)))
     if error.code == 404:
-        return _response(problem_reply(Refused("not_found", "there is no such route")))
-    return _response(problem_reply(Refused("bad_request", "the request cannot be understood")))
+        return _response(problem_reply(Refused("not_found", "route not found")))
+    return _response(problem_reply(Refused("bad_request", "the request is malformed")))
 
 
 async def failure(error: Exception) -> Response:
-    """The problem document for a failure of ours."""
+    """Return the problem document for an internal failure."""
     return _response(problem_reply(refusal_of(error)))

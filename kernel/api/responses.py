@@ -1,4 +1,4 @@
-"""Responses that are complete and in memory, and refusals as problem+json (RFC 9457), by one mapping for all routes."""
+"""Complete responses, and refusals as problem+json (RFC 9457) by one mapping for all routes."""
 
 import logging
 from collections.abc import Awaitable, Callable
@@ -25,15 +25,15 @@ logger = logging.getLogger(__name__)
 PROBLEM: Final = b"application/problem+json"
 
 COMMON: Final = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"))
-"""On every answer that does not say otherwise. There are no CORS headers, on purpose (promise P17)."""
+"""Default header fields. CORS headers are omitted on purpose (promise P17)."""
 
 LINGER_BYTES: Final = 16 * 1024 * 1024
 LINGER_SECONDS: Final = 2.0
-"""Of an unread body so much is thrown away, for so long, so that the client gets to read why it was refused."""
+"""Bytes and seconds for which an unread body is discarded, so that the client receives the refusal."""
 
 
 def head_of(reply: Response) -> list[tuple[bytes, bytes]]:
-    """All header fields of ``reply``."""
+    """Return all header fields of ``reply``."""
     return [
         (b"content-type", reply.content_type),
         (b"content-length", b"%d" % len(reply.body)),
@@ -49,7 +49,7 @@ async def send_reply(reply: Response, send: Send) -> None:
 
 
 async def send_stream(stream: Stream, receive: Receive, send: Send) -> None:
-    """Send the pieces of ``stream`` as they come, until the client leaves."""
+    """Send the pieces of ``stream``, until the client disconnects."""
     headers = [(b"content-type", stream.content_type.encode()), *COMMON]
     await send({"type": "http.response.start", "status": 200, "headers": headers})
     async with trio.open_nursery() as nursery, aclosing(stream.pieces) as pieces:
@@ -94,15 +94,15 @@ _KNOWN: Final[tuple[tuple[type[Exception], Refused], ...]] = (
         StorageFailed,
         Refused(
             "storage_failed",
-            "the kernel cannot write to its database any more, and ends",
-            "the end of kernel.log says why",
+            "the kernel can no longer write to its database and exits",
+            "see the end of kernel.log for the reason",
         ),
     ),
 )
 
 
 def problem_of(refused: Refused) -> Problem:
-    """The document that says why a request was refused."""
+    """Return the problem document of a refusal."""
     status = refused.meaning.http_status
     return Problem(
         title=HTTPStatus(status).phrase,
@@ -117,7 +117,7 @@ def problem_of(refused: Refused) -> Problem:
 
 
 def problem_reply(refused: Refused, headers: tuple[tuple[bytes, bytes], ...] = ()) -> Response:
-    """The answer to a refused request."""
+    """Return the response to a refused request."""
     problem = problem_of(refused)
     if problem.status == HTTPStatus.UNAUTHORIZED:
         headers = (*headers, (b"www-authenticate", b"Bearer"))
@@ -125,7 +125,7 @@ def problem_reply(refused: Refused, headers: tuple[tuple[bytes, bytes], ...] = (
 
 
 def refusal_of(error: Exception) -> Refused:
-    """The refusal that ``error`` amounts to. What is nobody's mistake but ours is logged and becomes ``internal``."""
+    """Return the refusal for ``error``. Unexpected errors are logged and become ``internal``."""
     if isinstance(error, Refused):
         return error
     if isinstance(error, msgspec.ValidationError | DuplicateKey):
@@ -140,9 +140,9 @@ def refusal_of(error: Exception) -> Refused:
 
 
 PATIENCE_SECONDS = 5.0
-"""An answer within this time is an ordinary one."""
+"""Seconds within which a complete answer is sent."""
 SIGN_SECONDS = 20.0
-"""Between two signs of life: the most impatient clients in the field wait for a minute."""
+"""Seconds between keep-alives. The most impatient known clients wait for one minute."""
 SIGN = b": a person is asked\n\n"
 STREAM = b"text/event-stream"
 
@@ -150,7 +150,8 @@ STREAM = b"text/event-stream"
 async def send_or_stream(
     answer: Callable[[], Awaitable[Response]], fields: Fields, receive: Receive, send: Send
 ) -> None:
-    """Send what ``answer`` gives: at once if it is there soon, else as a stream. A client that leaves cancels it."""
+    """Send the result of ``answer``: directly if it arrives soon, otherwise as a stream. A disconnecting client cancels
+    it."""
     streams = STREAM in fields.get(b"accept", b"")
     replies: list[Response] = []
     there = trio.Event()

@@ -1,4 +1,4 @@
-"""ROUTES: everything that the REST API answers (contracts 4), the route of a request, and OpenAPI made of them."""
+"""Routes of the REST API (contracts 4), the lookup of a request's route, and OpenAPI."""
 
 import re
 from collections.abc import Iterable
@@ -26,15 +26,15 @@ _VARIABLES: Final = {
 _HEADERS: Final = {
     "Idempotency-Key": "Text of at most 200 ASCII characters; a repeat with the same key gets the same answer.",
     "If-Match": "Version that the change is based on.",
-    "If-None-Match": "`*`: only where nothing exists yet. Of a file: the ETag of the copy that the client has.",
-    "Last-Event-ID": "Id of the last event that was received.",
+    "If-None-Match": "`*`: create only. For a file: the ETag of the client's copy.",
+    "Last-Event-ID": "Id of the last received event.",
 }
-_SCOPES: Final = "The scope of the token that an operation needs is its x-scope: read, operate, approve or admin."
+_SCOPES: Final = "The x-scope of an operation is the token scope that it requires: read, operate, approve or admin."
 
 
 @cache
 def describe(routes: tuple[Operation, ...]) -> OpenApi:
-    """The description of ``routes``, OpenAPI 3.1."""
+    """Return the OpenAPI 3.1 description of ``routes``."""
     paths: dict[str, dict[str, Any]] = {}
     structs: dict[type[msgspec.Struct], None] = {Problem: None}
     for route in routes:
@@ -129,7 +129,7 @@ def _responses(route: Operation, schema_of: dict[type[msgspec.Struct], dict[str,
 
 
 def openapi_document() -> OpenApi:
-    """Return this table, as OpenAPI 3.1."""
+    """Return the OpenAPI 3.1 description of the REST API."""
     return describe(ROUTES)
 
 
@@ -145,5 +145,5 @@ _PATTERNS: Final = tuple(
 
 
 def route_of(method: str, path: str) -> Operation | None:
-    """The route that a request is for, as the router will find it; None: there is none."""
+    """Return the route of a request as the router will find it, or None."""
     return next((route for route, pattern in _PATTERNS if route.method == method and pattern.fullmatch(path)), None)

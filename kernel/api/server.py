@@ -1,7 +1,7 @@
-"""HTTP server: REST, SSE and MCP on one listening socket, from the first request to an end that is always bounded.
+"""HTTP server: REST, SSE and MCP on one listening socket, with a bounded shutdown.
 
-Connections are served in a task each and counted by the holder of their token. Where there are too many, one of whoever
-has most is aborted. Log lines that anybody who can connect can cause are few in a minute (promise P10).
+Each connection has a task and is counted by the holder of its token. Beyond the limit, a connection of the holder with
+the most connections is aborted. Log lines that any client can cause are limited per minute (promise P10).
 """
 
 import errno
@@ -32,22 +32,22 @@ logger = logging.getLogger(__name__)
 
 COMPLAINTS: Final = 10
 COMPLAINTS_SECONDS: Final = 60.0
-"""So many lines in so long; those beyond are counted, and the count goes with the next line."""
+"""Maximum number of log lines per period. Further ones are counted, and the next line includes the count."""
 KEEP_ALIVE_SECONDS: Final = 75.0
 HEADERS_LIMIT_BYTES: Final = 64 * 1024
 EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 EXHAUSTED_SECONDS: Final = 0.1
-"""The pause before we accept again where there was nothing left to accept with."""
+"""Pause before the next accept if no file descriptor is free."""
 HANDING_OVER_SECONDS: Final = 0.3
-"""The same where another program of this kernel goes on: who is not answered in that time asks it."""
+"""Shorter pause if another kernel process continues: unanswered clients connect to it."""
 GRACE_SECONDS: Final = 2.0
-"""For requests under way when the server stops, before their connections are aborted."""
+"""Grace period of open requests when the server stops, before their connections are aborted."""
 CALLS_GRACE_SECONDS: Final = 1.0
-"""For MCP calls of it, before we answer in their place."""
+"""Part of it for MCP calls, before the server answers in their place."""
 
 
 class Complaints:
-    """One for all connections of a server."""
+    """Rate-limited log of complaints about connections, one for each server."""
 
     def __init__(self) -> None:
         self._since = -COMPLAINTS_SECONDS
@@ -55,7 +55,7 @@ class Complaints:
         self._unsaid = 0
 
     def say(self, event: str, why: object) -> None:
-        """Log ``event`` with ``why``, which may hold what a client sent, or only count it."""
+        """Log ``event`` with ``why``, which may contain client input, or only count it."""
         now = trio.current_time()
         if now - self._since >= COMPLAINTS_SECONDS:
             self._since, self._lines = now, 0
@@ -68,7 +68,7 @@ class Complaints:
 
 
 class HttpServer:
-    """Serves connections to ``app``; ``limits`` bounds how many there are at once."""
+    """Server of connections to ``app``. ``limits`` bounds their number."""
 
     def __init__(self, app: ApiApp, limits: Shares) -> None:
         self._limits = limits
@@ -83,13 +83,13 @@ class HttpServer:
         self._context = WorkerContext(None)
         self._app = wrap_app(app, self._config.wsgi_max_body_size, "asgi")  # type: ignore[arg-type]
         self._open: dict[str, dict[Connection, None]] = {}
-        """By holder of the token, oldest first."""
+        """Connections by holder of the token, oldest first."""
         self._holder: dict[Connection, str] = {}
         self._emptied = trio.Event()
         self._complaints = Complaints()
 
     async def accept(self, listener: trio.SocketListener, serving: trio.Nursery) -> None:
-        """Serve whoever connects in tasks of ``serving``, until cancelled."""
+        """Serve each connection in a task of ``serving``, until cancelled."""
         async with listener:
             while True:
                 try:
@@ -104,9 +104,9 @@ class HttpServer:
                     serving.start_soon(self.serve, stream)
 
     async def serve(self, stream: trio.SocketStream, begun: bytes = b"", node: str = "") -> None:
-        """Serve one connection, of which ``begun`` was read already, to its end. What goes wrong in it stays in it.
+        """Serve one connection, of which ``begun`` was already read, until its end. Errors stay inside the connection.
 
-        ``node``: the name of the node that carries it.
+        ``node``: name of the node that forwards it.
         """
         complain = partial(self._complaints.say, "request.malformed")
         connection = Connection(self._app, self._config, self._context, stream, self._asked_by, complain, begun, node)
@@ -121,14 +121,14 @@ class HttpServer:
                 self._emptied.set()
 
     async def serve_through_node(self, node: str, stream: trio.abc.Stream) -> None:
-        """Serve one connection that ``node`` carries: what it may ask is in kernel.api.entry."""
+        """Serve one connection that ``node`` forwards. kernel.api.entry restricts its requests."""
         async with as_socket(stream) as socket_stream:
             await self.serve(socket_stream, node=node)
 
     async def drain(self, grace_seconds: float, *, hears_fresh: bool = False) -> None:
-        """Have everybody leave: the idle at once, the others when answered, for ``grace_seconds`` at most.
+        """Close idle connections immediately, the others after their answer, within ``grace_seconds``.
 
-        ``hears_fresh``: who has just connected may still ask something.
+        ``hears_fresh``: a new connection may still send a request.
         """
         await self._context.terminated.set()
         for connection in tuple(self._holder):
@@ -140,7 +140,7 @@ class HttpServer:
                 await self._emptied.wait()
 
     def abort(self) -> None:
-        """Close every connection that is left, whatever it is doing."""
+        """Close all remaining connections immediately."""
         for connection in tuple(self._holder):
             connection.abort()
 
@@ -166,7 +166,7 @@ class HttpServer:
                 del self._open[holder]
 
     def _give_way(self, holder: str) -> None:
-        """Close the oldest connection of ``holder``; of those with a token, if it can be, one without a request."""
+        """Close the oldest connection of ``holder``; with a token, preferably one without an open request."""
         theirs = self._open.get(holder, {})
         oldest = next((one for one in theirs if one.idle or holder == NO_TOKEN), next(iter(theirs), None))
         if oldest is not None:
@@ -183,8 +183,8 @@ async def serve(
 ) -> None:
     """Serve on ``listener`` (bound and listening, taken over) until the shutdown's ``closing`` is set.
 
-    ``waiting``: connections that were accepted before, with what was read of them.
-    Returns within GRACE_SECONDS of that. Cancellation: connections are aborted at once.
+    ``waiting``: connections that were accepted before, with the bytes already read. Returns within GRACE_SECONDS after
+    ``closing``. Cancellation: connections are aborted immediately.
     """
     store, kernel = services.store, services.kernel
     calls = ToolDispatcher(services)
@@ -224,7 +224,8 @@ async def serve(
 
 
 class LazyQuart:
-    """The Quart application, imported and built when the first request needs it: that takes a fifth of a second."""
+    """Quart application that is imported and built at the first request that needs it, which takes a fifth of a
+    second."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
@@ -232,7 +233,7 @@ class LazyQuart:
         self._app: App | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request. The first has the application built, in a thread; the others wait for the same."""
+        """Answer one request. The first one builds the application in a thread; the others wait for it."""
         if self._app is None:
             async with self._building:
                 if self._app is None:

@@ -1,4 +1,4 @@
-"""Strict HTTP/1.1, and nothing else: what two readers could take for different things is refused (promise P17).
+"""Strict HTTP/1.1: requests that two readers could interpret differently are refused (promise P17).
 
 h11 forgives what RFC 9112 lets a server forgive: a bare LF, a folded line, Content-Length beside Transfer-Encoding, any
 version. hypercorn adds upgrades: to HTTP/2 before anybody looked at the request, to WebSocket. Here each of these is
@@ -41,8 +41,8 @@ Address = tuple[str, int] | None
 
 
 def flaw_of_lines(lines: bytes) -> str | None:
-    """The flaw in the lines of a head or of trailers, or in as much of them as has come; None if they are right."""
-    whole = lines.removesuffix(b"\r")  # its LF may be on the way
+    """Return the flaw in the lines of a head or of trailers, complete or not, or None."""
+    whole = lines.removesuffix(b"\r")  # its LF may be in transit
     if lines.translate(None, _VISIBLE):
         return "a control character in the head"
     if not whole.count(b"\r\n") == whole.count(b"\n") == whole.count(b"\r"):
@@ -55,17 +55,17 @@ def flaw_of_lines(lines: bytes) -> str | None:
 
 
 def _flaw_of_length(lines: bytes) -> str | None:
-    lower = b"\r\n" + lines.lower()  # trailers have no line before the first of them
+    lower = b"\r\n" + lines.lower()  # trailers have no request line
     lengths = lower.count(b"\r\ncontent-length:")
     if lengths + lower.count(b"\r\ntransfer-encoding:") > 1:
-        return "more than one field that tells where the body ends"
+        return "more than one field that determines the end of the body"
     if lengths and lines.endswith(_END) and not _LENGTH.search(lower):
         return "a Content-Length that is not one number"
     return None
 
 
 def flaw_of(request: h11.Request) -> str | None:
-    """The flaw in a request whose lines are right; None if there is none."""
+    """Return the flaw in a request with valid lines, or None."""
     if request.http_version not in _VERSIONS:
         return "a version that is neither HTTP/1.1 nor HTTP/1.0"
     if request.http_version == b"1.0" and any(name == b"transfer-encoding" for name, _ in request.headers):
@@ -76,13 +76,13 @@ def flaw_of(request: h11.Request) -> str | None:
 
 
 class _Lines(ReceiveBuffer):
-    """The bytes that were not parsed yet. Lines are given out only where they are strictly right."""
+    """Unparsed bytes. Only strictly valid lines are returned."""
 
     def maybe_extract_lines(self) -> list[bytearray] | None:
         data = self._data
         if data.startswith(b"\r\n"):
             return super().maybe_extract_lines()
-        start = self._multiple_lines_search  # of the last line that was whole before; 0 after each extraction
+        start = self._multiple_lines_search  # start of the last line that was complete before; 0 after each extraction
         end = data.find(_END, start)
         flaw = flaw_of_lines(bytes(data[start:] if end < 0 else data[: end + len(_END)]))
         if flaw is not None:
@@ -104,14 +104,14 @@ class _Lines(ReceiveBuffer):
 
 
 class _Parser(h11.Connection):
-    """h11, strict. ``flaw``: why it has refused to go on."""
+    """Strict h11 connection. ``flaw``: the reason of a refusal."""
 
     def __init__(self, head_limit_bytes: int) -> None:
         super().__init__(h11.SERVER, max_incomplete_event_size=head_limit_bytes)
         self._receive_buffer = _Lines()
         self.flaw = ""
         self.without_body = False
-        """The request under way is one whose answer has no body."""
+        """Whether the current request has an answer without a body."""
 
     def next_event(self) -> h11.Event | type[h11.NEED_DATA] | type[h11.PAUSED]:
         try:
@@ -122,13 +122,13 @@ class _Parser(h11.Connection):
                 if flaw is not None:
                     raise h11.RemoteProtocolError(flaw)
         except h11.RemoteProtocolError as error:
-            self.flaw = str(error).partition(":")[0]  # h11 goes on with what was sent, a token perhaps
+            self.flaw = str(error).partition(":")[0]  # h11 appends client input, possibly a token
             raise
         return event
 
 
 class Http1(H11Protocol):
-    """hypercorn's HTTP/1.1 over a strict parser. ``complain`` is called with what was wrong, once, before the close."""
+    """hypercorn's HTTP/1.1 with a strict parser. ``complain`` is called once with the flaw, before the close."""
 
     def __init__(
         self,
@@ -146,13 +146,13 @@ class Http1(H11Protocol):
         self._complain = complain
 
     async def _check_protocol(self, event: h11.Request) -> None:
-        """Nothing is upgraded."""
+        """Refuse all upgrades except WebSocket."""
 
     async def _create_stream(self, request: h11.Request) -> None:
         if asks_for_websocket(request):
             socket = WebSocket(self.app, self.config, self.task_group, self.client, self.server, self.stream_send)
             self.stream = cast("WSStream", socket)
-            self.connection = H11WSConnection(self._parser)  # from here on bytes are frames
+            self.connection = H11WSConnection(self._parser)  # from here on, bytes are frames
         else:
             self.stream = HTTPStream(
                 self.app,
@@ -180,7 +180,7 @@ class Http1(H11Protocol):
         flaw = self._parser.flaw
         self._complain(flaw)
         title = HTTPStatus(status_code).phrase
-        detail = f"this is not HTTP/1.1 as it is read here: {flaw}"
+        detail = f"not valid HTTP/1.1: {flaw}"
         problem = Problem(title=title, status=status_code, code="bad_request", detail=detail)
         reply = Response(status_code, msgspec.json.encode(problem), PROBLEM, ((b"connection", b"close"),))
         await self._send_h11_event(h11.Response(status_code=status_code, headers=head_of(reply)))

@@ -1,4 +1,4 @@
-"""A request that becomes a WebSocket (RFC 6455): the handshake, frames by wsproto, and what is refused.
+"""WebSocket (RFC 6455): the handshake, frames by wsproto, and refusals.
 
 In the place of hypercorn's own stream, which takes frames before it has accepted, inflates what a client compressed
 without a bound, forgets to answer a broken frame, and keeps a task for pings that outlives the connection. To the
@@ -24,11 +24,11 @@ from wsproto.utilities import LocalProtocolError, generate_accept_token
 
 WS_PATH: Final = "/ws"
 MESSAGE_BYTES: Final = 256 * 1024
-"""Of one message, whole; what is longer is sent by POST."""
+"""Maximum size of one message. Longer messages need POST."""
 PONG_SECONDS: Final = 10.0
-"""For the answer to a ping, before the client is taken for dead at the next."""
+"""Seconds for the answer to a ping, before the client is considered dead at the next one."""
 CLOSING_SECONDS: Final = 1.0
-"""For the client to answer our goodbye."""
+"""Seconds for the client to answer the close frame."""
 _KEY_BYTES: Final = 16
 _STREAM_ID: Final = 1
 
@@ -36,7 +36,7 @@ Put = Callable[[Any], Awaitable[None]]
 
 
 def asks_for_websocket(request: h11.Request) -> bool:
-    """Return whether ``request`` is a handshake for ``/ws``, right in all its parts. One with a body is none."""
+    """Return whether ``request`` is a valid handshake for ``/ws``. Handshakes with a body are invalid."""
     fields: dict[bytes, list[bytes]] = {}
     for name, value in request.headers:
         fields.setdefault(name, []).append(value.strip())
@@ -61,7 +61,7 @@ def asks_for_websocket(request: h11.Request) -> bool:
 
 @dataclass(slots=True)
 class WebSocket:
-    """One WebSocket, as hypercorn's Http1 wants a stream: from the handshake to the end of the connection."""
+    """WebSocket as a stream of hypercorn's Http1, from the handshake to the end of the connection."""
 
     app: AppWrapper
     config: Config
@@ -74,16 +74,16 @@ class WebSocket:
     _wire: Connection | None = field(init=False, default=None)
     """None until it was accepted."""
     _answered: bool = field(init=False, default=False)
-    """The handshake was, with yes or no."""
+    """Whether the handshake was answered."""
     _closed: bool = field(init=False, default=False)
     _message: StringIO = field(init=False, default_factory=StringIO)
     _message_bytes: int = field(init=False, default=0)
     _pinged_at: float | None = field(init=False, default=None)
-    """When a ping was sent that has no answer yet."""
+    """Time of an unanswered ping."""
     _gone: trio.Event = field(init=False, default_factory=trio.Event)
 
     async def handle(self, event: Event) -> None:
-        """Take what came: the request, bytes of frames, or the end of the connection."""
+        """Process the request, the bytes of frames, or the end of the connection."""
         match event:
             case Request(headers=headers, raw_path=target):
                 path, _, query = target.partition(b"?")
@@ -118,7 +118,7 @@ class WebSocket:
         for event in wire.events():
             match event:
                 case events.Message() if wire.state is not ConnectionState.OPEN:
-                    pass  # said after our goodbye
+                    pass  # received after our close frame
                 case events.TextMessage(data=text, message_finished=finished):
                     self._message_bytes += len(text.encode())
                     if self._message_bytes > MESSAGE_BYTES:
@@ -139,7 +139,7 @@ class WebSocket:
                     if wire.state is ConnectionState.REMOTE_CLOSING:
                         await self._write(event.response())
                         await self._finish(code)
-                    elif wire.state is ConnectionState.OPEN:  # a broken frame: the code says in what way
+                    elif wire.state is ConnectionState.OPEN:  # a broken frame: the code has the reason
                         await self._end(code)
                     else:
                         await self._finish(code)
@@ -169,7 +169,7 @@ class WebSocket:
                 if self._pinged_at is None:
                     self._pinged_at = now
                     await self._write(events.Ping())
-                elif now - self._pinged_at > PONG_SECONDS:  # nobody is there
+                elif now - self._pinged_at > PONG_SECONDS:  # the client does not answer
                     await self._finish(CloseReason.ABNORMAL_CLOSURE)
             case "websocket.close":
                 await self._write(events.CloseConnection(code=message["code"]))
@@ -178,7 +178,7 @@ class WebSocket:
                     return
                 await self._finish(CloseReason.NORMAL_CLOSURE)
             case unknown:
-                raise ValueError(f"a WebSocket takes no {unknown}")
+                raise ValueError(f"unknown message for a WebSocket: {unknown}")
 
     async def _accept(self, subprotocol: str | None) -> None:
         headers = [(b"upgrade", b"websocket"), (b"connection", b"Upgrade")]
@@ -186,7 +186,7 @@ class WebSocket:
         if subprotocol is not None:
             headers.append((b"sec-websocket-protocol", subprotocol.encode()))
         self._answered = True
-        self._wire = Connection(ConnectionType.SERVER)  # no extension: what was compressed has no bound
+        self._wire = Connection(ConnectionType.SERVER)  # no extension: compressed messages have no size limit
         await self.send(Response(stream_id=_STREAM_ID, status_code=101, headers=headers))
 
     async def _respond(self, status: int, headers: Iterable[tuple[bytes, bytes]]) -> None:
@@ -204,7 +204,7 @@ class WebSocket:
         assert self._wire is not None, "nothing is written before it was accepted"
         try:
             data = self._wire.send(event)
-        except LocalProtocolError:  # the other side has said goodbye, or we have
+        except LocalProtocolError:  # one side has already sent a close frame
             return
         await self.send(Data(stream_id=_STREAM_ID, data=data))
 

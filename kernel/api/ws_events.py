@@ -1,8 +1,8 @@
 """GET /ws: the events of GET /events over a WebSocket, and messages the other way.
 
-A frame to the client is an event in JSON, as ``data`` of the stream has it. A frame from the client is
-``{"type": "send", ...}`` with the body of POST /messages, which is served by that route: its checks, its scope, its
-keys. Each is answered, in order, with ``sent`` or ``refused``; a client that sends faster than that is held up.
+A frame to the client is an event in JSON, like ``data`` of the stream. A frame from the client is
+``{"type": "send", ...}`` with the body of POST /messages, which that route serves with its checks, scope and keys. Each
+is answered in order with ``sent`` or ``refused``; faster clients are slowed down.
 """
 
 from contextlib import aclosing
@@ -27,10 +27,10 @@ from protocol.text import encode_json
 
 PROTOCOL: Final = "agent-worker"
 TOKEN_PROTOCOL: Final = "agent-worker.token."
-"""Begins the subprotocol whose rest is the token: pages cannot set header fields of a WebSocket."""
+"""Prefix of the subprotocol that carries the token, because pages cannot set header fields of a WebSocket."""
 GOING_AWAY: Final = 1001
 REVOKED: Final = 4401
-"""Of our own: as HTTP's 401."""
+"""Private close code that corresponds to HTTP's 401."""
 _OWN: Final = ("type", "id", "key")
 
 
@@ -38,15 +38,13 @@ _decode: Final = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 def with_token(fields: Fields) -> Fields:
-    """``fields`` with the token as ``Authorization``, where it came as a subprotocol. Raises Refused."""
+    """Return ``fields`` with the token as ``Authorization`` if it was sent as a subprotocol. Raises Refused."""
     offered = _offered(fields)
     given = [name.removeprefix(TOKEN_PROTOCOL) for name in offered if name.startswith(TOKEN_PROTOCOL)]
     if not given or b"authorization" in fields:
         return fields
     if len(given) > 1 or PROTOCOL not in offered:
-        raise Refused(
-            "bad_request", f"offer two subprotocols: {PROTOCOL}, and {TOKEN_PROTOCOL} with the token behind it"
-        )
+        raise Refused("bad_request", f"offer two subprotocols: {PROTOCOL}, and {TOKEN_PROTOCOL} followed by the token")
     return {**fields, b"authorization": b"Bearer " + given[0].encode("latin-1")}
 
 
@@ -55,14 +53,14 @@ def _offered(fields: Fields) -> list[str]:
 
 
 async def refuse(refused: Refused, send: Send) -> None:
-    """Answer a handshake with no, as every other request is refused."""
+    """Refuse a handshake like any other request."""
     reply = problem_reply(refused)
     await send({"type": "websocket.http.response.start", "status": reply.status, "headers": head_of(reply)})
     await send({"type": "websocket.http.response.body", "body": reply.body})
 
 
 class EventSocket:
-    """One client's WebSocket, from its acceptance to its end."""
+    """WebSocket of one client, from its acceptance to its end."""
 
     def __init__(self, services: Services, access: Access, scope: Scope, send: Send) -> None:
         self._services = services
@@ -71,13 +69,13 @@ class EventSocket:
         self._send = send
 
     async def serve(self, fields: Fields, query_string: bytes, receive: Receive) -> None:
-        """Serve until the client leaves, its token is taken back, or the kernel stops."""
+        """Serve until the client disconnects, its token is revoked, or the kernel stops."""
         try:
             events.STREAM.check(self._access)
             actor, asked = decode(events.STREAM, RawRequest(fields, query_string, b"", access=self._access))
             assert isinstance(asked, events.StreamRequest), "the route's own"
             after, wanted = events.start_of(asked, actor, self._services.store), events.wanted_of(asked)
-        except Exception as error:  # noqa: BLE001 - the boundary: a handshake that fails is answered
+        except Exception as error:  # noqa: BLE001 - the boundary: a failing handshake is answered
             await refuse(refusal_of(error), self._send)
             return
         chosen = PROTOCOL if PROTOCOL in _offered(fields) else None
@@ -120,14 +118,14 @@ class EventSocket:
                 raise Refused("bad_request", "id must be a string or a number")
             reject_duplicate_keys(text.encode())
             reply = await self._dispatch(said)
-        except Exception as error:  # noqa: BLE001 - the boundary: a frame that fails is answered
+        except Exception as error:  # noqa: BLE001 - the boundary: a failing frame is answered
             reply = problem_reply(refusal_of(error))
         kind = "sent" if reply.status < 400 else "refused"
         return {"type": kind, "id": name, "status": reply.status, "data": msgspec.Raw(reply.body)}
 
     async def _dispatch(self, said: dict[str, Any]) -> Response:
         if said.get("type") != "send":
-            raise Refused("bad_request", "a frame is of the type send", "all else is asked by HTTP")
+            raise Refused("bad_request", "the type of a frame must be send", "use HTTP for other requests")
         key = said.get("key")
         if not isinstance(key, str | None):
             raise Refused("bad_request", "key must be a string")

@@ -1,4 +1,4 @@
-"""Operations: what can be asked of a kernel, each as one row from which all its fronts are made.
+"""Operations of a kernel, each as one row from which its route, tools and command are generated.
 
 To add one:
 
@@ -6,10 +6,10 @@ To add one:
    and the body together (bases: ``Nothing``, ``InSpace``, ``Forward``, ``Backward``, ``ForwardInSpace``,
    ``BackwardInSpace``, else ``Ask``), one function a verb, and a row for each in ``OPERATIONS``. ``tasks.py`` is the
    example.
-2. A function takes ``tx`` or ``conn`` first where one commit or one snapshot is all that it needs; the framework opens
+2. A function takes ``tx`` or ``conn`` first if it needs one commit or one snapshot only; the framework opens
    it. Else it is ``async`` and takes records (``store``, ``files``). ``asked.space`` is resolved before it is called.
    One function serves people and agents: ``actor.identity`` is None for a person, ``actor.author`` and
-   ``actor.call_key`` go to the transition. Where the two are answered differently it returns ``A | B``: A to people.
+   ``actor.call_key`` go to the transition. With different answers, it returns ``A | B``: A to people.
 3. The first paragraph of the docstring is the tool's description, and its first sentence the summary in OpenAPI. A
    ``Meta(description=...)`` of a field is both the tool's and OpenAPI's.
 4. ``team=ToolFront("team_x")`` makes it a tool of agents, ``manage=ToolFront("x_list")`` one of people's MCP clients.

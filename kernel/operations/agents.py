@@ -1,6 +1,7 @@
-"""Agents: their definitions, their queues, the steering of their work, and the process table.
+"""Agents: definitions, queues, control, and the process table.
 
-Agents of the project's files are edited there, those made at run time here. What is steered is named by its key.
+Agents of files are edited in their files, agents created at run time through these operations. Control operations name
+an agent by its key.
 """
 
 import itertools
@@ -41,38 +42,38 @@ from protocol.api.processes import Ps, PsRow
 from protocol.errors import Refused
 from protocol.names import DEFAULT_TAG, AgentKey, InstructionId, NameRejected, check_name, place_of, split_space
 
-UNREAD = "there are so many agents' files that they are still being read; who gets a message is read at once"
+UNREAD = "agent files are still being read (there are many); a message to an agent reads its file immediately"
 
 
 class AgentPatch(AgentSettings, frozen=True, kw_only=True):
-    """PATCH /agents/:name, for agents made at run time: what is not given stays."""
+    """PATCH /agents/:name, for agents created at run time. Omitted fields keep their values."""
 
     name: str
     model: str | None = None
 
 
 class AgentRename(OfAgent, frozen=True, kw_only=True):
-    """POST /agents/:name/rename: an agent made at run time becomes the agent ``to``, which has a file."""
+    """POST /agents/:name/rename: turn an agent created at run time into ``to``, an agent with a file."""
 
     to: str
 
 
 class StopAgentRequest(OfAgent, frozen=True, kw_only=True):
-    """The agent to stop."""
+    """Agent to stop."""
 
     wait: Wait = True
 
 
 class PsRequest(Ask, frozen=True, kw_only=True):
-    """The agents of the process table."""
+    """Filter of the process table."""
 
     all: Annotated[bool, msgspec.Meta(description="Include agents of workflows that have ended.")] = False
 
 
 async def list_agents(store: StoreAccess, files: ProjectFiles) -> AgentList:
-    """List the agents, and what state they are in.
+    """List all agents with their states.
 
-    They are what the files say now, the agents made at run time, and those of running workflows.
+    Includes agents of files, agents created at run time, and agents of running workflows.
     """
     table = await store.reader.read(agents.ps, store.now_ms())
     states = {process.key: process.shown.state for process in table}
@@ -81,14 +82,14 @@ async def list_agents(store: StoreAccess, files: ProjectFiles) -> AgentList:
     if definitions is None:
         definitions = await trio.to_thread.run_sync(definitions_now, files.catalog)
     survey = definitions.scan
-    if survey is None:  # as long as the project file is wrong, no agent's file is taken over
+    if survey is None:  # While the project file is invalid, no agent file takes effect.
         broken = tuple((record.key, definitions.errors) for record in records if record.origin == "file")
         survey = AgentScan((), definitions.errors, broken)
 
     def rows() -> Iterator[AgentRow]:
         for loaded in survey.loaded:
             yield _row(loaded.definition, loaded.path, states.get(AgentKey(loaded.definition.name), "idle"))
-        # What a file said when it was right last counts; only an agent that never had such a file is in error by it.
+        # The last valid content of a file stays in effect. An agent without earlier valid content is in state error.
         kept = {record.key: record for record in records if record.origin == "file" and record.definition is not None}
         for name, errors in survey.broken:
             old = kept.get(AgentKey(name))
@@ -104,7 +105,7 @@ async def list_agents(store: StoreAccess, files: ProjectFiles) -> AgentList:
         for record in records:
             if record.origin == "ephemeral":
                 yield _row(_definition(record), None, states.get(record.key, "idle"))
-        # Those that are defined inside workflows which run have no other name than their target.
+        # Inline agents of running workflows are named by their target.
         for process in table:
             name, at, space = process.key.partition("@")
             if at:
@@ -138,7 +139,7 @@ def _summary(definition: AgentDefinition, file: str | None, state: str) -> dict[
 
 
 async def show_agent(asked: OfAgent, store: StoreAccess, files: ProjectFiles) -> AgentInfo:
-    """See one agent: its definition, state and workspaces."""
+    """Return one agent: its definition, state and workspaces."""
     name = asked.name
     record = store.reader.now(agents.row, name)
     spaces = store.reader.now(agents.workspaces, AgentKey(name))
@@ -167,7 +168,7 @@ def _info(
 
 
 async def create_agent(asked: AgentRequest, store: StoreAccess, files: ProjectFiles) -> AgentMade:
-    """Create an agent that lives until a clean stop. Without a name it gets one."""
+    """Create an agent that exists until the kernel stops. Without a name, the kernel chooses one."""
     if asked.name is None:
         taken = {*files.catalog.names(), *(record.key for record in store.reader.now(agents.all))}
         name = next(name for name in (f"agent-{n}" for n in itertools.count(1)) if name not in taken)
@@ -190,11 +191,11 @@ async def create_agent(asked: AgentRequest, store: StoreAccess, files: ProjectFi
 
 
 def _taken(name: str) -> Refused:
-    return Refused("already_exists", f"there is an agent {name} already", hint="take another name")
+    return Refused("already_exists", f"agent {name} already exists", "choose another name")
 
 
 async def update_agent(asked: AgentPatch, store: StoreAccess, files: ProjectFiles) -> AgentInfo:
-    """Change an agent made at run time. What is given replaces what was."""
+    """Change an agent that was created at run time. Given fields replace the old values."""
     record = _ephemeral(store, files, asked.name)
     old = _definition(record)
     request = AgentRequest(
@@ -210,7 +211,7 @@ async def update_agent(asked: AgentPatch, store: StoreAccess, files: ProjectFile
 
 
 async def rename_agent(asked: AgentRename, store: StoreAccess, files: ProjectFiles, memory: MemoryAccess) -> Response:
-    """Make an agent of run time the one of a file, with what was said to it."""
+    """Turn an agent created at run time into an agent with a file, and keep its conversation."""
     record = _ephemeral(store, files, asked.name)
     spec = file_spec(files.catalog.agent(asked.to))
     await store.writer.commit(steering.rename, record.key, spec)
@@ -222,10 +223,10 @@ async def rename_agent(asked: AgentRename, store: StoreAccess, files: ProjectFil
 
 
 async def remove_agent(asked: OfAgent, store: StoreAccess, files: ProjectFiles, memory: MemoryAccess) -> Response:
-    """Delete an agent that has nothing to do, and what was said to it.
+    """Delete an idle agent with its conversation.
 
-    One made at run time, or one whose file is gone: files are deleted by whoever edits them. One made at run time that
-    has a file of its name by now becomes the agent of that file; its queue stays, and what was said to it.
+    The agent was created at run time or its file is gone; agent files are deleted by their owner. If an agent created
+    at run time shares its name with a new file, it becomes the agent of that file, with its queue and conversation.
     """
     name = asked.name
     in_files = files.catalog.defines(name)
@@ -234,7 +235,7 @@ async def remove_agent(asked: OfAgent, store: StoreAccess, files: ProjectFiles, 
         await store.writer.commit(agents.put_agent, file_spec(files.catalog.agent(name)))
         await _promote_context(files, record, name)
         return json_reply({"deleted": name})
-    # An agent without a file, or one that was known once. Raises Refused: unknown_agent, conflict.
+    # An agent without a file, or a formerly known one. Raises Refused: unknown_agent, conflict.
     gone = (record is None or record.origin == "file") and not in_files
     key = AgentKey(name) if gone else _ephemeral(store, files, name).key
     await store.writer.commit(delete_agent, key)
@@ -262,27 +263,29 @@ def _spec(definition: AgentDefinition) -> AgentSpec:
 
 
 def _ephemeral(store: StoreAccess, files: ProjectFiles, name: str) -> AgentRecord:
-    """The agent, if it was made at run time. Raises Refused: unknown_agent, conflict."""
+    """Return the agent if it was created at run time. Raises Refused: unknown_agent, conflict."""
     record = store.reader.now(agents.row, name)
     if record is not None and record.origin == "ephemeral":
         return record
-    raise Refused("conflict", f"{name} is defined in {files.catalog.agent(name).path}", "edit or delete that file")
+    raise Refused(
+        "conflict", f"agent {name} is defined in {files.catalog.agent(name).path}", "edit or delete that file"
+    )
 
 
 Change = Callable[[Transaction, AgentKey], tuple[InstructionId, ...] | None]
 
 
 async def reset_agent(asked: OfAgent, store: StoreAccess, files: ProjectFiles) -> AgentChanged:
-    """Give an agent work again at once, whatever state it was in."""
+    """Re-enable an agent in any state, such as one that was stopped after repeated failures."""
     return await _change(asked, store, files, steering.reset_agent)
 
 
 async def stop_agent(
     asked: StopAgentRequest, store: StoreAccess, files: ProjectFiles, processes: ProcessControl
 ) -> AgentChanged:
-    """Stop an agent: it gets no work until it is resumed or reset; the dispatcher ends what it does.
+    """Stop an agent. It receives no work until it is resumed or reset, and its running work is cancelled.
 
-    Answered when its tree is gone, with ``?wait=false`` at once.
+    The answer is sent when all its processes have exited, with ``?wait=false`` immediately.
     """
     answer = await _change(asked, store, files, steering.stop_agent)
     if asked.wait:
@@ -294,31 +297,31 @@ async def stop_agent(
 async def restart_agent(
     asked: OfAgent, store: StoreAccess, files: ProjectFiles, processes: ProcessControl
 ) -> AgentChanged:
-    """Reset an agent, and continue what it does in a new worker, after its last entry."""
+    """Reset an agent and continue its current work in a new worker, after its last entry."""
     answer = await _change(asked, store, files, steering.reset_agent)
     processes.attempts.interrupt(agent_key(store, asked.name))
     return answer
 
 
 async def pause_agent(asked: OfAgent, store: StoreAccess, files: ProjectFiles) -> AgentChanged:
-    """Give an agent no new work; what runs gives way after its next entry."""
+    """Pause an agent. It receives no new work; running work yields after its next entry."""
     return await _change(asked, store, files, steering.pause_agent)
 
 
 async def resume_agent(asked: OfAgent, store: StoreAccess, files: ProjectFiles) -> AgentChanged:
-    """Resume an agent after a pause or a stop, or where it waits for a provider or a key."""
+    """Resume an agent that is paused, stopped, or waiting for a provider or a key."""
     return await _change(asked, store, files, steering.resume_agent)
 
 
 async def continue_agent(asked: OfAgent, store: StoreAccess, files: ProjectFiles) -> AgentChanged:
-    """Give an agent its budget once more."""
+    """Renew the budget of an agent that has reached its limit."""
     return await _change(asked, store, files, steering.continue_agent)
 
 
 async def _change(asked: OfAgent, store: StoreAccess, files: ProjectFiles, change: Change) -> AgentChanged:
     key = agent_key(store, asked.name)
     if store.reader.now(agents.row, key) is None:
-        # Its file may have come after the kernel last looked. Raises Refused (unknown_agent), BadDefinition.
+        # The file may be newer than the kernel's last scan. Raises Refused (unknown_agent), BadDefinition.
         loaded = files.catalog.agent(key)
         definition = msgspec.json.encode(loaded.definition)
         spec = AgentSpec(key=AgentKey(key), origin="file", file=loaded.path, definition=definition)
@@ -326,7 +329,7 @@ async def _change(asked: OfAgent, store: StoreAccess, files: ProjectFiles, chang
 
     def make(tx: Transaction) -> AgentChanged:
         freed = change(tx, key) or ()
-        # What somebody decided comes first: what runs may give way only after its next entry.
+        # Show the decision immediately: running work may yield only after its next entry.
         record, looks = agents.row(tx.conn, key), agents.process(tx.conn, key, tx.now_ms)
         assert record is not None, key
         assert looks is not None, key
@@ -344,9 +347,9 @@ async def _change(asked: OfAgent, store: StoreAccess, files: ProjectFiles, chang
 
 
 async def list_processes(asked: PsRequest, store: StoreAccess, files: ProjectFiles, processes: ProcessControl) -> Ps:
-    """List agents as the store knows them, with what their workers use right now.
+    """List the process table: all agents with the resource usage of their workers.
 
-    ``all=true``: those of workflows that have ended, too.
+    ``all=true`` includes agents of workflows that have ended.
     """
     now_ms = store.now_ms()
     table = await store.reader.read(agents.ps, now_ms, ended=asked.all)
@@ -366,11 +369,11 @@ async def list_processes(asked: PsRequest, store: StoreAccess, files: ProjectFil
         diff, status = files.worktrees.diffs.stat(row.space, row.name), said.get(process.key)
         rows.append(msgspec.structs.replace(row, diff=diff, status=status))
     definitions = await files.definitions()
-    # A mistake in the project file is told elsewhere: no agent is missing for it.
+    # Errors in the project file are reported elsewhere: they hide no agent.
     survey = definitions.scan if definitions is not None else None
     known = {row.name for row in rows}
     for name, errors in () if survey is None else survey.broken:
-        if name not in known:  # it never had a sound file: who looks for it here finds out why it does nothing
+        if name not in known:  # It never had a valid file: show the reason here.
             doing = f"{errors[0].path}: {errors[0].message}"
             rows.append(PsRow(name=name, space=None, state="error", reason="definition", doing=doing))
     waiting = await needs.untrusted_schedules(store, files.trust)

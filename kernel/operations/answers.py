@@ -1,12 +1,12 @@
-"""Answers of operations that are more than a struct, and keys: Idempotency-Key of every POST, one-time page keys.
+"""Answers other than structs, and keys: Idempotency-Key of POST requests, one-time keys of the page.
 
-With an Idempotency-Key a change is made once, and a repeat of the request gets the recorded answer. It is recorded in
-the transaction of the change where the commit returns it, and otherwise when the handler has returned. An answer that
-tells a secret is never on disk: it is kept in memory for a while, and the key alone is recorded.
+With an Idempotency-Key, a change is made once, and a repeated request receives the recorded answer. The answer is
+recorded in the transaction of the change if the commit returns it, otherwise after the handler returns. An answer with
+a secret is never written to disk: it stays in memory for a limited time, and only the key is recorded.
 
-Who has a key of the page (promise P80) is given a token for it, once and soon. These keys live in memory and as
-digests: a kernel that ends takes them along. All is decided between two awaits, so of two who bring the same key at the
-same time one is too late.
+A key of the page (promise P80) can be exchanged once for a token. Keys are stored as digests in memory and end with the
+kernel. Each decision completes without an await, so that of two concurrent requests with the same key only one
+succeeds.
 """
 
 import hashlib
@@ -27,11 +27,11 @@ from protocol.text import encode_json
 
 JSON: Final = b"application/json"
 BYE: Final = "bye"
-"""Type of the last event of every stream of a kernel that stops."""
+"""Type of the last event of every stream when the kernel stops."""
 
 
 class Response(msgspec.Struct, frozen=True):
-    """Status, body and the headers beyond the common ones."""
+    """Status, body and additional headers of an answer."""
 
     status: int
     body: bytes
@@ -40,7 +40,7 @@ class Response(msgspec.Struct, frozen=True):
 
 
 class Stream(msgspec.Struct, frozen=True):
-    """An answer in pieces: server-sent events, or an archive."""
+    """Answer in several parts: server-sent events, or an archive."""
 
     pieces: AsyncGenerator[bytes, None]
     content_type: str = "text/event-stream; charset=utf-8"
@@ -55,11 +55,11 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 SECRET_SECONDS: Final = 600.0
-"""For this long an answer with a secret in it is given again to the same request."""
+"""Seconds for which an answer with a secret is repeated to the same request."""
 
 
 class Answering(msgspec.Struct, frozen=True, kw_only=True):
-    """A request with a key: where answers are recorded, and what its route answers."""
+    """Request with a key, the store of recorded answers, and the type of its route's answer."""
 
     key: RequestKey
     reader: Reader
@@ -70,7 +70,7 @@ class Answering(msgspec.Struct, frozen=True, kw_only=True):
     is_secret: bool
 
     def record(self, tx: Transaction, reply: Response) -> None:
-        """Record ``reply``, or of a secret one that it was given."""
+        """Record ``reply``, or for a secret only the fact that it was sent."""
         if self.is_secret:
             record_response(tx, self.key, b"", TOLD)
         else:
@@ -78,7 +78,7 @@ class Answering(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class KeyedWriter:
-    """The writer of one request: a commit that returns the answer records it in the same transaction."""
+    """Writer of one request. A commit that returns the answer records it in the same transaction."""
 
     def __init__(self, asked: Answering) -> None:
         self._asked = asked
@@ -102,21 +102,21 @@ class KeyedWriter:
         return result
 
     async def trouble(self) -> Refused | None:
-        """Return why nothing can be written now."""
+        """Return why no commit is possible now, or None."""
         return await self._asked.writer.trouble()
 
 
 class KeyedAnswers:
-    """The requests with a key that are under way, and the secrets that were told not long ago."""
+    """Concurrent requests with keys, and recently sent secrets."""
 
     def __init__(self) -> None:
         self._flights: SingleFlight[Response] = SingleFlight()
         self._secrets: dict[tuple[str, str], tuple[float, Response]] = {}
 
     async def once(self, asked: Answering, handle: Callable[[CommitWriter], Awaitable[Response]]) -> Response:
-        """Return what ``handle`` answers, or the answer that was given before.
+        """Return the answer of ``handle``, or the recorded answer of an earlier request.
 
-        Raises what ``handle`` raises, and Refused (key_reused, already_told).
+        Raises the exceptions of ``handle``, and Refused (key_reused, already_told).
         """
 
         async def answer() -> Response:
@@ -127,14 +127,14 @@ class KeyedAnswers:
                 self._secrets = {place: one for place, one in self._secrets.items() if one[0] > now}
                 self._secrets[asked.key.principal, asked.key.key] = now + SECRET_SECONDS, reply
             if reply != writer.recorded:
-                with suppress(Refused):  # the change is made: its answer is given, whatever can be written now
+                with suppress(Refused):  # The change is committed: return its answer even if it cannot be recorded.
                     await asked.writer.commit(asked.record, reply)
             return reply
 
         return await self._flights.once(asked.key, lambda _key: self._before(asked), answer)
 
     def _before(self, asked: Answering) -> Response | None:
-        if self._flights.has(asked.key):  # what it has recorded so far may not be all
+        if self._flights.has(asked.key):  # The answer recorded so far may be incomplete.
             return None
         found = asked.reader.now(find_response, asked.key, asked.now_ms())
         if found is None or found.status == BEGUN:
@@ -143,20 +143,19 @@ class KeyedAnswers:
             return Response(found.status, found.response)
         until, reply = self._secrets.get((asked.key.principal, asked.key.key), (0.0, None))
         if reply is None or until <= trio.current_time():
-            text = "this request was carried out, and its answer is no longer kept: it told a secret once"
-            raise Refused(
-                "already_told", text, "list what there is, remove what you cannot use, and ask with a new key"
-            )
+            text = "the request was carried out, but its answer contained a secret and is no longer stored"
+            raise Refused("already_told", text, "list the existing items, delete the unusable one, and send a new key")
         return reply
 
 
 KEY_SECONDS: Final = 60.0
-"""From the key's making to its use; a browser that starts cold takes ten."""
+"""Lifetime of a key. A cold browser start takes ten seconds."""
 OPEN_KEYS: Final = 16
-"""Unused ones at a time: one more takes the place of the oldest."""
+"""Maximum number of unused keys. A further key replaces the oldest."""
 WRONG_KEYS: Final = 30
-"""Answered as wrong in WRONG_SECONDS; those beyond are refused unheard. A key has 256 bits, so nobody guesses one: this
-bounds what a stranger has us do. A right key is taken all the same, so no stranger can keep the owner out."""
+"""Maximum number of wrong keys that are answered within WRONG_SECONDS; further ones are refused without a check. Keys
+have 256 bits and cannot be guessed: the limit bounds the work that a stranger can cause. A correct key is always
+accepted, so no stranger can lock the owner out."""
 WRONG_SECONDS: Final = 60.0
 
 
@@ -166,36 +165,36 @@ class _Offered(NamedTuple):
 
 
 class PageKeys:
-    """The keys that are out. Times are seconds of one clock that never goes back."""
+    """Valid keys. Times are seconds of a monotonic clock."""
 
     def __init__(self) -> None:
         self._offered: dict[bytes, _Offered] = {}
-        """By digest, oldest first."""
+        """Keys by digest, oldest first."""
         self._wrong: deque[float] = deque()
 
     def offer(self, key: str, now: float, *, read_only: bool) -> None:
-        """Have ``key`` stand for a token, until KEY_SECONDS from now."""
+        """Accept ``key`` for one token within the next KEY_SECONDS."""
         self._forget_old(now)
         while len(self._offered) >= OPEN_KEYS:
             del self._offered[next(iter(self._offered))]
         self._offered[hashlib.sha256(key.encode()).digest()] = _Offered(read_only, now + KEY_SECONDS)
 
     def take(self, key: str, now: float) -> bool:
-        """Return whether the token that ``key`` stands for only reads. Raises as ``check``."""
+        """Consume ``key``. Return whether its token is read-only. Raises the exceptions of ``check``."""
         self.check(key, now)
         return self._offered.pop(hashlib.sha256(key.encode()).digest()).read_only
 
     def check(self, key: str, now: float) -> None:
-        """Leave ``key`` as it is, if it is one that is out. Raises Refused (unauthorized, busy)."""
+        """Check that ``key`` is valid, without consuming it. Raises Refused (unauthorized, busy)."""
         self._forget_old(now)
         if hashlib.sha256(key.encode()).digest() in self._offered:
             return
         if len(self._wrong) >= WRONG_KEYS:
-            raise Refused("busy", "too many wrong keys were brought in this minute", "open the page again: awk open")
+            raise Refused("busy", "too many wrong keys within the last minute", "open the page again: awk open")
         self._wrong.append(now)
         raise Refused(
             "unauthorized",
-            f"this key is not known: it was used, or is older than {KEY_SECONDS:.0f} s",
+            f"key is not valid: it was used, or is older than {KEY_SECONDS:.0f} s",
             "open the page again: awk open",
         )
 

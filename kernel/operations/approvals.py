@@ -1,7 +1,7 @@
-"""Approvals: calls of tools that wait for a person, the decisions on them, and rules. Agents ask; people decide.
+"""Approvals: tool calls that wait for a person, decisions, and rules. Agents ask; people decide.
 
-A program whose permission prompt is ``auth_request`` gets its answer in the words it understands, and its call is kept
-waiting until somebody has decided; so is every call that does not say how long it waits.
+A program whose permission prompt is ``auth_request`` receives the answer in its own format. Its call blocks until the
+decision, as does every call without ``wait_seconds``.
 """
 
 from collections.abc import Mapping
@@ -33,45 +33,52 @@ _encode = msgspec.json.Encoder().encode
 Outcome = Literal["granted", "denied", "expired", "pending"]
 
 _TURNS = frozenset({"approval.decided", "attempt.ended", "instruction.ended"})
-"""After these there may be something to learn, of one's own instruction."""
+"""Events of an instruction after which a decision may be available."""
 
 LET_GO_SECONDS = 2.0
-"""For the store to take that a call waits no more, whose client has gone."""
+"""Seconds for the store to record that a disconnected client no longer waits."""
 WORDS: Mapping[Outcome, str] = {
     "denied": "denied",
     "expired": "denied",
-    "pending": "nobody has decided yet: ask again",
+    "pending": "no decision yet: ask again",
 }
-"""Of each outcome that is no yes, as a permission prompt is told of it."""
+"""Texts for permission prompts, by outcome other than granted."""
 LONGEST_SECONDS = 2_592_000.0
-"""As long as a request can be open."""
+"""Longest time for which a request can be open."""
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
 Seconds = Annotated[
     float,
-    msgspec.Meta(ge=0, le=LONGEST_SECONDS, description="How long to wait for the decision; unset: until it is there."),
+    msgspec.Meta(
+        ge=0, le=LONGEST_SECONDS, description="Seconds to wait for the decision. Unset: wait until it is made."
+    ),
 ]
 Pattern = Annotated[
-    str, msgspec.Meta(min_length=1, max_length=10_000, description="Also calls with this pattern; * is any text.")
+    str,
+    msgspec.Meta(
+        min_length=1,
+        max_length=10_000,
+        description="Grant further calls whose complete input matches this pattern. * matches any text.",
+    ),
 ]
 
 
 class ApprovalRequest(Ask, frozen=True, kw_only=True):
-    """One request for approval."""
+    """Request for approval."""
 
     id: Annotated[str, msgspec.Meta(min_length=1, description="Id of the request, such as a3.")]
 
 
 class DenyRequest(ApprovalRequest, frozen=True, kw_only=True):
-    """POST /approvals/:id/deny. The agent is told the ``reason``."""
+    """POST /approvals/:id/deny. The agent receives the ``reason``."""
 
-    reason: Annotated[str, msgspec.Meta(max_length=2000, description="The agent is told.")] = ""
+    reason: Annotated[str, msgspec.Meta(max_length=2000, description="Reason for the agent.")] = ""
 
 
 class ApproveRequest(DenyRequest, frozen=True, kw_only=True):
-    """POST /approvals/:id/approve. ``always``: and every call of the tool whose whole input has this pattern.
+    """POST /approvals/:id/approve. ``always``: also grant each call of the tool whose complete input matches the
+    pattern.
 
-    Calls that wait already are granted with it. In a pattern ``*`` stands for any text. ``all_agents``: whichever agent
-    makes it.
+    Waiting calls are granted too. In a pattern, ``*`` matches any text. ``all_agents``: for calls of all agents.
     """
 
     always: Pattern | None = None
@@ -79,77 +86,79 @@ class ApproveRequest(DenyRequest, frozen=True, kw_only=True):
 
 
 class DecideRequest(ApproveRequest, frozen=True, kw_only=True):
-    """A decision about a call that waits for one."""
+    """Decision on a waiting call."""
 
     decision: Literal["approve", "deny"]
 
 
 class RuleRequest(Ask, frozen=True, kw_only=True):
-    """One approval rule."""
+    """Approval rule."""
 
     id: str
 
 
 class AuthRequest(Ask, frozen=True, kw_only=True):
-    """A call to approve. ``tool_name`` and ``tool_use_id`` are what a program's permission prompt sends."""
+    """Call to approve. Permission prompts of programs send ``tool_name`` and ``tool_use_id``."""
 
-    input: Annotated[dict[str, Any], msgspec.Meta(description="The arguments it is to be called with, exactly.")]
-    tool: Annotated[Name, msgspec.Meta(description="What is to be called.")] | None = None
+    input: Annotated[dict[str, Any], msgspec.Meta(description="Exact arguments of the call.")]
+    tool: Annotated[Name, msgspec.Meta(description="Name of the tool to call.")] | None = None
     tool_name: Name | None = None
     tool_use_id: Name | None = None
-    reason: Annotated[str, msgspec.Meta(max_length=2000, description="Why, for the person who decides.")] = ""
+    reason: Annotated[str, msgspec.Meta(max_length=2000, description="Reason for the person who decides.")] = ""
     wait_seconds: Seconds | None = None
 
 
 class AuthRequestResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The decision on a request."""
+    """Decision on a request."""
 
     decision: Outcome
     id: str | None = None
-    """Of the request, as ``awk pending`` lists it; none where nobody is asked."""
+    """Id of the request, as in ``awk pending``. Unset if no person was asked."""
     reason: str = ""
     first: bool = False
-    """Nobody has learned of it before: the call has not begun."""
+    """Whether the decision was not reported before, so the call has not started."""
 
 
 class PromptAllow(msgspec.Struct, frozen=True, kw_only=True):
-    """Yes, as a permission prompt understands it."""
+    """Approval in the format of a permission prompt."""
 
     updated_input: dict[str, Any] = msgspec.field(name="updatedInput")
     behavior: Literal["allow"] = "allow"
 
 
 class PromptDeny(msgspec.Struct, frozen=True, kw_only=True):
-    """No, as a permission prompt understands it."""
+    """Denial in the format of a permission prompt."""
 
     message: str
     behavior: Literal["deny"] = "deny"
 
 
 def list_approvals(conn: apsw.Connection, asked: Forward) -> Pending:
-    """List the calls of agents that wait for an approval."""
+    """List the tool calls of agents that wait for approval, the oldest first."""
     return approvals.pending(conn, page_of(asked, "a"))
 
 
 def show_approval(conn: apsw.Connection, asked: ApprovalRequest) -> ApprovalInfo:
-    """Return one request for approval, with all of its input."""
+    """Return one approval request with its complete input."""
     found = approvals.info(conn, asked.id)
     if found is None:
-        raise Refused("not_found", f"there is no request {asked.id[:40]!r}", "awk pending lists them")
+        raise Refused(
+            "not_found", f"approval request {asked.id[:40]!r} not found", "list the open requests with `awk pending`"
+        )
     return found
 
 
 def approve(tx: Transaction, asked: ApproveRequest, actor: Actor) -> ApprovalInfo:
-    """Allow a call that waits."""
+    """Approve a waiting tool call. The agent continues with it."""
     if asked.all_agents and actor.access.agents is not None:
-        raise Refused("forbidden", "this token decides for some agents only, and this would be for all")
+        raise Refused("forbidden", "this token decides for some agents only, and all_agents is for all agents")
     _check_decides(tx, asked, actor)
     also = transitions.approve(tx, asked.id, reason=asked.reason, always=asked.always, everybody=asked.all_agents)
     return msgspec.structs.replace(show_approval(tx.conn, asked), also_granted=also)
 
 
 def deny(tx: Transaction, asked: DenyRequest, actor: Actor) -> ApprovalInfo:
-    """Deny a call that waits."""
+    """Deny a waiting tool call. The agent receives the reason."""
     _check_decides(tx, asked, actor)
     transitions.deny(tx, asked.id, reason=asked.reason)
     return show_approval(tx.conn, asked)
@@ -158,25 +167,26 @@ def deny(tx: Transaction, asked: DenyRequest, actor: Actor) -> ApprovalInfo:
 def _check_decides(tx: Transaction, asked: ApprovalRequest, actor: Actor) -> None:
     found = approvals.info(tx.conn, asked.id)
     if found is not None and not actor.access.decides_for(found.agent):
-        raise Refused("forbidden", f"this token does not decide for {found.agent}")
+        raise Refused("forbidden", f"this token does not decide for agent {found.agent}")
 
 
 def decide(tx: Transaction, asked: DecideRequest, actor: Actor) -> ApprovalInfo:
-    """Approve or deny a call that waits. Ask your user; do not decide by yourself."""
+    """Approve or deny a tool call that waits for approval. Ask your user first and never decide alone. Fails if the
+    request was decided or has expired."""
     if asked.decision == "approve":
         return approve(tx, asked, actor)
     if asked.always is not None:
-        raise Refused("bad_request", "always is for an approval", "deny without it")
+        raise Refused("bad_request", "always is valid only with an approval", "deny without always")
     return deny(tx, asked, actor)
 
 
 def list_rules(conn: apsw.Connection, asked: Forward) -> ApprovalRules:
-    """List the rules that were made by ``always``."""
+    """List the approval rules that ``always`` created."""
     return approvals.rules(conn, page_of(asked, "r"))
 
 
 def delete_rule(tx: Transaction, asked: RuleRequest) -> ApprovalRules:
-    """Delete a rule. Returns those that are left."""
+    """Delete an approval rule. Returns the remaining rules."""
     transitions.drop_rule(tx, asked.id)
     return approvals.rules(tx.conn)
 
@@ -184,13 +194,14 @@ def delete_rule(tx: Transaction, asked: RuleRequest) -> ApprovalRules:
 async def auth_request(
     asked: AuthRequest, actor: Actor, store: StoreAccess, files: ProjectFiles, processes: ProcessControl
 ) -> PromptAllow | PromptDeny | AuthRequestResult:
-    """Ask the user to approve a call of a tool. You need not: you are asked about where it is needed.
+    """Ask the user to approve a tool call in advance. Usually not needed: the kernel asks when a call requires
+    approval. Returns granted, denied, expired, or pending if the wait ends before the decision.
 
-    Returns the decision, at once where the policy has it. A repeat by the same key gives the state of that request.
+    Decides immediately if the approval policy does. A repeated call with the same key returns the state of the request.
     """
     tool = asked.tool or asked.tool_name
     if tool is None:
-        raise Refused("bad_request", "say which tool is to be called", "give tool and input")
+        raise Refused("bad_request", "tool is missing", "give tool and input")
     identity, author = actor.agent, actor.author
     assert author is not None, "this is a tool of agents"
     definition = own_definition(identity, store, files)
@@ -213,7 +224,7 @@ async def auth_request(
             await store.writer.commit(transitions.mark_begun, author, call)
         return _shown(asked, AuthRequestResult(decision=at_once, reason=f"approval: {policy}"))
     expires_ms = store.now_ms() + round(definition.timeouts.approval * 1000)
-    # It is held before anybody can see it wait.
+    # Hold the attempt before the request becomes visible.
     with processes.attempts.hold(identity.instruction) if call.held else nullcontext():
         request = await store.writer.commit(transitions.ask, author, call, expires_ms)
         if request.state == "open" and call.held:
@@ -226,7 +237,7 @@ async def auth_request(
 async def _decision(
     store: StoreAccess, identity: Identity, author: Author, asked: transitions.Requested, seconds: float | None
 ) -> transitions.Requested:
-    """The request once it is decided, or after ``seconds``. Its instruction says meanwhile for what it waits."""
+    """Return the request after its decision or after ``seconds``. Meanwhile its instruction shows what it waits for."""
     instruction = identity.instruction
 
     def wanted(event: Event) -> bool:
@@ -256,7 +267,7 @@ def _shown(asked: AuthRequest, decided: AuthRequestResult) -> AuthRequestResult 
 
 
 def words(given: AuthRequestResult | PromptAllow | PromptDeny) -> bytes | None:
-    """A permission prompt wants its own JSON as text, and nothing beside it."""
+    """Return the result as JSON text for a permission prompt, which expects no other content."""
     return None if isinstance(given, AuthRequestResult) else _encode(given)
 
 

@@ -1,10 +1,10 @@
-"""Archives: what was said and done in a run or a space, in pieces, with its secrets replaced by words for them.
+"""Archives of a run or a space, written in parts, with secrets replaced by placeholders.
 
-As ``jsonl`` a file that can be read again, as ``md`` a page for people. What others wrote stands on such a page in
-fenced blocks and code spans, whose fences are longer than any run of backticks in it: nothing of it is a heading, a
-link, an image or a mention there, and what could hide or reorder text is spelled out.
+``jsonl`` is a machine-readable file, ``md`` a page for people. On the page, text of others is in fenced blocks and code
+spans, whose fences are longer than any run of backticks in the text. So the text cannot create headings, links, images
+or mentions, and characters that could hide or reorder text are escaped.
 
-Some rows at a time are read, redacted and written down in a thread: a long run needs no more memory than a short one.
+Rows are read, redacted and written in batches in a thread, so that memory use does not depend on the length of the run.
 """
 
 import re
@@ -67,7 +67,7 @@ Lines = Iterator[str]
 
 
 class PartRow(NamedTuple):
-    """One part of an archive: how its rows are read, what it is called on a page, and how a row is shown there."""
+    """Part of an archive: its reader, its title on a page, and its renderer."""
 
     read: Read
     title: str
@@ -78,19 +78,19 @@ AsFormat = Annotated[Format, msgspec.Meta(description="Format of the archive.")]
 
 
 class ExportRunRequest(OneRun, frozen=True, kw_only=True):
-    """The run to write down."""
+    """Run to export."""
 
     format: AsFormat = "jsonl"
 
 
 class ExportSpaceRequest(InSpace, frozen=True, kw_only=True):
-    """The space to write down."""
+    """Space to export."""
 
     format: AsFormat = "jsonl"
 
 
 async def of_run(asked: ExportRunRequest, store: StoreAccess, files: ProjectFiles, kernel: KernelControl) -> Stream:
-    """Export one run (r12), or of a name and tag the newest."""
+    """Export one run as an archive: r12, or the newest run of a workflow and tag."""
     record, writer = await store.reader.read(run_asked, asked.run), WRITERS[asked.format]
     at, version = rfc3339(store.now_ms()), kernel.identity.version
     head = ArchiveHead(of=run_id(record.id), space=record.place, at=at, version=version)
@@ -98,7 +98,7 @@ async def of_run(asked: ExportRunRequest, store: StoreAccess, files: ProjectFile
 
 
 async def of_space(asked: ExportSpaceRequest, store: StoreAccess, files: ProjectFiles, kernel: KernelControl) -> Stream:
-    """Export all runs of a workflow and tag that are kept, or a personal space."""
+    """Export all stored runs of a workflow and tag, or a personal space, as an archive."""
     place, writer = place_of(asked.space), WRITERS[asked.format]
     head = ArchiveHead(of=place, space=place, at=rfc3339(store.now_ms()), version=kernel.identity.version)
     return Stream(pieces_of(store, files, head, None, writer), writer.content_type)
@@ -107,7 +107,7 @@ async def of_space(asked: ExportSpaceRequest, store: StoreAccess, files: Project
 async def pieces_of(
     store: StoreAccess, files: ProjectFiles, head: ArchiveHead, only: WorkflowRecord | None, writer: "Writer"
 ) -> AsyncGenerator[bytes, None]:
-    """An archive, piece by piece."""
+    """Yield the parts of an archive."""
     counts: Counter[str] = Counter()
     yield writer.head(head)
     async with aclosing(scopes_of(store, head, only)) as scopes:
@@ -127,7 +127,7 @@ async def pieces_of(
 async def scopes_of(
     store: StoreAccess, head: ArchiveHead, only: WorkflowRecord | None
 ) -> AsyncGenerator[tuple[Scope, WorkflowRecord | None], None]:
-    """The one run, or all of the space in their order; a personal space, and one below a run's, is one by itself."""
+    """Yield the one run, or all runs of the space in order. A personal space and a space below a run are one scope."""
     if only is not None:
         yield Scope(only.space, only.id, store.now_ms()), only
     elif is_personal(head.space):
@@ -147,7 +147,7 @@ async def scopes_of(
 
 
 def run_row(record: WorkflowRecord) -> PartRow:
-    """The part that is a run itself: one row."""
+    """Return the part for the run itself: one row."""
 
     def read(conn: apsw.Connection, scope: Scope, _after: tuple[int, int]) -> ArchiveBatch:
         return ArchiveBatch((report_of(conn, record, scope.now_ms, said=False),), None)
@@ -164,7 +164,7 @@ def piece_of(
     writer: "Writer",
     redaction: Redaction,
 ) -> tuple[bytes, int, tuple[int, int] | None]:
-    """Some rows as they are written down, how many they are, and where the rest begins."""
+    """Return a batch of rows as text, their number, and the position after them."""
     batch: ArchiveBatch = row.read(conn, scope, after)
     rows = tuple(map(redaction.of_row, batch.rows))
     title = row.title if after == START else ""
@@ -173,7 +173,7 @@ def piece_of(
 
 
 async def redaction_for(store: StoreAccess, files: ProjectFiles, scope: Scope) -> Redaction:
-    """Of the secrets that the agents of ``scope`` are given now, as far as their files can be read."""
+    """Return the redaction of the secrets that agents of ``scope`` receive now, if their files are readable."""
     if scope.run is None:
         keys = [split_space(scope.space)[1]]
     else:
@@ -192,7 +192,7 @@ async def redaction_for(store: StoreAccess, files: ProjectFiles, scope: Scope) -
 
 
 class Writer(NamedTuple):
-    """One format: the first piece, rows of a part with the title that stands before the first of them, the last."""
+    """Archive format: writers for the head, the rows of a part with its title, and the end."""
 
     content_type: str
     head: Callable[[ArchiveHead], bytes]
@@ -207,25 +207,25 @@ def _line(value: object) -> bytes:
 def rows_as_lines(
     part: Part, run: str | None, rows: tuple[msgspec.Struct, ...], _title: str, _page: Callable[[Any], Lines]
 ) -> bytes:
-    """Rows of a part, one JSON object a line."""
+    """Return rows of a part as JSON lines."""
     return b"".join(_line(ArchiveLine(part=part, run=run, row=row)) for row in rows)
 
 
 def rows_as_page(
     _part: Part, _run: str | None, rows: tuple[msgspec.Struct, ...], title: str, page: Callable[[Any], Lines]
 ) -> bytes:
-    """Rows of a part on a page."""
+    """Return rows of a part as page text."""
     heading = [f"## {title}", ""] if title else []
     return "".join(f"{line}\n" for line in (*heading, *(line for row in rows for line in page(row)))).encode()
 
 
 def page_head(head: ArchiveHead) -> bytes:
-    """The head of a page."""
+    """Return the head of a page."""
     return f"# Archive of {head.of}\n\nWritten at {head.at} by agent-worker {head.version}.\n\n".encode()
 
 
 def page_end(end: ArchiveEnd) -> bytes:
-    """The last line of a page."""
+    """Return the last line of a page."""
     counts = ", ".join(f"{count} of {part}" for part, count in end.rows.items())
     return f"{END_OF_PAGE}{counts}.\n".encode()
 
@@ -239,7 +239,7 @@ WRITERS: Final[Mapping[Format, Writer]] = MappingProxyType(
 
 
 def fenced(text: str) -> Lines:
-    """``text`` of somebody else's as a block in which nothing is markup; then an empty line."""
+    """Yield untrusted ``text`` as a block without markup, followed by an empty line."""
     fence = "`" * max(3, _longest_run(text) + 1)
     yield f"{fence}text"
     for line in text.rstrip("\n").split("\n"):
@@ -248,7 +248,7 @@ def fenced(text: str) -> Lines:
 
 
 def code(text: str) -> str:
-    """``text`` of somebody else's within a line, on which nothing of it is markup."""
+    """Return untrusted ``text`` as an inline code span without markup."""
     line = shown_name(" ".join(text.split()))
     fence = "`" * (_longest_run(line) + 1)
     return f"{fence} {line} {fence}" if line else "` `"
@@ -259,7 +259,7 @@ def _longest_run(text: str) -> int:
 
 
 def page_of_run(row: RunReport) -> Lines:
-    """A run: what came of it."""
+    """Yield the result of a run."""
     counts = ", ".join(f"{count} {name}" for name, count in row.instructions.items() if count) or "none"
     verdict = f"; verdict {row.verdict}" if row.verdict else ""
     yield from (f"# {row.id} {row.run}", "")
@@ -268,7 +268,7 @@ def page_of_run(row: RunReport) -> Lines:
 
 
 def page_of_message(row: Message) -> Lines:
-    """A message under its sender."""
+    """Yield a message with its sender."""
     to = f" to {', '.join(row.to)}" if row.to else ""
     cleared = " (cleared)" if row.cleared else ""
     yield from (f"### m{row.seq} {row.sender}{to}, {row.kind}, {row.at}{cleared}", "")
@@ -277,13 +277,14 @@ def page_of_message(row: Message) -> Lines:
 
 
 def page_of_resource(row: ResourceText) -> Lines:
-    """A text that messages refer to."""
+    """Yield a text that messages refer to."""
     yield from (f"### resource:{row.id} {code(row.type)} by {row.author}, {row.at}", "")
     yield from fenced(row.content)
 
 
 def page_of_version(row: ArchivedVersion) -> Lines:
-    """A version of a document: who made it, and the text of the newest. The lines of all are in an archive as jsonl."""
+    """Yield a version of a document with its author, and the text of the newest. The JSON archive has the lines of all
+    versions."""
     yield from (f"### {code(row.file)} version {row.version}, {row.action} by {row.author}, {row.at}", "")
     made_in = f" in {row.instruction}" if row.instruction else ""
     owner = f"; owned by {row.owner}" if row.owner else ""
@@ -294,7 +295,7 @@ def page_of_version(row: ArchivedVersion) -> Lines:
 
 
 def page_of_suggestion(row: SuggestionInfo) -> Lines:
-    """A suggestion: whose it is, what it would change, and what became of it."""
+    """Yield a suggestion: author, change and decision."""
     by = f", by {row.decided_by}" if row.decided_by else ""
     yield from (f"### {row.id} for {code(row.file)} version {row.since}, by {row.author}, {row.at}", "")
     reasons = [code(one) for one in (row.reason, row.decision_reason) if one]
@@ -305,7 +306,7 @@ def page_of_suggestion(row: SuggestionInfo) -> Lines:
 
 
 def page_of_task(row: TaskInfo) -> Lines:
-    """A task, who it is for or was done by, and what came of it."""
+    """Yield a task: assignee, state and result."""
     yield from (f"### {row.id} {code(row.title)}, {row.state}", "")
     told = (
         ("planned by", f"{row.creator}, {row.created_at}"),
@@ -326,15 +327,15 @@ def page_of_task(row: TaskInfo) -> Lines:
 
 
 def page_of_status(row: ArchivedStatus) -> Lines:
-    """The words of an agent about its own work."""
+    """Yield the status that an agent set."""
     parts = (row.state, row.task, encode_json(row.metadata).decode() if row.metadata else None)
     yield f"- {row.agent} in {row.instruction}, {row.at}: {', '.join(code(one) for one in parts if one) or 'nothing'}"
     yield ""
 
 
 def page_of_vote(row: BallotInfo) -> Lines:
-    """A proposal, its options with their votes, and what came of it."""
-    result = f"{row.winner} wins" if row.winner else "nobody wins"
+    """Yield a proposal, its options with their votes, and the result."""
+    result = f"{row.winner} wins" if row.winner else "no winner"
     yield from (f"### {row.id} {code(row.title)}", "")
     yield f"{'binding ' if row.binding else ''}{row.type} by {row.creator}, {row.created_at}: {row.state}, {result}"
     yield ""
@@ -350,23 +351,23 @@ def page_of_vote(row: BallotInfo) -> Lines:
 
 
 def page_of_instruction(row: InstructionInfo) -> Lines:
-    """An instruction, and why it failed if it did."""
+    """Yield an instruction, with the cause of a failure."""
     why = f" ({row.error_class}: {code(row.cause)})" if row.cause else ""
     yield from (f"### {row.id} {row.agent}, {row.status}{why}", "")
     used = row.usage
     yield f"{used.input_tokens} tokens in, {used.output_tokens} out, for {', '.join(row.message_ids)}"
     yield ""
-    if row.text and row.status != "done":  # else it is in the channel
+    if row.text and row.status != "done":  # The text of a completed instruction is in the channel.
         yield from fenced(row.text)
     if row.handover is not None:
         note = row.handover
         parts = [f"done: {note.done}", f"next: {note.next}", *(f"open: {one}" for one in note.open)]
-        yield from (f"Handed over at {note.at}:", "")
+        yield from (f"Handover at {note.at}:", "")
         yield from fenced("\n".join([*parts, *(f"file: {one}" for one in note.files)]))
 
 
 def page_of_entry(row: ArchivedEntry) -> Lines:
-    """One thing that an agent did."""
+    """Yield one entry of an agent's work."""
     entry = row.entry
     what = entry.kind if entry.tool is None else f"{entry.kind} {code(entry.tool)}"
     failed = ", failed" if entry.is_error else ""
@@ -390,7 +391,7 @@ PARTS: Final[Mapping[Part, PartRow]] = MappingProxyType(
         TRANSCRIPT: PartRow(archive.transcript, "Transcript", page_of_entry),
     }
 )
-"""What an archive consists of, in its order: one row for each part."""
+"""Parts of an archive, in order."""
 
 
 OPERATIONS = (operation(of_run, "GET /runs/<run>/export"), operation(of_space, "GET /spaces/<space>/export"))

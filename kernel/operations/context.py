@@ -1,8 +1,8 @@
-"""Records of what the API's handlers may use: the store, the project's files, processes, and the kernel itself.
+"""Services that the API's handlers receive: store, project files, processes, kernel, memory and nodes.
 
-Everything is handed in and nothing is looked up. A handler names the records that it uses as parameters: ``store``,
-``files``, ``processes``, ``kernel``, ``memory``, ``nodes``. Spaces, agents and runs as people name them are looked up
-in them here, and refused with a suggestion.
+A handler names the records that it uses as parameters: ``store``, ``files``, ``processes``, ``kernel``, ``memory``,
+``nodes``. The functions below resolve the names of spaces, agents and runs in requests, and suggest similar names on
+failure.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -70,11 +70,11 @@ from protocol.standby import StandbyState
 
 
 class StoreAccess(msgspec.Struct, frozen=True, kw_only=True):
-    """The log: written by one, read by many, followed as it grows; and the copies that follow when words are erased."""
+    """Log with one writer and many readers, its event feed, and the copies that follow deletions."""
 
     writer: CommitWriter
     append: Callable[[Draft, RequestKey | None], Awaitable[Appended]]
-    """Append a message from outside; an agent that is free begins with it in the same commit. Raises Refused."""
+    """Append an external message. An idle agent starts it in the same commit. Raises Refused."""
     reader: Reader
     feed: Feed
     mirror: Mirror
@@ -82,100 +82,100 @@ class StoreAccess(msgspec.Struct, frozen=True, kw_only=True):
     now_ms: Callable[[], int]
     """Wall clock."""
     salt: Callable[[], str]
-    """Another text each time, by chance: nobody can guess it."""
+    """Return an unpredictable text."""
 
 
 class TreeServices(msgspec.Struct, frozen=True, kw_only=True):
-    """All that is done with agents' working trees."""
+    """Operations on the working trees of agents."""
 
     diffs: Worktrees
     work: TreeWork
     removal: WorktreeSweep
     checks: WorkChecks
     repository: Repository
-    """Working trees are made of it."""
+    """Repository of the working trees."""
 
 
 class ProjectFiles(msgspec.Struct, frozen=True, kw_only=True):
-    """The project's files: definitions, the trust in them, its repository, and the environment they are read with."""
+    """Project files: definitions, trust, repository and environment."""
 
     catalog: Catalog
     contexts: PersonalContexts
-    """What each agent keeps: memory, notes, todo list. Blocks: in a thread."""
+    """Memory, notes and todo list of each agent. Blocks: call it in a thread."""
     definitions: Callable[[], Awaitable[Definitions | None]]
-    """As they are now; None while those that were there at the start are being read for the first time."""
+    """Current definitions. None while the first scan is running."""
     trust: ProjectTrust
     remotes: Remotes
     """Workflows of other repositories."""
     worktrees: TreeServices
     environ: Mapping[str, str]
-    """The kernel's own environment: provider keys, and what trust may pass on."""
+    """Environment of the kernel: provider keys, and variables that trust may pass on."""
     own_bin: frozenset[str]
-    """Directories that setup commands do not get to see on their PATH."""
+    """Directories that are removed from PATH of setup commands."""
 
 
 class AttemptActivity(msgspec.Struct, frozen=True, kw_only=True):
-    """A live attempt: the pid of its worker once it runs, and what it last said it was doing."""
+    """Live attempt: the pid of its running worker, and its last reported activity."""
 
     pid: int | None
     doing: str = ""
 
 
 class AttemptControl(msgspec.Struct, frozen=True, kw_only=True):
-    """The live attempts, as far as requests may look at them and act on them."""
+    """Live attempts, and the actions of requests on them."""
 
     activity: Callable[[], Mapping[str, AttemptActivity]]
-    """All of them, by instruction id."""
+    """Activity of all live attempts by instruction id."""
     interrupt: Callable[[AgentKey], bool]
-    """Stop what an agent (its key) does; its instruction goes back to its lane. Returns whether it did something."""
+    """Interrupt the agent with this key. Its instruction returns to its lane. Return whether it was running."""
     hold: Callable[[str], AbstractContextManager[None]]
-    """While the block lasts the attempt of an instruction waits for a person: its silence is no fault."""
+    """Suspend the idle timeout of an instruction's attempt, which waits for a person, within the block."""
     until_gone: Callable[[Callable[[Leased], bool]], Awaitable[None]]
-    """Wait for the end of the attempts that are named so, trees and all."""
+    """Wait until all processes of the matching attempts have exited."""
     reached: Callable[[str], None]
-    """The attempt of an instruction has come to Daemon MCP."""
+    """Record that an instruction's attempt has connected to Daemon MCP."""
     calling: Callable[[AcceptedConnection, str], Awaitable[bytes | None]]
-    """The digest of the token of the attempt whose process has the other end of a connection, and knows its cookie."""
+    """Return the token digest of the attempt whose process holds the other end of a connection and knows its cookie."""
     kept: Callable[[], Mapping[AgentKey, AttemptActivity]] = dict
-    """The workers that wait for another attempt of their agent."""
+    """Idle workers that are kept for another attempt of their agent."""
 
 
 class ProcessControl(msgspec.Struct, frozen=True, kw_only=True):
-    """The processes of this kernel: started, asked, measured, and told from those of others."""
+    """Processes of this kernel: launching, version checks, measurement and identification."""
 
     launcher: Launcher
     probes: VersionProbes
-    """Ask programs what they are."""
+    """Version checks of programs."""
     attempts: AttemptControl
     runs_client: Callable[[int], bool]
-    """Whether the client at this port of our own machine is a process that we run. Reads much: ask in a thread."""
+    """Return whether the client at this local port is a process of an agent. Reads /proc: call it in a thread."""
     single_flight: SingleFlight[StartedRun] = msgspec.field(default_factory=SingleFlight[StartedRun])
-    """Workflows whose setup runs."""
+    """Workflows whose setup is running."""
     resources: ResourceSampler = msgspec.field(default_factory=ResourceSampler)
     landings: Landings
     prune: Callable[[PruneRequest], Awaitable[PruneReport]]
-    """Remove what takes room and neither they nor anybody else needs."""
+    """Delete data that is no longer needed."""
 
 
 class KernelIdentity(msgspec.Struct, frozen=True, kw_only=True):
-    """The kernel's own description. ``project`` is the root's path; ``url`` ends without a slash."""
+    """Identity of the kernel. ``project`` is the root's path; ``url`` ends without a slash."""
 
     pid: int
     url: str
     version: str
     project: str
     term: int
-    """Higher than that of any kernel of the project before: nodes refuse a lower one."""
+    """Number of the kernel. Each new kernel of the project has a higher number, and nodes refuse lower ones."""
 
 
 class RequestCount:
-    """Requests that are being answered, streams among them, and how many were begun since the start."""
+    """Number of open requests, including streams, and of all requests since the start."""
 
     def __init__(self) -> None:
         self.open = self.begun = 0
 
     def told(self) -> tuple[int, int]:
-        """Both numbers."""
+        """Return both numbers."""
         return self.open, self.begun
 
     def __enter__(self) -> None:
@@ -187,68 +187,69 @@ class RequestCount:
 
 
 class KernelNumbers(msgspec.Struct, frozen=True, kw_only=True):
-    """Numbers of this kernel that no table has."""
+    """Metrics of this kernel that are in no table."""
 
     counters: EventCounters
     commits: Durations
-    """Of the writer, from the begin of a transaction until it is durable."""
+    """Durations of commits, from the start of the transaction until it is durable."""
     turns: Durations
-    """Of the event loop."""
+    """Durations of event loop turns."""
     retention_seconds: Callable[[], float]
     free_bytes: Callable[[], int]
-    """On the disk of the database."""
+    """Free bytes on the database's disk."""
     requests: RequestCount = msgspec.field(default_factory=RequestCount)
-    """Without those that only ask how the kernel is."""
+    """Requests, except for health checks."""
 
 
 class Keys(msgspec.Struct, frozen=True):
-    """The kernel's own tokens, the keys that tokens of the page are given for, and what was answered to whose keys."""
+    """Kernel tokens, one-time keys of the page, and recorded answers by key."""
 
     token: str
-    """The administrator's."""
+    """Token of the administrator."""
     record: str
-    """The limited one of the discovery record."""
+    """Limited token of the discovery record."""
     page: PageKeys = msgspec.field(default_factory=PageKeys)
     answers: KeyedAnswers = msgspec.field(default_factory=KeyedAnswers)
 
 
 class KernelState(msgspec.Struct, frozen=True, kw_only=True):
-    """The state of this kernel, and what people are told of the one before."""
+    """State of this kernel, and notices about the previous one."""
 
     uptime_seconds: Callable[[], float]
     ready: Callable[[], bool]
-    """Whether work is leased."""
+    """Return whether work is leased."""
     safe_mode: Callable[[], bool]
-    """Whether no work is begun because the kernels before this one kept dying."""
+    """Return whether work is blocked because previous kernels crashed repeatedly."""
     saved_notice: Callable[[], str | None]
-    """What an earlier kernel saved of a database that is not in use, and what to do. Reads a folder: in a thread."""
+    """Return a notice about a database that a previous kernel saved and that is not in use. Reads a folder: call it in
+    a thread."""
     restart_notice: str | None = None
-    """Of the service that keeps this kernel: for people, where the kernel before had died."""
+    """Notice of the service manager after a crash of the previous kernel."""
     standby: Callable[[], StandbyState | None] = lambda: None
-    """How the copy of the log at another place is; None: there is none."""
+    """Return the state of the copy of the log at another location, or None."""
 
 
 class KernelControl(msgspec.Struct, frozen=True, kw_only=True):
-    """The kernel itself: its identity, its state, and its end."""
+    """Kernel: identity, state and shutdown."""
 
     identity: KernelIdentity
     keys: Keys
     state: KernelState
     rules: InstalledRules
-    """Those of installed packages."""
+    """Rules of installed packages."""
     numbers: KernelNumbers
     shutdown: ShutdownSignal
     upgrade: Upgrade
 
 
 class MemoryAccess(msgspec.Struct, frozen=True, kw_only=True):
-    """Access to conversations and memory of agents, and to their indexes."""
+    """Conversations and memory of agents, and their indexes."""
 
     history: Recall
-    """What they find again."""
+    """Search index of history."""
     vectors: EmbeddingClient
     derived: tuple[Recall, ...]
-    """What has to forget with the log and the files."""
+    """Indexes that follow deletions in the log and the files."""
     souls: Souls
     trays: MemoryGuard
     guard: MemoryGuard
@@ -256,15 +257,15 @@ class MemoryAccess(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NodeAccess(msgspec.Struct, frozen=True):
-    """The machines beside the kernel's own."""
+    """Nodes."""
 
     control: Nodes
     door: NodeDoor
-    """What processes there come to Daemon MCP by."""
+    """Connections of node processes to Daemon MCP."""
 
 
 class Services(msgspec.Struct, frozen=True, kw_only=True):
-    """The six records together."""
+    """The six service records."""
 
     store: StoreAccess
     files: ProjectFiles
@@ -275,65 +276,65 @@ class Services(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def not_running(store: StoreAccess, files: ProjectFiles, space: str, what: str = "") -> Refused:
-    """The refusal of a ``space`` without a workflow that runs, with the command that starts it.
+    """Return the refusal for a ``space`` without a running workflow, with the command to start it.
 
-    Of a name that nobody knows it suggests the nearest, or those there are.
-    ``what`` is said in place of that it does not run.
+    For an unknown name it suggests similar or available names. ``what`` replaces the default text.
     """
     if is_below(space):
-        hint = "awk space list shows those that agents opened"
-        return Refused("workflow_not_running", f"the space {space[:100]} is closed, or was never opened", hint)
+        hint = "list the spaces that agents opened with `awk space list`"
+        return Refused("workflow_not_running", f"space {space[:100]} is closed or was never opened", hint)
     name, tag = split_space(space)
     text = what or f"workflow {space[:100]} is not running"
     names = workflow_names(files.catalog, files.catalog.kept_project())
     before = store.reader.now(workflows.newest_at, space)
-    start = name if name in names else before and before.file  # it was started from a path, or from elsewhere
+    start = name if name in names else before and before.file  # A workflow that was started from a path or a remote.
     if start is None:
         known = {*names, *(record.name for record in store.reader.now(workflows.running))}
-        text = f"{text}, and there is no workflow {name[:60]!r}"
+        text = f"{text}: workflow {name[:60]!r} not found"
         return Refused("workflow_not_running", text, suggest(name, known, what="workflows here"))
     flag = "" if tag == DEFAULT_TAG else f" --tag {tag[:64]}"
     return Refused("workflow_not_running", text, f"start it: awk start {start}{flag}")
 
 
 def known_space(store: StoreAccess, files: ProjectFiles, text: str) -> SpaceId:
-    """The space ``text`` names, if it is there now or was: of a workflow that of its newest run. Raises Refused."""
+    """Return the space named ``text``, current or past. For a workflow: the space of its newest run. Raises Refused."""
     name, tag = split_space(text)
     place = SpaceId(f"{name}:{tag}")
     if is_personal(place):
         if store.reader.now(agents.row, tag) is None and not any(
             not message.cleared for message in store.reader.now(messages.channel, place, 1)
         ):
-            raise Refused("unknown_agent", f"there is no agent {tag[:60]!r}", hint="awk ls lists the agents")
+            raise Refused("unknown_agent", f"agent {tag[:60]!r} not found", hint="list the agents with `awk ls`")
         return place
     found = store.reader.now(workflows.space_at, place)
     if found is None and is_below(place):
-        raise Refused("not_found", f"there was never a space {place[:100]!r}", "awk space list shows those there are")
+        raise Refused("not_found", f"space {place[:100]!r} not found", "list the spaces with `awk space list`")
     if found is None:
         raise not_running(store, files, place, f"nothing was ever started as {place[:100]!r}")
     return found
 
 
 def space_of(store: StoreAccess, text: str) -> SpaceId:
-    """The space ``text`` names, whether there was ever one or not: of a workflow that of its newest run."""
+    """Return the space named ``text``, existing or not. For a workflow: the space of its newest run."""
     place = SpaceId(":".join(split_space(text)))
     found = None if is_personal(place) else store.reader.now(workflows.space_at, place)
     return found or place
 
 
 def agent_key(store: StoreAccess, text: str) -> AgentKey:
-    """The key of the agent that people call ``text``: ``bob@review:main`` is the one in the newest run there."""
+    """Return the key of the agent named ``text``. ``bob@review:main`` is the agent in the newest run of that
+    workflow."""
     name, at, place = text.partition("@")
     return inline_key(name, space_of(store, place)) if at else AgentKey(text)
 
 
 def context_of(store: StoreAccess, files: ProjectFiles, key: AgentKey) -> ContextPlace:
-    """The place of what an agent keeps."""
+    """Return the location of an agent's memory, notes and todo list."""
     return files.contexts.place(key, store.reader.now(agents.row, key))
 
 
 def run_asked(conn: apsw.Connection, asked: str) -> WorkflowRecord:
-    """The run ``asked``: ``r12``, or of ``review:main`` the newest. Raises Refused (not_found)."""
+    """Return the run named ``asked``: ``r12``, or the newest run of ``review:main``. Raises Refused (not_found)."""
     number = number_of(asked, "r")
     place = ":".join(split_space(asked))
     record = workflows.newest_at(conn, place) if number is None else workflows.by_id(conn, number)
@@ -344,12 +345,14 @@ def run_asked(conn: apsw.Connection, asked: str) -> WorkflowRecord:
 
 def unknown_run(asked: str) -> Refused:
     """Return the refusal of a run that does not exist."""
-    hint = "awk runs lists those that are kept; they are called like r12, the last one of a workflow like review:main"
-    return Refused("not_found", f"there is no run {asked[:100]!r}", hint)
+    hint = (
+        "list the stored runs with `awk runs`; a run is named like r12, the newest run of a workflow like review:main"
+    )
+    return Refused("not_found", f"run {asked[:100]!r} not found", hint)
 
 
 def run_at(store: StoreAccess, files: ProjectFiles, text: str, asked: str | None) -> WorkflowRecord:
-    """The run ``asked`` (r12) of those at the space ``text``; None: the newest there. Raises Refused."""
+    """Return the run ``asked`` (r12) of the space ``text``. None: the newest run. Raises Refused."""
     place = base_space(":".join(split_space(text)))
     if asked is None:
         record = store.reader.now(workflows.newest_at, place)
@@ -360,12 +363,12 @@ def run_at(store: StoreAccess, files: ProjectFiles, text: str, asked: str | None
     if record is None:
         raise unknown_run(asked)
     if record.place != place:
-        raise Refused("not_found", f"{asked} is no run of {place[:100]}: it is one of {record.place}")
+        raise Refused("not_found", f"{asked} is not a run of {place[:100]}: it is a run of {record.place}")
     return record
 
 
 def own_definition(identity: Identity, store: StoreAccess, files: ProjectFiles) -> AgentDefinition:
-    """Return the definition of the agent of an attempt; the default where its file is gone."""
+    """Return the definition of an attempt's agent, or the default if its file is gone."""
     try:
         return definition_for(identity.agent, identity.space, files.catalog, store.reader)
     except (Refused, BadDefinition):
@@ -373,7 +376,7 @@ def own_definition(identity: Identity, store: StoreAccess, files: ProjectFiles) 
 
 
 def check_known(store: StoreAccess, files: ProjectFiles, name: str) -> AgentRecord | None:
-    """The agent, or None where only its file is there yet. Raises Refused (unknown_agent)."""
+    """Return the agent, or None if only its file exists so far. Raises Refused (unknown_agent)."""
     record = store.reader.now(agents.row, name)
     if record is None:
         files.catalog.agent(name)

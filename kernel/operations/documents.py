@@ -1,4 +1,4 @@
-"""Documents of a space: read, written and compared, and what is suggested for them, by people and by agents."""
+"""Documents of a space: read, write, compare and suggest changes, for people and agents."""
 
 from typing import Annotated, Literal
 
@@ -32,39 +32,41 @@ from protocol.errors import Refused
 from protocol.instruction import LARGEST
 from protocol.names import place_of
 
-File = Annotated[str, msgspec.Meta(max_length=400, description="Its path: notes.md, findings/auth.md.")]
-OptionalFile = Annotated[str, msgspec.Meta(max_length=400, description="Its path; unset: the entry document.")] | None
+File = Annotated[str, msgspec.Meta(max_length=400, description="Path of the document: notes.md, findings/auth.md.")]
+OptionalFile = (
+    Annotated[str, msgspec.Meta(max_length=400, description="Path of the document. Unset: the main document.")] | None
+)
 Version = Annotated[int, msgspec.Meta(ge=0, le=LARGEST)]
-OlderVersion = Annotated[int, msgspec.Meta(ge=1, le=LARGEST, description="An older version; unset: the newest.")] | None
-Suggestion = Annotated[str, msgspec.Meta(min_length=1, max_length=20, description="Its id: s1, ...")]
+OlderVersion = Annotated[int, msgspec.Meta(ge=1, le=LARGEST, description="Older version. Unset: the newest.")] | None
+Suggestion = Annotated[str, msgspec.Meta(min_length=1, max_length=20, description="Id of the suggestion: s1, ...")]
 HISTORY_LIMIT = 100
-"""Versions in an answer to an agent."""
+"""Maximum number of versions in an answer to an agent."""
 
 
 class DocumentRequest(InSpace, frozen=True, kw_only=True):
-    """One document."""
+    """Document."""
 
     path: Annotated[str, msgspec.Meta(min_length=1, description="Path of the document.")]
 
 
 class DocumentVersionRequest(DocumentRequest, frozen=True, kw_only=True):
-    """One document, or an older version of it."""
+    """Document, optionally an older version."""
 
     version: OlderVersion = None
 
 
 class DocumentReadRequest(InSpace, frozen=True, kw_only=True):
-    """One document, an older version of it, or a suggestion."""
+    """Document, an older version of it, or a suggestion."""
 
     file: OptionalFile = None
     version: OlderVersion = None
     suggestion: (
-        Annotated[Suggestion, msgspec.Meta(description="Read this suggestion in place of a document.")] | None
+        Annotated[Suggestion, msgspec.Meta(description="Id of a suggestion to read instead of a document.")] | None
     ) = None
 
 
 class DocumentPut(InSpace, frozen=True, kw_only=True):
-    """The text of a document, or what is added to its end."""
+    """Text of a document, or an addition to its end."""
 
     content: str
     file: OptionalFile = msgspec.field(default=None, name="path")
@@ -72,22 +74,24 @@ class DocumentPut(InSpace, frozen=True, kw_only=True):
 
 
 class DocumentWriteRequest(DocumentPut, frozen=True, kw_only=True):
-    """The text of a document."""
+    """Complete text of a document."""
 
     content: Content
     if_version: (
         Annotated[
             Version,
-            msgspec.Meta(description="The version you made it from: changes since then are merged with yours."),
+            msgspec.Meta(
+                description="Version that your text is based on. Later changes of others are merged with yours."
+            ),
         ]
         | None
     ) = msgspec.field(default=None, name="from")
 
 
 class DocumentAppendRequest(DocumentPut, frozen=True, kw_only=True):
-    """What is added to a document."""
+    """Addition to a document."""
 
-    content: Annotated[str, msgspec.Meta(description="What is added at the end, on a line of its own.")]
+    content: Annotated[str, msgspec.Meta(description="Text to append, starting on a new line.")]
 
 
 class DocumentCreateRequest(InSpace, frozen=True, kw_only=True):
@@ -99,16 +103,16 @@ class DocumentCreateRequest(InSpace, frozen=True, kw_only=True):
 
 
 class DocumentDeleteRequest(DocumentRequest, frozen=True, kw_only=True):
-    """A document to delete, as a person."""
+    """Document to delete, for people."""
 
-    reason: Annotated[str, msgspec.Meta(description="Reason, for the history.")] = ""
+    reason: Annotated[str, msgspec.Meta(description="Reason, stored in the history.")] = ""
 
 
 class OwnDocumentDeleteRequest(InSpace, frozen=True, kw_only=True):
-    """A document to delete, as the agent has read it."""
+    """Document to delete, in the version that the agent has read."""
 
     file: File
-    if_version: Annotated[Version, msgspec.Meta(description="The version that you have read.")]
+    if_version: Annotated[Version, msgspec.Meta(description="Version that you have read.")]
     reason: Reason = ""
 
 
@@ -121,10 +125,10 @@ class DocumentHistoryRequest(BackwardInSpace, frozen=True, kw_only=True):
 class DocumentDiffRequest(DocumentRequest, frozen=True, kw_only=True):
     """Two versions of a document."""
 
-    since: Annotated[Version, msgspec.Meta(description="Version to start from.")] | None = msgspec.field(
+    since: Annotated[Version, msgspec.Meta(description="First version of the comparison.")] | None = msgspec.field(
         default=None, name="from"
     )
-    until: Annotated[Version, msgspec.Meta(description="Version to end with.")] | None = msgspec.field(
+    until: Annotated[Version, msgspec.Meta(description="Last version of the comparison.")] | None = msgspec.field(
         default=None, name="to"
     )
 
@@ -132,40 +136,40 @@ class DocumentDiffRequest(DocumentRequest, frozen=True, kw_only=True):
 class SuggestionsRequest(ForwardInSpace, frozen=True, kw_only=True):
     """The suggestions to list."""
 
-    state: Annotated[Literal["open"], msgspec.Meta(description="Only those that are open.")] | None = None
+    state: Annotated[Literal["open"], msgspec.Meta(description="Only open suggestions.")] | None = None
 
 
 class DocumentSuggestRequest(InSpace, frozen=True, kw_only=True):
     """A suggestion."""
 
-    suggestion: Annotated[str, msgspec.Meta(description="The whole text of the document as it should be.")]
+    suggestion: Annotated[str, msgspec.Meta(description="Complete text of the document with your change.")]
     file: OptionalFile = None
     reason: Reason = ""
     if_version: (
-        Annotated[Version, msgspec.Meta(description="The version you made it from; unset: the newest.")] | None
+        Annotated[Version, msgspec.Meta(description="Version that your text is based on. Unset: the newest.")] | None
     ) = None
 
 
 class SuggestionRequest(InSpace, frozen=True, kw_only=True):
-    """One suggestion."""
+    """Suggestion."""
 
     suggestion: Suggestion = msgspec.field(name="id")
 
 
 class SuggestionVerdict(SuggestionRequest, frozen=True, kw_only=True):
-    """A decision about a suggestion."""
+    """Decision on a suggestion."""
 
-    reason: Annotated[Reason, msgspec.Meta(description="Why, or why not; its author reads it.")] = ""
+    reason: Annotated[Reason, msgspec.Meta(description="Reason of the decision, for the author.")] = ""
 
 
 class DocReadResult(DocumentInfo, frozen=True, kw_only=True):
-    """A document. ``suggested``: the text is that of this suggestion."""
+    """Document. ``suggested``: id of the suggestion whose text this is."""
 
     suggested: SuggestionInfo | None = None
 
 
 class DocListResult(msgspec.Struct, frozen=True, kw_only=True):
-    """All documents, and the suggestions that are open. ``electing``: the vote that decides who owns them."""
+    """Documents of a space, and open suggestions. ``electing``: the vote that decides who owns them."""
 
     space: str
     entry: str
@@ -175,7 +179,7 @@ class DocListResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def list_documents(conn: apsw.Connection, asked: ForwardInSpace, actor: Actor) -> DocumentList | DocListResult:
-    """List the documents in the order of their names, with their versions and owners."""
+    """List the documents by name, with their versions and owners."""
     found = documents.listing(conn, asked.space)
     if actor.identity is not None:
         return DocListResult(
@@ -191,18 +195,19 @@ def list_documents(conn: apsw.Connection, asked: ForwardInSpace, actor: Actor) -
 
 
 def read_document(conn: apsw.Connection, asked: DocumentVersionRequest) -> Response:
-    """Read a document: its newest version, or an older one. Its ETag goes into If-Match."""
+    """Return a document: its newest version, or an older one. Use its ETag in If-Match."""
     found = documents.read(conn, asked.space, asked.path, asked.version)
     return Response(200, msgspec.json.encode(found), headers=((b"etag", b'"%d"' % found.version),))
 
 
 def read(conn: apsw.Connection, asked: DocumentReadRequest) -> DocReadResult:
-    """Read a document of your workspace: the entry document, another, an older version, a suggestion."""
+    """Read a document of your workspace: the main document, another document, an older version, or a suggestion.
+    Returns the text with its version, which you pass to team_doc_write."""
     if asked.suggestion is None:
         found = documents.read(conn, asked.space, asked.file, asked.version)
         return DocReadResult(**msgspec.structs.asdict(found))
     if asked.version is not None or asked.file is not None:
-        raise Refused("bad_request", "a suggestion is read by its id alone", "leave file and version out")
+        raise Refused("bad_request", "a suggestion is named by its id alone", "omit file and version")
     one = documents.suggestion_info(conn, asked.space, asked.suggestion)
     here = documents.settings(conn, asked.space)
     return DocReadResult(
@@ -220,13 +225,17 @@ def read(conn: apsw.Connection, asked: DocumentReadRequest) -> DocReadResult:
 
 
 def write(tx: Transaction, asked: DocumentWriteRequest, actor: Actor) -> DocumentChanged:
-    """Write the whole text of a document. Give if_version: what others changed since is merged with it.
+    """Replace the complete text of a document. Pass if_version, so that changes that others made since then are merged
+    with yours. Fails with version_conflict if both changed the same lines, and with forbidden if another agent owns the
+    document.
 
-    A person's If-Match refuses every other version (412), and ``If-None-Match: *`` a document that is there.
+    A person's If-Match refuses any other version (412), and ``If-None-Match: *`` an existing document.
     """
     strict = actor.if_match is not None
     if strict and asked.if_version is not None:
-        raise Refused("bad_request", "from and If-Match exclude each other", "If-Match refuses what from merges")
+        raise Refused(
+            "bad_request", "from and If-Match exclude each other", "If-Match refuses the versions that from merges"
+        )
     if actor.if_none_match:
         return _change(tx, asked, actor, DocumentChange("create", asked.content))
     since = actor.if_match if strict else asked.if_version
@@ -234,23 +243,25 @@ def write(tx: Transaction, asked: DocumentWriteRequest, actor: Actor) -> Documen
 
 
 def append(tx: Transaction, asked: DocumentAppendRequest, actor: Actor) -> DocumentChanged:
-    """Add lines to the end of a document."""
+    """Append lines to the end of a document. Use it for logs and findings, because it never conflicts with other
+    authors."""
     return _change(tx, asked, actor, DocumentChange("append", asked.content))
 
 
 def create(tx: Transaction, asked: DocumentCreateRequest, actor: Actor) -> DocumentChanged:
-    """Make a new document. Keep the entry document an index of what there is."""
+    """Create a document. Use the main document as an index of the others. Fails if the document exists."""
     return _change(tx, asked, actor, DocumentChange("create", asked.content))
 
 
 def delete_document(tx: Transaction, asked: DocumentDeleteRequest, actor: Actor) -> DocumentChanged:
-    """Delete a document: with If-Match only where that is the newest version."""
+    """Delete a document. With If-Match, only if the newest version matches."""
     change = DocumentChange("delete", since=actor.if_match)
     return transitions.change(tx, asked.space, asked.path, change, asked.reason[:REASON_LIMIT])
 
 
 def delete(tx: Transaction, asked: OwnDocumentDeleteRequest, actor: Actor) -> DocumentChanged:
-    """Delete a document. Its history stays."""
+    """Delete a document. Its history is kept. Pass the version that you have read: the call fails if the document has
+    changed since."""
     return _change(tx, asked, actor, DocumentChange("delete", since=asked.if_version))
 
 
@@ -265,19 +276,19 @@ def _change(
 
 
 def history(conn: apsw.Connection, asked: DocumentHistoryRequest, actor: Actor) -> DocumentHistory:
-    """See who made which version of a document, in which instruction, and why."""
+    """List the versions of a document with author, instruction and reason, the newest first."""
     if actor.identity is not None:
         asked = msgspec.structs.replace(asked, limit=HISTORY_LIMIT)
     return documents.history(conn, asked.space, asked.file, page_of(asked, "v"))
 
 
 def blame(conn: apsw.Connection, asked: DocumentRequest) -> DocumentBlame:
-    """Show every line, with who brought it in which version."""
+    """List every line of a document with the author and version that added it."""
     return documents.blame_of(conn, asked.space, asked.path)
 
 
 def diff(conn: apsw.Connection, asked: DocumentDiffRequest) -> DocumentDiff:
-    """Compare two versions: the newest and the one before, unless given."""
+    """Compare two versions of a document. Default: the newest and the previous version."""
     return documents.diff(conn, asked.space, asked.path, asked.since, asked.until)
 
 
@@ -292,7 +303,8 @@ def show_suggestion(conn: apsw.Connection, asked: SuggestionRequest) -> Suggesti
 
 
 def suggest(tx: Transaction, asked: DocumentSuggestRequest, actor: Actor) -> SuggestionMade:
-    """Suggest another text for a document that you do not own. Its owner decides, or a vote."""
+    """Suggest a new text for a document that you do not own. Its owner or a vote decides. Returns the id of the
+    suggestion."""
     return transitions.suggest(
         tx,
         asked.space,
@@ -306,13 +318,15 @@ def suggest(tx: Transaction, asked: DocumentSuggestRequest, actor: Actor) -> Sug
 
 
 def accept(tx: Transaction, asked: SuggestionVerdict, actor: Actor) -> SuggestionMade:
-    """Accept a suggestion: it becomes the newest version, merged with what changed since it was made."""
+    """Accept a suggestion for a document that you own. It becomes the newest version, merged with later changes. Fails
+    if they conflict."""
     author, key = actor.author, actor.call_key
     return transitions.accept(tx, asked.space, asked.suggestion, reason=asked.reason, author=author, call_key=key)
 
 
 def reject(tx: Transaction, asked: SuggestionVerdict, actor: Actor) -> SuggestionMade:
-    """Reject a suggestion, or take back one of your own, and say why."""
+    """Reject a suggestion for a document that you own, or withdraw your own suggestion. Give the reason for the
+    author."""
     author, key = actor.author, actor.call_key
     return transitions.reject(tx, asked.space, asked.suggestion, asked.reason, author=author, call_key=key)
 

@@ -1,7 +1,7 @@
-"""Event stream over server-sent events: from any seq on, filtered, resumable, without a gap.
+"""Event stream over server-sent events: filtered, resumable and without gaps.
 
-A reader subscribes first and then reads what it missed from the store, so nothing falls between the two. Durable
-events it was too slow for are read again from the store; only live ones are lost, and it is told how many.
+A reader subscribes first and then reads older events from the store, so no event is lost in between. A slow reader
+reads durable events again from the store; live events are dropped, and the reader receives their number.
 """
 
 from collections.abc import AsyncGenerator
@@ -26,34 +26,34 @@ from protocol.message import Event
 from protocol.names import BELOW
 from protocol.text import encode_json
 
-WaitSeconds = Annotated[int, msgspec.Meta(ge=0, le=600, description="How long to wait for it.")]
+WaitSeconds = Annotated[int, msgspec.Meta(ge=0, le=600, description="Seconds to wait for the first event.")]
 
 
 class EventsRequest(Ask, frozen=True, kw_only=True):
-    """The events to show."""
+    """Filter of events."""
 
-    since: Annotated[int, msgspec.Meta(ge=0, le=LARGEST, description="Only those after this seq.")] | None = None
+    since: Annotated[int, msgspec.Meta(ge=0, le=LARGEST, description="Only events after this seq.")] | None = None
     space: Annotated[str, msgspec.Meta(description="Space, such as review:main or dm:alice.")] | None = None
     agent: Annotated[str, msgspec.Meta(description="Name of an agent.")] | None = None
-    type: Annotated[str, msgspec.Meta(description="One type, or several with commas between.")] | None = None
+    type: Annotated[str, msgspec.Meta(description="Event type, or several types separated by commas.")] | None = None
     instruction: Annotated[str, msgspec.Meta(description="Id of an instruction, such as i7.")] | None = None
 
 
 class StreamRequest(EventsRequest, frozen=True, kw_only=True):
-    """The events to follow."""
+    """Filter of a stream."""
 
     follow: Annotated[bool, msgspec.Meta(description="Whether the stream stays open for new events.")] = True
 
 
 class EventsReadRequest(EventsRequest, frozen=True, kw_only=True):
-    """A page of events, perhaps of one kind only."""
+    """Filter of a page of events."""
 
     wait_seconds: WaitSeconds = 0
     limit: Limit = 100
 
 
 class EventPage(msgspec.Struct, frozen=True, kw_only=True):
-    """Events, oldest first. ``next`` goes into ``since``; ``gap``: those in between are no longer kept."""
+    """Events, oldest first. Pass ``next`` as ``since``. ``gap``: earlier events were deleted."""
 
     events: tuple[Event, ...]
     next: int
@@ -62,12 +62,13 @@ class EventPage(msgspec.Struct, frozen=True, kw_only=True):
 
 PING_SECONDS: Final = 15.0
 BATCH: Final = 200
-"""Events read from the store at a time."""
+"""Number of events read from the store at a time."""
 PING: Final = b": ping\n\n"
 
 
 def frame(event: Event | None) -> bytes:
-    """One event; None is a sign of life. JSON has no raw line breaks, so no text can forge an event (fault HF13)."""
+    """Return one event as server-sent event. None is a keep-alive. JSON has no raw line breaks, so no text can forge an
+    event (fault HF13)."""
     if event is None:
         return PING
     head = b"" if event.seq is None else b"id: %d\n" % event.seq
@@ -75,17 +76,17 @@ def frame(event: Event | None) -> bytes:
 
 
 def document(name: str, body: Any) -> bytes:
-    """One event that carries a document of the API."""
+    """Return an event that carries a document of the API."""
     return b"event: %s\ndata: %s\n\n" % (name.encode(), encode_json(body))
 
 
 def goodbye(now_ms: int) -> Event:
-    """The last event of every stream of a server that stops. Published, it wakes those that wait for the next one."""
+    """Return the last event of every stream of a stopping server. Publishing it wakes all waiting readers."""
     return Event(type=BYE, at=rfc3339(now_ms))
 
 
 async def stored(reader: Reader, after: int, upto: int, wanted: EventFilter) -> AsyncGenerator[Event, None]:
-    """Wanted events after seq ``after`` up to ``upto``, from the store."""
+    """Yield matching events after seq ``after`` up to ``upto``, from the store."""
     last = after
     while last < upto:
         batch = await reader.read(feed.since, last, BATCH, wanted)
@@ -100,9 +101,9 @@ async def stored(reader: Reader, after: int, upto: int, wanted: EventFilter) -> 
 async def follow(
     store: StoreAccess, kernel: KernelControl, after: int, wanted: EventFilter
 ) -> AsyncGenerator[Event | None, None]:
-    """Wanted events after seq ``after``, in order, and then those that come, until ``bye``.
+    """Yield matching events after seq ``after``, in order, and then new ones, until ``bye``.
 
-    None where nothing happened for PING_SECONDS, and at each RECHECK. What is no longer kept is announced as ``gap``.
+    Yields None after PING_SECONDS without an event, and at each RECHECK. Deleted events are announced as ``gap``.
     """
     with store.feed.subscribe(wanted=lambda event: event.type in (BYE, RECHECK) or passes(wanted, event)) as live:
         last, gap = resume_point(store, after)
@@ -133,7 +134,7 @@ async def follow(
 
 
 def passes(wanted: EventFilter, event: Event) -> bool:
-    """The test that the store makes on stored events, for one that was published."""
+    """Apply the store's filter to a published event."""
     said, below = event.type in ("message", "delta"), f"{wanted.space}{BELOW}"
     return event.type == wanted.beside or (
         event.type != RECHECK
@@ -145,7 +146,7 @@ def passes(wanted: EventFilter, event: Event) -> bool:
 
 
 def resume_point(store: StoreAccess, after: int) -> tuple[int, Event | None]:
-    """The seq behind which a reader of all up to ``after`` goes on, and the gap before that if there is one."""
+    """Return the seq after which a reader of all events up to ``after`` continues, with the gap before it, if any."""
     kept = store.reader.now(feed.event_range)
     if after > kept.newest:
         return kept.newest, _gap(store, kept.newest + 1, after)
@@ -159,14 +160,14 @@ def _gap(store: StoreAccess, first: int, last: int) -> Event:
 
 
 async def stream(asked: StreamRequest, actor: Actor, store: StoreAccess, kernel: KernelControl) -> Stream:
-    """Follow the events after ``Last-Event-ID`` (or ``since``), else from now on; ``follow=0`` ends at the newest."""
+    """Stream events after ``Last-Event-ID`` or ``since``, or only new ones. ``follow=0`` ends at the newest event."""
     after, wanted = start_of(asked, actor, store), wanted_of(asked)
     newest = store.reader.now(feed.event_range).newest
     return Stream(_live(store, kernel, after, wanted) if asked.follow else _past(store, after, newest, wanted))
 
 
 def start_of(asked: StreamRequest, actor: Actor, store: StoreAccess) -> int:
-    """The seq after which a stream is to begin. Raises Refused (bad_request)."""
+    """Return the seq after which a stream starts. Raises Refused (bad_request)."""
     last = actor.last_event_id
     if last and not (last.isascii() and last.isdecimal() and len(last) <= 16):
         raise Refused("bad_request", "Last-Event-ID must be the id of an event of this stream")
@@ -176,7 +177,7 @@ def start_of(asked: StreamRequest, actor: Actor, store: StoreAccess) -> int:
 
 
 def wanted_of(asked: EventsRequest) -> EventFilter:
-    """The events that are asked for."""
+    """Return the filter of a request."""
     return EventFilter(asked.space, asked.agent, asked.type, asked.instruction)
 
 
@@ -200,7 +201,8 @@ async def _past(store: StoreAccess, after: int, upto: int, wanted: EventFilter) 
 
 
 async def events_read(asked: EventsReadRequest, store: StoreAccess, kernel: KernelControl) -> EventPage:
-    """Read events in order: those after a seq, or the newest; it can wait for the first that comes."""
+    """Read events in order: the events after a seq, or the newest. Use wait_seconds to wait for the first new event.
+    Returns next for the following call, and gap if earlier events were deleted."""
     wanted, newest = wanted_of(asked), store.reader.now(feed.event_range).newest
     last, gap = resume_point(store, max(newest - asked.limit, 0) if asked.since is None else asked.since)
     gap = None if asked.since is None else gap

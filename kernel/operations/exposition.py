@@ -1,7 +1,7 @@
-"""Numbers of the kernel as text for Prometheus: what one scrape shows, by families of metrics.
+"""Metrics of the kernel as text for Prometheus.
 
-Names of agents, spaces and people are no labels: what somebody chose is bounded in length and number, and whatever
-cannot be printed is replaced. Imported with the first scrape, as the library is.
+Names of agents, spaces and people are no labels. Chosen names are limited in length and number, and unprintable
+characters are replaced. The module and its library are imported with the first scrape.
 """
 
 from collections import Counter
@@ -30,7 +30,7 @@ KINDS: Final = ("input", "output", "cache_read", "cache_write")
 
 
 class Scrape(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that one scrape shows. ``at``: seconds since 1970."""
+    """Data of one scrape. ``at``: seconds since 1970."""
 
     at: float
     counted: KeptCounters
@@ -59,7 +59,7 @@ class _Observed(Collector):
 
 
 def expose_text(scrape: Scrape, accept: str) -> tuple[bytes, str]:
-    """The text of ``scrape`` in the format that ``accept`` asks for, and its type."""
+    """Return the text of ``scrape`` in the format that ``accept`` requests, and its media type."""
     registry = CollectorRegistry(auto_describe=False)
     families = (*_of_kernel(scrape), *_of_work(scrape.now, scrape.at), *_of_log(scrape))
     counters = (*_counted(scrape.counted), *_spent(scrape.now.spent, scrape.counted.since_ms / 1000))
@@ -87,55 +87,64 @@ def _histogram(name: str, help: str, durations: Durations) -> Metric:
 
 def _of_kernel(scrape: Scrape) -> Iterator[Metric]:
     yield InfoMetricFamily(PREFIX.rstrip("_"), "This kernel.", value={"version": scrape.version})
-    yield _gauge("uptime_seconds", "Since this kernel began.", scrape.uptime_seconds)
-    yield _gauge("ready", "1: work is leased.", float(scrape.ready))
-    yield _gauge("safe_mode", "1: no work is begun, for the kernels before kept dying.", float(scrape.safe_mode))
-    yield _gauge("workers_running", "Workers that carry out an attempt.", scrape.workers_running)
-    yield _gauge("workers_kept", "Workers that wait for another attempt of their agent.", scrape.workers_kept)
-    yield _gauge("needs", "Things that wait for a person, as awk needs has them.", scrape.needs)
-    yield _gauge("streams", "Clients that follow events, and commands that wait for one.", scrape.streams)
-    yield _histogram(
-        "event_loop_turn_seconds", "Turns of the event loop: meanwhile all else waits.", scrape.numbers.turns
+    yield _gauge("uptime_seconds", "Time since the kernel started.", scrape.uptime_seconds)
+    yield _gauge("ready", "1 if work is leased, otherwise 0.", float(scrape.ready))
+    yield _gauge(
+        "safe_mode",
+        "1 if no work starts because previous kernels crashed repeatedly, otherwise 0.",
+        float(scrape.safe_mode),
     )
-    yield _histogram("commit_seconds", "Commits of the writer, until they are durable.", scrape.numbers.commits)
+    yield _gauge("workers_running", "Workers that run an attempt.", scrape.workers_running)
+    yield _gauge("workers_kept", "Idle workers kept for another attempt of their agent.", scrape.workers_kept)
+    yield _gauge("needs", "Needs that wait for a person, as in awk needs.", scrape.needs)
+    yield _gauge("streams", "Clients that follow events, and commands that wait for an event.", scrape.streams)
+    yield _histogram(
+        "event_loop_turn_seconds",
+        "Duration of event loop turns, during which other requests wait.",
+        scrape.numbers.turns,
+    )
+    yield _histogram("commit_seconds", "Duration of commits until they are durable.", scrape.numbers.commits)
 
 
 def _of_work(now: Gauges, at: float) -> Iterator[Metric]:
     queued = sum(count for count, _ in now.queued.values())
     states = {"queued": queued, "working": now.working, "waiting": sum(now.waiting.values())}
     yield _gauges(
-        "instructions", "Instructions that have not ended.", ("state",), (((k,), v) for k, v in states.items())
+        "instructions", "Unfinished instructions by state.", ("state",), (((k,), v) for k, v in states.items())
     )
     yield _gauges(
         "queue_depth",
-        "Instructions that wait for their turn.",
+        "Instructions that wait in a lane.",
         ("lane",),
         (((k,), v[0]) for k, v in now.queued.items()),
     )
     yield _gauges(
-        "queue_oldest_age_seconds", "For how long the first of them has been waiting.", ("lane",),
+        "queue_oldest_age_seconds", "Waiting time of the oldest instruction by lane.", ("lane",),
         (((lane,), max(0.0, at - since_ms / 1000) if since_ms else 0.0) for lane, (_, since_ms) in now.queued.items()),
     )  # fmt: skip
     yield _gauges(
-        "waiting", "Instructions that cannot go on now.", ("reason",), (((k,), v) for k, v in now.waiting.items())
+        "waiting",
+        "Instructions that cannot continue now, by reason.",
+        ("reason",),
+        (((k,), v) for k, v in now.waiting.items()),
     )
-    yield _gauge("attempts_open", "Attempts whose processes are not gone.", now.attempts)
+    yield _gauge("attempts_open", "Attempts with running processes.", now.attempts)
     yield _gauges("agents", "Agents.", ("state",), (((state,), n) for state, (n, _) in now.agents.items()))
     yield _gauges(
-        "agent_restarts", "How often agents were started again, as their rows say.", ("state",),
+        "agent_restarts", "Restarts of agents by state.", ("state",),
         (((state,), again) for state, (_, again) in now.agents.items()),
     )  # fmt: skip
-    yield _gauge("approvals_open", "Calls that wait for a decision.", now.approvals)
-    yield _gauge("runs_running", "Runs and workflows that run.", now.runs)
-    yield _gauge("merges_open", "Landings that have not ended.", now.landings)
-    # Of a key nothing is shown, not even its digest: accounts at one provider are counted together.
+    yield _gauge("approvals_open", "Tool calls that wait for approval.", now.approvals)
+    yield _gauge("runs_running", "Running workflows.", now.runs)
+    yield _gauge("merges_open", "Unfinished merges.", now.landings)
+    # Keys and their digests are never shown: accounts of one provider are counted together.
     circuits: Counter[tuple[str, ...]] = Counter()
     for one in now.breakers:
         provider, _, account = one.key.partition("#")
         circuits[provider, account.partition("/")[2], one.state] += 1
     yield _gauges(
         "provider_circuits",
-        "Circuit breakers of providers that failed lately, by state.",
+        "Circuit breakers of providers with recent failures, by state.",
         ("provider", "model", "state"),
         circuits.items(),
     )
@@ -144,29 +153,29 @@ def _of_work(now: Gauges, at: float) -> Iterator[Metric]:
 def _of_log(scrape: Scrape) -> Iterator[Metric]:
     now, numbers, at = scrape.now, scrape.numbers, scrape.at
     failing_ms = now.traces_failing_ms
-    yield _gauge("webhooks_pending", "Deliveries that failed and are tried again.", now.webhook_retries)
-    yield _gauge("webhooks_ended", "Webhooks whose receivers want nothing more.", now.webhooks_ended)
+    yield _gauge("webhooks_pending", "Failed deliveries that will be retried.", now.webhook_retries)
+    yield _gauge("webhooks_ended", "Webhooks whose receivers answered 410.", now.webhooks_ended)
+    yield _gauge("traces_behind_events", "Events that were not yet exported to the trace collector.", now.traces_behind)
     yield _gauge(
-        "traces_behind_events", "Events that the collector of traces has not been told yet.", now.traces_behind
-    )
-    yield _gauge(
-        "traces_failing_seconds", "Since when it takes nothing; 0: it does.",
+        "traces_failing_seconds", "Time since the first failed trace export; 0 while exports succeed.",
         0.0 if failing_ms is None else max(0.0, at - failing_ms / 1000),
     )  # fmt: skip
-    yield _gauge("traces_dropped_events", "Events whose spans it refused for good.", now.traces_dropped)
+    yield _gauge("traces_dropped_events", "Events whose spans the collector refused permanently.", now.traces_dropped)
     if (copy := scrape.standby) is not None:
-        yield _gauge("standby_lag_seconds", "Since the oldest commit that is not in the copy.", copy.lag_seconds)
-        yield _gauge("standby_following", "1: the copy is kept up; 0: it is begun, or kept from it.",
+        yield _gauge(
+            "standby_lag_seconds", "Age of the oldest commit that is not in the standby copy.", copy.lag_seconds
+        )
+        yield _gauge("standby_following", "1 if the standby copy is up to date, 0 if it is being created or blocked.",
                      float(copy.state == "following"))  # fmt: skip
-        yield _gauge("standby_newest_event", "The newest event that is in the copy.", copy.event)
-    yield _gauge("metrics_behind_events", "Events that are not counted here yet.", numbers.counters.behind)
-    yield _gauge("log_newest_event", "The number of the newest event.", now.newest_event)
-    yield _gauge("log_oldest_event", "The first from which none is missing.", now.oldest_event)
-    yield _gauge("log_oldest_event_timestamp_seconds", "When the oldest that is kept happened.", now.oldest_ms / 1000)
-    yield _gauge("retention_seconds", "For how long what has ended is kept.", numbers.retention_seconds())
+        yield _gauge("standby_newest_event", "Number of the newest event in the standby copy.", copy.event)
+    yield _gauge("metrics_behind_events", "Events that are not yet counted in these metrics.", numbers.counters.behind)
+    yield _gauge("log_newest_event", "Number of the newest event.", now.newest_event)
+    yield _gauge("log_oldest_event", "Number of the oldest event in the log.", now.oldest_event)
+    yield _gauge("log_oldest_event_timestamp_seconds", "Time of the oldest event in the log.", now.oldest_ms / 1000)
+    yield _gauge("retention_seconds", "Retention of ended work.", numbers.retention_seconds())
     yield _gauge("database_bytes", "Size of the database.", now.database_bytes)
-    yield _gauge("database_free_bytes", "Of these, pages that are free.", now.free_bytes)
-    yield _gauge("disk_free_bytes", "Room on the disk of the database.", numbers.free_bytes())
+    yield _gauge("database_free_bytes", "Free pages of the database.", now.free_bytes)
+    yield _gauge("disk_free_bytes", "Free space on the database's disk.", numbers.free_bytes())
 
 
 def _counted(counted: KeptCounters) -> Iterator[Metric]:
@@ -181,11 +190,9 @@ def _counted(counted: KeptCounters) -> Iterator[Metric]:
 
 
 def _spent(spent: tuple[ModelSpending, ...], since: float) -> Iterator[Metric]:
-    tokens = CounterMetricFamily(
-        f"{PREFIX}tokens", "Tokens that were spent, as they are booked.", labels=("backend", "model", "kind")
-    )
+    tokens = CounterMetricFamily(f"{PREFIX}tokens", "Recorded tokens.", labels=("backend", "model", "kind"))
     cost = CounterMetricFamily(
-        f"{PREFIX}cost_usd", "Money that was spent, where the price is known.", labels=("backend", "model")
+        f"{PREFIX}cost_usd", "Recorded cost of usage with a known price.", labels=("backend", "model")
     )
     sums: dict[tuple[str, str], list[float]] = {}
     for place, one in enumerate(spent):

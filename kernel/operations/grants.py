@@ -1,4 +1,4 @@
-"""Grants: scopes that agents have beyond their files, given and revoked by people and agents."""
+"""Grants: scopes that agents have in addition to their files, given and revoked by people and agents."""
 
 from datetime import datetime
 from typing import Annotated, Final
@@ -25,19 +25,19 @@ Name = Annotated[str, msgspec.Meta(min_length=1, max_length=LONGEST_TEXT)]
 
 
 class GrantsRequest(Forward, frozen=True, kw_only=True):
-    """The grants to list."""
+    """Filter of grants."""
 
     space: Annotated[str, msgspec.Meta(description="Space, such as review:main or dm:alice.")] | None = None
 
 
 class OneGrantRequest(Ask, frozen=True, kw_only=True):
-    """One grant."""
+    """Grant."""
 
-    grant: Annotated[Name, msgspec.Meta(description="What you gave: its id (w3).")] = msgspec.field(name="id")
+    grant: Annotated[Name, msgspec.Meta(description="Id of a grant that you gave (w3).")] = msgspec.field(name="id")
 
 
 class GrantRequest(InSpace, frozen=True, kw_only=True):
-    """A person gives a scope to ``to``, a member of the space."""
+    """Scope that a person gives to ``to``, a member of the space."""
 
     scope: Scope
     to: Name
@@ -46,52 +46,56 @@ class GrantRequest(InSpace, frozen=True, kw_only=True):
 
 
 class PassOnRequest(InSpace, frozen=True, kw_only=True):
-    """A scope for a colleague, or a request that waits."""
+    """Scope for a colleague, or a waiting request."""
 
-    scope: Annotated[Scope, msgspec.Meta(description="What they may use: one of your scopes.")] | None = None
+    scope: Annotated[Scope, msgspec.Meta(description="Scope to give: one of your own.")] | None = None
     request: (
-        Annotated[Name, msgspec.Meta(description="The request to let through (a3), in place of a scope.")] | None
+        Annotated[
+            Name, msgspec.Meta(description="Id of a waiting approval request (a3) to approve, instead of a scope.")
+        ]
+        | None
     ) = None
-    to: Annotated[Name, msgspec.Meta(description="Who gets the scope: a member of your workspace.")] | None = None
+    to: Annotated[Name, msgspec.Meta(description="Receiver of the scope: a member of your workspace.")] | None = None
     until: Until | None = None
     uses: Uses | None = None
 
 
 async def list_grants(asked: GrantsRequest, store: StoreAccess) -> GrantList:
-    """List all that was given, the oldest first; of a workflow in its newest run."""
+    """List all grants, the oldest first. For a workflow: the grants of its newest run."""
     space = None if asked.space is None else space_of(store, asked.space)
     return await store.reader.read(grants.listed, page_of(asked, grants.LETTER), space, store.now_ms())
 
 
 def show_grant(conn: apsw.Connection, asked: OneGrantRequest, now_ms: int) -> GrantInfo:
-    """Return one grant, and what it comes to now."""
+    """Return one grant with its current state."""
     found = grants.info(conn, asked.grant, now_ms)
     if found is None:
-        raise Refused("not_found", f"there is no grant {asked.grant[:40]!r}", "awk grant list shows them")
+        raise Refused("not_found", f"grant {asked.grant[:40]!r} not found", "list the grants with `awk grant list`")
     return found
 
 
 def give_scope(tx: Transaction, asked: GrantRequest) -> GrantInfo:
-    """Give a scope to an agent, whatever its file says."""
+    """Give a scope to an agent, in addition to the scopes of its file."""
     wanted = WantedGrant(asked.scope, until_ms(asked.until, tx.now_ms), asked.uses)
     return _info(tx, transitions.give(tx, asked.space, wanted, asked.to))
 
 
 def pass_on(tx: Transaction, asked: PassOnRequest, actor: Actor) -> GrantChanged:
-    """Give a colleague a scope that you have, within your own bounds; or let a call that waits be made."""
+    """Give a colleague one of your own scopes within the limits of your own grant, or approve a waiting call. Returns
+    the grant. Fails if you do not have the scope."""
     author, key = actor.attempt, actor.call_key
     if asked.request is not None:
         if asked.scope is not None or asked.until is not None or (asked.uses or 1) != 1:
-            raise Refused("bad_request", "a request is for one call: it goes without scope, until and uses")
+            raise Refused("bad_request", "a request is for one call: it excludes scope, until and uses")
         return transitions.answer(tx, asked.space, asked.request, author=author, call_key=key)
     if asked.scope is None or asked.to is None:
-        raise Refused("bad_request", "say what, and to whom", "give scope and to, or request")
+        raise Refused("bad_request", "scope and receiver are missing", "give scope and to, or request")
     wanted = WantedGrant(asked.scope, until_ms(asked.until, tx.now_ms), asked.uses)
     return transitions.give(tx, asked.space, wanted, asked.to, author=author, call_key=key)
 
 
 def revoke(tx: Transaction, asked: OneGrantRequest, actor: Actor) -> GrantInfo | GrantChanged:
-    """Take back what you gave, and with it all that was handed on from it."""
+    """Revoke a grant that you gave. Grants derived from it end as well."""
     space = None if actor.identity is None else actor.identity.space
     revoked = transitions.revoke(tx, space, asked.grant, author=actor.author, call_key=actor.call_key)
     return _info(tx, revoked) if space is None else revoked
@@ -104,7 +108,7 @@ def _info(tx: Transaction, granted: GrantChanged) -> GrantInfo:
 
 
 def until_ms(text: str | None, now_ms: int) -> int | None:
-    """Return the end that ``text`` names: a duration from now on, or a time. Raises Refused (bad_request)."""
+    """Return the end that ``text`` names: a duration from now, or a time. Raises Refused (bad_request)."""
     if text is None:
         return None
     try:
@@ -125,9 +129,9 @@ def until_ms(text: str | None, now_ms: int) -> int | None:
 
 _REVOKE = CommandFront(
     "grant revoke",
-    "take a grant back, and with it what was handed on from it",
+    "Revoke a grant and the grants derived from it",
     "grant_lines",
-    {"id": "GRANT what awk grant list shows (w3)"},
+    {"id": "GRANT id from awk grant list (w3)"},
 )
 OPERATIONS = (
     operation(give_scope, "POST /spaces/<space>/grants", status=201, scope="admin"),

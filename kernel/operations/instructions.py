@@ -1,4 +1,4 @@
-"""Instructions: their course, prompts and lists, queues and inboxes of agents; cancel, retry, answer, promote."""
+"""Instructions: progress, prompts, lists, queues and inboxes; cancel, retry, answer and promote."""
 
 from collections.abc import Callable
 from typing import Annotated
@@ -45,41 +45,43 @@ from protocol.names import SpaceId, name_of, place_of
 
 
 class OneInstruction(Ask, frozen=True, kw_only=True):
-    """One instruction."""
+    """Instruction."""
 
     id: Annotated[str, msgspec.Meta(min_length=1, description="Id of the instruction, such as i7.")]
 
 
 class EntriesRequest(OneInstruction, frozen=True, kw_only=True):
-    """What was done, from the beginning or behind an entry."""
+    """Entries of an instruction, from the start or after an entry."""
 
     limit: Limit = 100
     after: Annotated[int, msgspec.Meta(ge=0, le=LARGEST, description="Number of the last entry that was read.")] = 0
 
 
 class RetryRequest(OneInstruction, frozen=True, kw_only=True):
-    """POST /instructions/:id/retry. ``fresh``: forget what its earlier attempts finished."""
+    """POST /instructions/:id/retry. ``fresh``: discard the completed steps of earlier attempts."""
 
-    fresh: Annotated[bool, msgspec.Meta(description="From its beginning, not from its last step.")] = False
+    fresh: Annotated[bool, msgspec.Meta(description="Start from the beginning instead of the last completed step.")] = (
+        False
+    )
 
 
 class AnswerRequest(OneInstruction, frozen=True, kw_only=True):
-    """POST /instructions/:id/answer: what the person whom it asks says. It is the instruction's reply."""
+    """POST /instructions/:id/answer: reply on behalf of a human agent. The text becomes the instruction's reply."""
 
     text: str
     as_: str | None = msgspec.field(default=None, name="as")
-    """The agent that is answered for: refused where the instruction is somebody else's by now."""
+    """Agent for which the answer is given. The request is refused if the instruction belongs to another agent now."""
 
 
 class ReassignRequest(OneInstruction, frozen=True, kw_only=True):
-    """POST /instructions/:id/reassign: who is asked in place of the person that it waits for."""
+    """POST /instructions/:id/reassign: member to ask instead of the current human agent."""
 
     to: Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
-    """A member of its workspace."""
+    """Member of the workspace."""
 
 
 class InstructionsRequest(Forward, frozen=True, kw_only=True):
-    """The instructions to list."""
+    """Filter of instructions."""
 
     space: Annotated[str, msgspec.Meta(description="Space, such as review:main or dm:alice.")] | None = None
 
@@ -91,7 +93,7 @@ class QueueRequest(Forward, frozen=True, kw_only=True):
 
 
 class InboxRequest(QueueRequest, frozen=True, kw_only=True):
-    """The messages that an agent has not handled."""
+    """Unhandled messages of an agent."""
 
     space: Annotated[str, msgspec.Meta(description="Space, such as review:main or dm:alice.")] | None = None
     limit: Annotated[int, msgspec.Meta(ge=1, le=messages.DELIVERIES_LIMIT, description="Maximum number of rows.")] = (
@@ -100,7 +102,7 @@ class InboxRequest(QueueRequest, frozen=True, kw_only=True):
 
 
 def show(conn: apsw.Connection, asked: OneInstruction, now_ms: int) -> InstructionInfo:
-    """See one instruction: its attempts, steps and result."""
+    """Return one instruction: its attempts, steps and result."""
     found = instruction_views.info(conn, asked.id, now_ms)
     if found is None:
         raise _unknown(asked.id)
@@ -108,14 +110,15 @@ def show(conn: apsw.Connection, asked: OneInstruction, now_ms: int) -> Instructi
 
 
 async def prompt(asked: OneInstruction, store: StoreAccess, files: ProjectFiles, memory: MemoryAccess) -> PromptReport:
-    """Return the prompt of an instruction: as its first entry answered it, or before that as it would be now."""
+    """Return the prompt of an instruction: the stored one after the first entry, before that the one that an attempt
+    would receive now."""
     name = asked.id
     asks = store.reader.now(instruction_views.addressed, name)
     if asks is None:
         raise _unknown(name)
     kept = store.reader.now(entries.prompt_of, name)
     if kept is None and asks.begun:
-        raise Refused("not_found", f"the prompt of {name} is no longer kept")
+        raise Refused("not_found", f"the prompt of {name} is no longer stored")
     given: AssembledPrompt | FrozenPrompt
     if kept is None:
         definition = definition_for(asks.agent, asks.space, files.catalog, store.reader)
@@ -136,7 +139,7 @@ async def prompt(asked: OneInstruction, store: StoreAccess, files: ProjectFiles,
 
 
 def list_entries(conn: apsw.Connection, asked: EntriesRequest) -> EntryList:
-    """List what was done for an instruction, from the beginning or behind an entry."""
+    """List the entries of an instruction, from the start or after an entry."""
     found = entries.transcript(conn, asked.id, asked.after, asked.limit)
     if found is None:
         raise _unknown(asked.id)
@@ -144,11 +147,11 @@ def list_entries(conn: apsw.Connection, asked: EntriesRequest) -> EntryList:
 
 
 def _unknown(name: str) -> Refused:
-    return Refused("not_found", f"there is no instruction {name[:40]!r}", hint="ids look like i7")
+    return Refused("not_found", f"instruction {name[:40]!r} not found", hint="ids look like i7")
 
 
 async def list_open(asked: InstructionsRequest, store: StoreAccess) -> InstructionList:
-    """List the instructions that have not ended, anywhere or in a space."""
+    """List unfinished instructions, of all spaces or of one."""
     space = None if asked.space is None else space_of(store, asked.space)
     page = page_of(asked, "i")
     if space is None:
@@ -176,14 +179,14 @@ async def list_open(asked: InstructionsRequest, store: StoreAccess) -> Instructi
 
 
 async def list_queue(asked: QueueRequest, store: StoreAccess, files: ProjectFiles) -> QueueReport:
-    """List what an agent does and what waits for it."""
+    """List the current and the waiting work of an agent, in order of execution."""
     name = agent_key(store, asked.name)
     check_known(store, files, name)
     return await store.reader.read(instruction_views.queue, name, store.now_ms(), page_of(asked, "i"))
 
 
 async def list_inbox(asked: InboxRequest, store: StoreAccess, files: ProjectFiles) -> Inbox:
-    """List what an agent has not handled in a space; without a space, in the one that it lives in."""
+    """List the unhandled messages of an agent in a space. Default: the agent's own space."""
     name = agent_key(store, asked.name)
     record = check_known(store, files, name)
     home = record.home_space if record is not None and record.home_space else f"dm:{name}"
@@ -196,54 +199,56 @@ async def list_inbox(asked: InboxRequest, store: StoreAccess, files: ProjectFile
 
 
 def list_dead(conn: apsw.Connection, asked: Backward) -> Dead:
-    """List the instructions that failed permanently, the newest first."""
+    """List dead-lettered instructions, the newest first."""
     return instructions.dead(conn, page_of(asked, "i"))
 
 
 def clear_dead(tx: Transaction) -> DeadCleared:
-    """Leave out of the list all that have failed for good until now."""
+    """Remove all current entries from the list of dead-lettered instructions."""
     return DeadCleared(instructions=steering.dismiss(tx))
 
 
 def cancel(tx: Transaction, asked: OneInstruction) -> InstructionInfo:
-    """Cancel an instruction. A worker that has it is stopped, and writes no more."""
+    """Cancel an instruction. A worker that runs it is stopped."""
     close.cancel(tx, asked.id)
     return show(tx.conn, asked, tx.now_ms)
 
 
 def retry(tx: Transaction, asked: RetryRequest) -> InstructionInfo:
-    """Try again what failed or is dead."""
+    """Retry a failed or dead-lettered instruction from its last completed step."""
     steering.retry(tx, asked.id, fresh=asked.fresh)
     return show(tx.conn, asked, tx.now_ms)
 
 
 def answer(tx: Transaction, asked: AnswerRequest) -> InstructionInfo:
-    """Answer for a person, who is an agent. Once: a second answer is refused."""
+    """Reply on behalf of a human agent. Only the first answer is accepted."""
     close.answer_for(tx, asked.id, asked.text, asked.as_)
     return show(tx.conn, asked, tx.now_ms)
 
 
 def reassign(tx: Transaction, asked: ReassignRequest) -> InstructionInfo:
-    """Ask another member in a person's place."""
+    """Ask another member instead of a human agent."""
     due.reassign(tx, asked.id, asked.to)
     return show(tx.conn, asked, tx.now_ms)
 
 
 def promote(tx: Transaction, asked: OneInstruction) -> InstructionInfo:
-    """Promote an instruction to the most urgent lane, where the oldest is first."""
+    """Promote an instruction to the most urgent lane, after older instructions there."""
     steering.promote(tx, asked.id)
     return show(tx.conn, asked, tx.now_ms)
 
 
 async def cancel_many(asked: BulkRequest, store: StoreAccess, files: ProjectFiles) -> BulkReport:
-    """Cancel all instructions that are meant, in one commit."""
+    """Cancel all matching instructions in one commit."""
     if asked.agent is None and asked.space is None and not asked.queued:
-        raise Refused("bad_request", "say which: agent, space or queued", hint="awk stop stops everything")
+        raise Refused(
+            "bad_request", "filter is missing: agent, space or queued", hint="stop all agents with `awk stop`"
+        )
     return await _change_many(bulk.cancel_many, asked, store, files)
 
 
 async def retry_many(asked: BulkRetryRequest, store: StoreAccess, files: ProjectFiles) -> BulkReport:
-    """Retry all instructions that failed permanently and are meant, in one commit."""
+    """Retry all matching failed and dead-lettered instructions in one commit."""
     return await _change_many(bulk.retry_many, asked, store, files)
 
 
@@ -254,9 +259,11 @@ async def _change_many(
     if asked.space is not None:
         space = known_space(store, files, asked.space)
         names = [one.name for one in store.reader.now(agents.members, space)]
-        if asked.agent is not None and asked.agent not in names:  # a mistake, and not nothing to do
-            text = f"{asked.agent[:60]} is not in {asked.space[:100]}"
-            raise Refused("not_a_participant", text, f"there are: {', '.join(names)}")
+        if (
+            asked.agent is not None and asked.agent not in names
+        ):  # A filter that names no member is an error, not an empty result.
+            text = f"agent {asked.agent[:60]} is not in {asked.space[:100]}"
+            raise Refused("not_a_participant", text, f"members: {', '.join(names)}")
     elif asked.agent is not None:
         check_known(store, files, asked.agent)
     return await store.writer.commit(change, asked=asked, agent=asked.agent, space=space)
@@ -271,7 +278,9 @@ OPERATIONS = (
     operation(cancel_many, "POST /instructions/cancel", body_optional=False),
     operation(retry_many, "POST /instructions/retry", body_optional=False),
     operation(
-        cancel, f"POST {INSTRUCTIONS}/cancel", manage=ToolFront("instruction_cancel", "Take an instruction back.")
+        cancel,
+        f"POST {INSTRUCTIONS}/cancel",
+        manage=ToolFront("instruction_cancel", "Cancel an instruction. A worker that runs it is stopped."),
     ),
     operation(retry, f"POST {INSTRUCTIONS}/retry", manage=ToolFront("instruction_retry")),
     operation(answer, f"POST {INSTRUCTIONS}/answer", scope="approve"),

@@ -45,76 +45,79 @@ from protocol.names import AgentKey, name_of, number_of
 
 
 class MemoryReadRequest(OfAgent, frozen=True, kw_only=True):
-    """The entries to list."""
+    """Filter of entries."""
 
     key: Annotated[str, msgspec.Meta(description="Key of one entry.")] | None = None
-    query: Annotated[str, msgspec.Meta(description="Words that an entry has to have.")] = ""
+    query: Annotated[str, msgspec.Meta(description="Words that an entry must contain.")] = ""
     limit: Limit = LONGEST
     after: After = None
 
 
 class EntryRequest(OfAgent, frozen=True, kw_only=True):
-    """One entry."""
+    """Entry."""
 
     path: str
 
 
 class EntryWords(Ask, frozen=True, kw_only=True):
-    """Words for a key. What is left out stays as it is."""
+    """Value of a key. Omitted fields keep their values."""
 
-    value: Annotated[str, msgspec.Meta(min_length=1, max_length=VALUE_LIMIT, description="What is known, in short.")]
+    value: Annotated[
+        str, msgspec.Meta(min_length=1, max_length=VALUE_LIMIT, description="Information to remember, in short.")
+    ]
     tier: (
         Annotated[
             Tier,
-            msgspec.Meta(description="core: always before your eyes. archive: only when asked for. Unset: as before."),
+            msgspec.Meta(description="core: in every prompt. archive: only found on request. Unset: unchanged."),
         ]
         | None
     ) = None
     visibility: (
-        Annotated[Visibility, msgspec.Meta(description="private: you. public: any colleague. Unset: as before.")] | None
+        Annotated[Visibility, msgspec.Meta(description="private: only you. public: all colleagues. Unset: unchanged.")]
+        | None
     ) = None
 
 
 class MemoryPut(EntryWords, frozen=True, kw_only=True):
-    """Words for a key. What is left out stays as it is."""
+    """Value of a key. Omitted fields keep their values."""
 
     name: str
     path: str
 
 
 class PurgeRequest(OfAgent, frozen=True, kw_only=True):
-    """``source``: the id of a message, or a class. What has it as a source is purged."""
+    """``source``: the id of a message, or a trust class. All entries from this source are purged."""
 
     source: Annotated[str, msgspec.Meta(min_length=1, max_length=40)]
 
 
 class NotePut(OfAgent, frozen=True, kw_only=True):
-    """A note to be kept."""
+    """Note to store."""
 
     text: Annotated[str, msgspec.Meta(min_length=1, max_length=TEXT_LIMIT)]
     title: Annotated[str, msgspec.Meta(max_length=200)] | None = None
 
 
 class NoteRequest(OfAgent, frozen=True, kw_only=True):
-    """One note."""
+    """Note."""
 
     file: str
 
 
 class TodoText(Ask, frozen=True, kw_only=True):
-    """An item to be added."""
+    """Item to add."""
 
-    text: Annotated[str, msgspec.Meta(min_length=1, max_length=TODO_TEXT_LIMIT, description="On one line.")]
+    text: Annotated[str, msgspec.Meta(min_length=1, max_length=TODO_TEXT_LIMIT, description="Text of one line.")]
 
 
 class TodoPut(TodoText, frozen=True, kw_only=True):
-    """An item to be added."""
+    """Item to add."""
 
     name: str
 
 
 class TodoItemRequest(OfAgent, frozen=True, kw_only=True):
-    """One item."""
+    """Item."""
 
     n: str
 
@@ -126,7 +129,7 @@ class TodoState(TodoItemRequest, frozen=True, kw_only=True):
 
 
 async def read_memory(asked: MemoryReadRequest, store: StoreAccess, files: ProjectFiles) -> MemoryReport:
-    """List what an agent keeps, core first: all entries, those with all words of a query, or one."""
+    """List the entries of an agent's memory, core first: all entries, those with all words of a query, or one."""
     place = _place(asked, store, files)
     memory = await trio.to_thread.run_sync(files.contexts.memory, place)
     found = [one for one in memory.kept if asked.key in (None, one.entry.key) and matches(one.entry, asked.query)]
@@ -145,7 +148,7 @@ async def read_memory(asked: MemoryReadRequest, store: StoreAccess, files: Proje
 
 
 async def write_memory(asked: MemoryPut, store: StoreAccess, files: ProjectFiles) -> MemoryReport:
-    """Write an entry, as a person's word; what is left out stays. Done again it changes nothing."""
+    """Write a memory entry on behalf of a person. Omitted fields keep their values, and a repeat changes nothing."""
     place, key = _place(asked, store, files), asked.path
 
     def decide(memory: Memory) -> list[tuple[StoredEntry | None, Entry | None]]:
@@ -166,7 +169,7 @@ async def write_memory(asked: MemoryPut, store: StoreAccess, files: ProjectFiles
 
 
 async def forget_memory(asked: EntryRequest, store: StoreAccess, files: ProjectFiles) -> MemoryReport:
-    """Delete an entry in every file that has it."""
+    """Delete a memory entry from all files."""
     place, key = _place(asked, store, files), asked.path
     gone: list[StoredEntry] = []
 
@@ -185,27 +188,25 @@ async def forget_memory(asked: EntryRequest, store: StoreAccess, files: ProjectF
 
 
 async def purge(asked: PurgeRequest, store: StoreAccess, files: ProjectFiles, memory: MemoryAccess) -> MemoryPurged:
-    """Remove entries of a source, and all that was derived from them.
-
-    The log first: until the files are without them the agent is given no work, and who dies between asks again.
-    """
+    """Delete all entries of a source, and the entries derived from them."""
     what = asked.source
     if what not in CLASSES and number_of(what, "m") is None:
         hint = f"name a message (m12), or a class: {', '.join(CLASSES)}"
-        raise Refused("bad_request", f"{what!r} is no source", hint)
+        raise Refused("bad_request", f"{what!r} is not a source", hint)
     place = _place(asked, store, files)
     key = AgentKey(place.agent)
     known = await trio.to_thread.run_sync(files.contexts.memory, place)
     meant = [one for one in all_of(known) if chosen(what, one.source)]
     traces = await trio.to_thread.run_sync(ProvenanceMarks, [(one.key, one.value) for one in meant])
+    # The log first: the agent receives no work until its files are purged, and after a crash the request is repeated.
     wiped = await store.writer.commit(purge_log, key, traces)
     try:
         places: list[ContextPlace] = []
         for one in sorted({*files.catalog.names(), *files.contexts.kept_for()}) if meant else ():
-            with suppress(Refused, BadDefinition):  # of an agent whose definition never was right nothing is kept
+            with suppress(Refused, BadDefinition):  # An agent without a valid definition has no memory.
                 places.append(context_of(store, files, AgentKey(one)))
         copies = await trio.to_thread.run_sync(purge_copies, files.contexts, places, traces, meant)
-        if any(copies):  # somebody may have had them before its eyes since
+        if any(copies):  # Agents may have received the copies since.
             again = await store.writer.commit(purge_log, key, traces)
             wiped = again._replace(
                 messages=(*wiped.messages, *again.messages),
@@ -229,7 +230,7 @@ async def purge(asked: PurgeRequest, store: StoreAccess, files: ProjectFiles, me
         if meant:
             root = str(files.catalog.root)
             left += await trio.to_thread.run_sync(lambda: (*holding(places, traces), *trashed(root, traces)))
-            left += tuple(f"the copy of the database {path}" for path in await store.reader.read(saved_beside))
+            left += tuple(f"copy of the database {path}" for path in await store.reader.read(saved_beside))
     finally:
         if wiped.paused:
             with trio.CancelScope(shield=True):
@@ -253,7 +254,7 @@ async def read_notes(asked: OfAgent, store: StoreAccess, files: ProjectFiles) ->
 
 
 async def write_note(asked: NotePut, actor: Actor, store: StoreAccess, files: ProjectFiles) -> NotesReport:
-    """Write a note. The answer has only that."""
+    """Write a note. The answer contains only this note."""
     place = _place(asked, store, files)
     begun = await _begin(actor, store, 0)
     note = await trio.to_thread.run_sync(
@@ -272,13 +273,13 @@ async def forget_note(asked: NoteRequest, store: StoreAccess, files: ProjectFile
 
 
 async def read_todo(asked: OfAgent, store: StoreAccess, files: ProjectFiles) -> TodoReport:
-    """List what an agent has to do, in the order of the file."""
+    """List the todo items of an agent, in the order of its file."""
     place = _place(asked, store, files)
     return _todo(place, await trio.to_thread.run_sync(files.contexts.todos, place))
 
 
 async def write_todo(asked: TodoPut, actor: Actor, store: StoreAccess, files: ProjectFiles) -> TodoReport:
-    """Add an item."""
+    """Add a todo item."""
     place, text = _place(asked, store, files), " ".join(asked.text.split())
     listed = (await trio.to_thread.run_sync(files.contexts.todos, place)).todos
     begun = await _begin(actor, store, sum(one.text == text for one in listed))
@@ -287,21 +288,21 @@ async def write_todo(asked: TodoPut, actor: Actor, store: StoreAccess, files: Pr
 
 
 async def finish_todo(asked: TodoState, store: StoreAccess, files: ProjectFiles) -> TodoReport:
-    """Tick an item off."""
+    """Mark a todo item as done."""
     place, number = _place(asked, store, files), _item(asked)
     done = await trio.to_thread.run_sync(files.contexts.change_todos, place, partial(with_done, number=number))
     return _todo(place, done)
 
 
 async def forget_todo(asked: TodoItemRequest, store: StoreAccess, files: ProjectFiles) -> TodoReport:
-    """Delete an item."""
+    """Delete a todo item."""
     place, number = _place(asked, store, files), _item(asked)
     left = await trio.to_thread.run_sync(files.contexts.change_todos, place, partial(without, number=number))
     return _todo(place, left)
 
 
 class _Begun(msgspec.Struct, frozen=True):
-    """A write as it was begun: when, and how many of the same there were."""
+    """Start of a write: its time, and the number of equal entries before it."""
 
     at_ms: int
     before: int
@@ -309,7 +310,7 @@ class _Begun(msgspec.Struct, frozen=True):
 
 
 async def _begin(actor: Actor, store: StoreAccess, before: int) -> _Begun:
-    """Begin a write, once for each Idempotency-Key: what was begun before may have been done."""
+    """Start a write once for each Idempotency-Key. An earlier start may have completed."""
     key = actor.request_key
 
     def begin(tx: Transaction) -> _Begun:
@@ -331,7 +332,7 @@ def _place(asked: OfAgent | MemoryPut | TodoPut, store: StoreAccess, files: Proj
 def _item(asked: TodoItemRequest) -> int:
     text = asked.n
     if not (text.isascii() and text.isdecimal() and len(text) < 7):
-        raise Refused("not_found", f"there is no item {text[:40]!r}", "items are numbered from 1")
+        raise Refused("not_found", f"todo item {text[:40]!r} not found", "items are numbered from 1")
     return int(text)
 
 
@@ -349,8 +350,8 @@ def _todo(place: ContextPlace, found: Personal) -> TodoReport:
 
 
 def _unknown(place: ContextPlace, key: str) -> Refused:
-    hint = f"see what there is: awk agent memory {name_of(place.agent)}"
-    return Refused("not_found", f"{name_of(place.agent)} knows nothing of {key[:200]!r}", hint)
+    hint = f"list the entries with `awk agent memory {name_of(place.agent)}`"
+    return Refused("not_found", f"{name_of(place.agent)} has no memory entry {key[:200]!r}", hint)
 
 
 MEMORY, NOTES, TODO = "/agents/<name>/memory", "/agents/<name>/notes", "/agents/<name>/todo"

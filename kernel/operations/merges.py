@@ -1,4 +1,4 @@
-"""Merges of what the agents of a run did, asked for by people and looked at until they have ended; and checks of it."""
+"""Merges of the work of a run, and checks of it."""
 
 from typing import Annotated
 
@@ -24,13 +24,13 @@ from protocol.tasks import CHECK_CHARACTERS
 
 
 class MergeRequest(runs.MergeRequest, frozen=True, kw_only=True):
-    """POST /runs/:run/merge. What is not given is as the workflow's ``deliver`` says."""
+    """POST /runs/:run/merge. Unset options come from the workflow's ``deliver``."""
 
     run: str
 
 
 class ShowMergeRequest(Ask, frozen=True, kw_only=True):
-    """The merge to show."""
+    """Merge to show."""
 
     run: str
     id: Annotated[str, msgspec.Meta(description="Id of a merge, such as g3.")] | None = None
@@ -38,14 +38,14 @@ class ShowMergeRequest(Ask, frozen=True, kw_only=True):
 
 
 class CheckRequest(Ask, frozen=True, kw_only=True):
-    """POST /runs/:run/check: a shell command that is run over what the agents of a run did in the project."""
+    """POST /runs/:run/check: shell command that checks the agents' changes in the project."""
 
     run: str
     check: Annotated[str, msgspec.Meta(min_length=1, max_length=CHECK_CHARACTERS)]
 
 
 async def request_merge(asked: MergeRequest, store: StoreAccess, processes: ProcessControl) -> MergeInfo | Response:
-    """Put the work of a run into the merge queue of its repository. A dry run returns what the merge would be."""
+    """Add the work of a run to the merge queue of its repository. A dry run returns the expected result."""
     record = store.reader.now(run_asked, asked.run)
     deliver = store.reader.now(run_outcomes.expected, record.id).deliver
     if asked.dry_run:
@@ -59,18 +59,18 @@ async def request_merge(asked: MergeRequest, store: StoreAccess, processes: Proc
 
 
 async def show_merge(asked: ShowMergeRequest, store: StoreAccess, kernel: KernelControl) -> MergeInfo:
-    """Return a merge of a run, without an id the newest; with ``wait=true`` once it has ended."""
+    """Return a merge of a run, by default the newest. With ``wait=true``, answer after it has ended."""
     record = store.reader.now(run_asked, asked.run)
 
     def find() -> Landing:
         if asked.id is None:
             found = store.reader.now(landings.newest, record.id)
-            text = f"nobody asked to merge {run_id(record.id)} yet"
+            text = f"no merge of {run_id(record.id)} was requested"
         else:
             found = store.reader.now(landings.by_id, number_of(asked.id, "g") or 0)
-            text = f"there is no merge {asked.id[:40]!r} of {run_id(record.id)}"
+            text = f"merge {asked.id[:40]!r} of {run_id(record.id)} not found"
         if found is None or found.run != record.id:
-            raise Refused("not_found", text, f"awk merge {run_id(record.id)}")
+            raise Refused("not_found", text, f"start one with `awk merge {run_id(record.id)}`")
         return found
 
     with store.feed.subscribe(
@@ -78,25 +78,25 @@ async def show_merge(asked: ShowMergeRequest, store: StoreAccess, kernel: Kernel
     ) as events:
         while TRANSITIONS[(found := find()).state] and asked.wait:
             if kernel.shutdown.closing.is_set():
-                raise Refused("stopping", "the kernel stops before it is merged; it goes on with the next one")
+                raise Refused("stopping", "the kernel is stopping; the next kernel continues the merge")
             await anext(events)
     return landings.info_of(found)
 
 
 async def check_run(asked: CheckRequest, store: StoreAccess, files: ProjectFiles) -> CheckReport:
-    """Run a command in the project over what was done in a run, once the run has ended.
+    """Run a command in the project that checks the changes of an ended run.
 
     It is run as any check: in a keeper, within the limits of each agent of the run, and confined as soon as one of them
     is, or cannot be asked any more.
     """
     record = store.reader.now(run_asked, asked.run)
     if record.state == "running":
-        raise Refused("bad_request", f"{run_id(record.id)} goes on: what it does is checked once it has ended")
+        raise Refused("bad_request", f"{run_id(record.id)} is still running: a check needs an ended run")
     definitions: list[AgentDefinition] = []
     for member in store.reader.now(agents.members, record.space):
         try:
             definitions.append(definition_for(member.key, record.space, files.catalog, store.reader))
-        except (Refused, BadDefinition):  # its file is gone or wrong: nobody knows what it was not to do
+        except (Refused, BadDefinition):  # Without a valid definition, the forbidden paths are unknown.
             definitions.append(AgentDefinition(name=member.name, sandbox="on"))
     outcome = await files.worktrees.checks.check_run(
         record,
@@ -114,7 +114,7 @@ OPERATIONS = (
         status=202,
         statuses=(200,),
         scope="approve",
-        trusts=lambda asked: asked.check is not None,  # "" takes the one of the workflow's file away
+        trusts=lambda asked: asked.check is not None,  # An empty check removes the one of the workflow file.
     ),
     operation(show_merge, "GET /runs/<run>/merge", waits=True),
     operation(check_run, "POST /runs/<run>/check", scope="admin", waits=True),

@@ -55,20 +55,22 @@ _definition: Final = msgspec.json.Decoder(AgentDefinition)
 
 
 def require_agent_trust(store: StoreAccess, files: ProjectFiles, name: str, say: TrustRequest) -> tuple[str, ...]:
-    """The demands that are granted to ``name`` for this message, to be kept with its work.
+    """Return the trust demands of ``name`` that are granted for this message, to store them with its work.
 
-    Whoever makes an agent at run time trusts it by that; ``say`` decides over a file. One that is wrong now counts as
-    it was when it was right last. Raises Untrusted, and BadDefinition where it never was right.
+    An agent created at run time is trusted by its creation; ``say`` decides about files. An invalid file counts with
+    its last valid content. Raises Untrusted, and BadDefinition if it was never valid.
     """
     catalog, root = files.catalog, files.catalog.root
     try:
         own = signature(f"{root}/{AGENTS}/{name}{SUFFIX}")
-        if own is None and catalog.defines(name):  # defined elsewhere: by the project file, or it is the user's
+        if own is None and catalog.defines(
+            name
+        ):  # Defined elsewhere: by the project file, or in the user's own folder.
             return trust.require_trust(_units_of(catalog.agent(name).definition, catalog.project(), root), say)
         if own is None:
             record = store.reader.now(agents.row, name)
             if record is not None and record.origin == "file":
-                catalog.agent(name)  # its file is gone: refused, with the names there are
+                catalog.agent(name)  # The file is gone: refuse and list the available names.
             if record is None or record.definition is None or record.origin != "ephemeral":
                 return ()
             return demands(_definition.decode(record.definition), catalog.project())
@@ -86,27 +88,28 @@ def require_agent_trust(store: StoreAccess, files: ProjectFiles, name: str, say:
 def _defined_by(
     catalog: Catalog, name: str, _own: Signature, _project: tuple[Signature | None, ...]
 ) -> tuple[AgentDefinition, ProjectDefinition]:
-    """The definition of ``name`` and that of the project, by files that look so. Raises BadDefinition.
+    """Return the definitions of ``name`` and of the project, from the catalog. Raises BadDefinition.
 
-    The catalog parses only what it has not: the first message to each of fifty agents would cost two files else.
+    The catalog parses only changed files: otherwise, a message to each of fifty agents would parse two files each.
     """
     project = catalog.project()
     return catalog.agent(name, project).definition, project
 
 
 def _units_of(definition: AgentDefinition, project: ProjectDefinition, root: Path) -> tuple[TrustUnit, ...]:
-    """The units of ``definition`` that need trust; its other files are read each time. Raises BadDefinition."""
+    """Return the units of ``definition`` that need trust. Raises BadDefinition."""
     return agent_units(definition, project, resources_of(definition, project, root))
 
 
 class MessageRequest(Ask, frozen=True, kw_only=True):
-    """One message."""
+    """Message."""
 
     id: str
 
 
 async def send(asked: SendRequest, actor: Actor, store: StoreAccess, files: ProjectFiles) -> SendReceipt | BatchReceipt:
-    """Send a message, as the user, to an agent or a workflow; it gives work to whom it is to or mentions.
+    """Send a message as the user to an agent or a workflow. The recipient and the agents that it mentions receive it as
+    work. Returns the ids of the message and of the instructions.
 
     Durable when it is answered; several are one commit, and each has an outcome of its own.
     """
@@ -114,7 +117,7 @@ async def send(asked: SendRequest, actor: Actor, store: StoreAccess, files: Proj
     if asked.messages is not None and asked.to is None and asked.text is None:
         return await _send_all(actor, asked.messages, store, files, say)
     if asked.messages is not None or asked.to is None or asked.text is None:
-        raise Refused("bad_request", "needs to and text", "or messages: a list of such")
+        raise Refused("bad_request", "to and text are missing", "or give messages, a list of both")
     said = OutsideMessage(asked.to, asked.text)
     receipt = receipt_of(store, await deliver(store, files, said, actor.request_key, say))
     if store.reader.now(instructions.any_elsewhere, receipt.instruction_ids):
@@ -124,7 +127,7 @@ async def send(asked: SendRequest, actor: Actor, store: StoreAccess, files: Proj
 
 
 def receipt_of(store: StoreAccess, appended: Appended) -> SendReceipt:
-    """The answer to whoever said it: the work that came of it, and what of that waits for a person."""
+    """Return the receipt for a message: the work that it created, and the work that waits for a person."""
     stands = store.reader.now(instructions.of, appended.instruction_ids, store.now_ms())
     held = {str(one): str(how.reason) for one, how in stands.items() if how.kind == "person"}
     keyless = [one for one, reason in held.items() if reason == "credentials"]
@@ -144,16 +147,16 @@ async def _send_all(
     files: ProjectFiles,
     say: TrustRequest,
 ) -> BatchReceipt:
-    """Append each of ``asked`` as by itself, all in one commit.
+    """Append each message as a single request would, all in one commit.
 
-    Each has a key: its own, or the request's with its place. So the whole may be sent again, and what was taken is
-    answered as before, what was refused is tried anew.
+    Each message has a key: its own, or the request's key with its position. If the request is repeated, accepted
+    messages receive the same answer, and refused ones are tried again.
     """
     recipients = _Recipients(store, files, say)
     outcomes: list[Appended | Refused | None] = []
     drafts: list[tuple[Draft, RequestKey | None]] = []
     for place, message in enumerate(asked):
-        await trio.lowlevel.checkpoint()  # each takes a look at the files of its agent
+        await trio.lowlevel.checkpoint()  # Each message may read the files of its agent.
         try:
             draft = recipients.draft(message)
         except Refused as refused:
@@ -161,7 +164,7 @@ async def _send_all(
             continue
         key = message.key
         if key is None and actor.request_key is not None:
-            key = f"{actor.request_key.key}\n{place}"  # no header field has such a key
+            key = f"{actor.request_key.key}\n{place}"  # No header field can contain this key.
         what = hashlib.sha256(b"message\0" + encode_json([message.to, message.text])).digest()
         drafts.append((draft, None if key is None else RequestKey(actor.access.name, key, what)))
         outcomes.append(None)
@@ -184,7 +187,7 @@ async def _send_all(
 
 
 class _Recipients:
-    """The agents that several messages are to: each is looked at once, for the trust in it and whether it is known."""
+    """Recipients of several messages. Trust and existence are checked once for each agent."""
 
     def __init__(self, store: StoreAccess, files: ProjectFiles, say: TrustRequest) -> None:
         self._store = store
@@ -192,10 +195,10 @@ class _Recipients:
         self._say = say
         self._grants: dict[str, tuple[str, ...] | Refused] = {}
         self.fresh: dict[str, AgentSpec] = {}
-        """Those whose files came after the kernel last looked."""
+        """Agents whose files are newer than the kernel's last scan."""
 
     def draft(self, message: BatchMessage) -> Draft:
-        """The draft that is appended for ``message``. Raises Refused."""
+        """Return the draft to append for ``message``. Raises Refused."""
         target = _target(message.to, message.text)
         grant = () if target.workflow is not None else self._grant(target.agent or "")
         if isinstance(grant, Refused):
@@ -214,16 +217,16 @@ class _Recipients:
 
 
 async def show(asked: MessageRequest, store: StoreAccess) -> MessageReport:
-    """Return a message and its receipts."""
+    """Return a message with its receipts."""
     seq = number_of(asked.id, "m")
     found = None if seq is None else store.reader.now(messages.report, seq)
     if found is None:
-        raise Refused("not_found", f"there is no message {asked.id[:40]!r}", hint="ids look like m17")
+        raise Refused("not_found", f"message {asked.id[:40]!r} not found", hint="ids look like m17")
     return found
 
 
 def _target(to: str, text: str) -> Target:
-    """The target ``to`` of the message ``text``. Raises Refused (bad_target, bad_request)."""
+    """Return the target ``to`` of the message ``text``. Raises Refused (bad_target, bad_request)."""
     try:
         target = parse_target(to)
     except TargetRejected as error:
@@ -234,7 +237,7 @@ def _target(to: str, text: str) -> Target:
 
 
 class OutsideMessage(msgspec.Struct, frozen=True):
-    """A message from outside. ``mentions`` None: those in its text."""
+    """External message. ``mentions`` None: the mentions in its text."""
 
     to: str
     text: str
@@ -245,7 +248,7 @@ class OutsideMessage(msgspec.Struct, frozen=True):
 async def deliver(
     store: StoreAccess, files: ProjectFiles, said: OutsideMessage, key: RequestKey | None, say: TrustRequest
 ) -> Appended:
-    """Append a message from outside. The key and its answer are recorded in the same transaction.
+    """Append an external message. The key and the answer are recorded in the same transaction.
 
     What the file of an agent would run needs trust here; in a workspace the start of its workflow asked for it.
     """
@@ -262,13 +265,13 @@ async def deliver(
             raise not_running(store, files, target.space) from None
         if refused.code != "unknown_agent" or target.agent is None:
             raise
-        # An agent whose file came after the kernel last looked. Raises Refused (unknown_agent), BadDefinition.
+        # The agent's file may be newer than the kernel's last scan. Raises Refused (unknown_agent), BadDefinition.
         await store.writer.commit(put_agents, [file_spec(files.catalog.agent(target.agent))])
     return await store.append(draft, key)
 
 
 def draft_to(reader: Reader, target: Target, text: str, grant: tuple[str, ...]) -> Draft:
-    """The user's message to ``target`` with its ``grant``; to a workflow in the space of its newest run."""
+    """Return the user's message to ``target`` with its ``grant``. For a workflow: in the space of its newest run."""
     to = () if target.agent is None else (target.agent,)
     found = None if target.workflow is None else reader.now(workflows.space_at, target.space)
     return Draft(

@@ -35,13 +35,13 @@ Seq = Annotated[int, msgspec.Meta(ge=0, le=LARGEST)]
 
 
 class ChannelSendRequest(InSpace, frozen=True, kw_only=True):
-    """A message to a channel."""
+    """Message to a channel."""
 
-    message: Annotated[str, msgspec.Meta(min_length=1, description="What to say. @name wakes a colleague.")]
+    message: Annotated[str, msgspec.Meta(min_length=1, description="Text of the message. @name wakes a colleague.")]
 
 
 class ChannelSendResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of it. ``not_woken`` were mentioned over the limit, or for another reason not woken."""
+    """Result of a message. ``not_woken``: mentioned members that were not woken, such as those beyond the limit."""
 
     message_id: str
     instruction_ids: tuple[str, ...]
@@ -49,19 +49,19 @@ class ChannelSendResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ChannelRequest(InSpace, frozen=True, kw_only=True):
-    """The messages to show."""
+    """Filter of messages."""
 
-    since: Annotated[Seq, msgspec.Meta(description="Only the first after this seq.")] | None = None
-    before: Annotated[Seq, msgspec.Meta(description="Only the newest before this seq.")] | None = None
-    limit: Annotated[int, msgspec.Meta(ge=1, le=LONGEST, description="At most this many, the newest.")] = 50
-    agent: Annotated[str, msgspec.Meta(description="Only by this agent and to it.")] | None = None
+    since: Annotated[Seq, msgspec.Meta(description="Only the first messages after this seq.")] | None = None
+    before: Annotated[Seq, msgspec.Meta(description="Only the newest messages before this seq.")] | None = None
+    limit: Annotated[int, msgspec.Meta(ge=1, le=LONGEST, description="Maximum number of messages, the newest.")] = 50
+    agent: Annotated[str, msgspec.Meta(description="Only messages from and to this agent.")] | None = None
     run: Run = None
 
 
 class ChannelReadResult(msgspec.Struct, frozen=True, kw_only=True):
     """Messages of a space, oldest first, of ``total``.
 
-    ``next`` goes into ``since`` if that was given, else ``before``; null: that is all.
+    Pass ``next`` as ``since`` if that was given, else as ``before``. Null: no more messages.
     """
 
     space: str
@@ -71,7 +71,9 @@ class ChannelReadResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def channel_send(tx: Transaction, asked: ChannelSendRequest, actor: Actor) -> ChannelSendResult:
-    """Say something in the channel of your workspace. Mention a colleague as @name to give them work."""
+    """Post a message in the channel of your workspace. Mention a colleague as @name to give them work; at most eight
+    mentions are woken. Returns the message id and the instructions it created. To get an answer before you continue,
+    use ask_agent."""
     draft = Draft(kind="said", space=asked.space, sender=actor.name, text=asked.message, author=actor.author)
     appended = append(tx, draft, call_key=actor.call_key)
     return ChannelSendResult(
@@ -82,13 +84,13 @@ def channel_send(tx: Transaction, asked: ChannelSendRequest, actor: Actor) -> Ch
 async def channel(
     asked: ChannelRequest, actor: Actor, store: StoreAccess, files: ProjectFiles
 ) -> Channel | ChannelReadResult:
-    """Read the messages of a space, oldest first. Unless next is null there is more."""
+    """Read the messages of a space, oldest first. More messages exist unless next is null."""
     space, run = asked.space, None
     if asked.since is not None and asked.before is not None:
         raise Refused("bad_request", "since and before exclude each other")
     if actor.identity is not None and not store.reader.now(run_outcomes.expected_in, space).has_channel:
-        text = f"{place_of(space)} has no channel: its agents do not hear each other"
-        raise Refused("not_a_participant", text, "what is for you is in my_inbox")
+        text = f"{place_of(space)} has no channel: its agents do not share messages"
+        raise Refused("not_a_participant", text, "read your own messages with my_inbox")
     if asked.run is not None:
         run = run_at(store, files, place_of(space), asked.run)
         space = store.reader.now(workflows.space_at, place_of(space), run.id) or run.space
@@ -103,30 +105,31 @@ async def channel(
 class FeedbackRequest(Ask, frozen=True, kw_only=True):
     """POST /feedback."""
 
-    text: Annotated[str, msgspec.Meta(description="What was in your way, and when.")]
+    text: Annotated[str, msgspec.Meta(description="What hindered the work, and when.")]
 
 
 class FeedbackSubmitRequest(Ask, frozen=True, kw_only=True):
-    """A remark of an agent."""
+    """Feedback of an agent."""
 
     text: Annotated[
-        str, msgspec.Meta(min_length=1, max_length=FEEDBACK_CHARACTERS, description="What was in your way, and when.")
+        str,
+        msgspec.Meta(min_length=1, max_length=FEEDBACK_CHARACTERS, description="What hindered your work, and when."),
     ]
 
 
 class FeedbackSubmitResult(msgspec.Struct, frozen=True, kw_only=True):
-    """It is kept."""
+    """Stored feedback."""
 
     id: str
 
 
 def list_feedback(conn: apsw.Connection, asked: Backward) -> FeedbackList:
-    """List what was said about the work: the newest, oldest first."""
+    """List feedback about the work: the newest entries, oldest first."""
     return messages.feedback_list(conn, page_of(asked, "f"))
 
 
 def create_feedback(tx: Transaction, asked: FeedbackRequest) -> FeedbackAdded:
-    """Record a remark of the user's."""
+    """Record feedback of the user."""
     text = asked.text.strip()
     if not text:
         raise Refused("bad_request", "the text is empty")
@@ -134,20 +137,22 @@ def create_feedback(tx: Transaction, asked: FeedbackRequest) -> FeedbackAdded:
 
 
 def feedback_submit(tx: Transaction, asked: FeedbackSubmitRequest, actor: Actor) -> FeedbackSubmitResult:
-    """Tell the people who run you what gets in your way here: a tool, a message, an instruction."""
+    """Send feedback to the people who run you about a tool, a message or an instruction that hinders your work. You get
+    no answer: use ask_agent or your reply for questions."""
     return FeedbackSubmitResult(id=add_feedback(tx, asked.text, actor.attempt, call_key=actor.call_key).id)
 
 
 class MyInboxRequest(Ask, frozen=True, kw_only=True):
-    """The deliveries to list."""
+    """Page of the inbox."""
 
     after: (
-        Annotated[str, msgspec.Meta(description="Only what came after this message_id: next of an answer.")] | None
+        Annotated[str, msgspec.Meta(description="Only messages after this message_id: next of the previous answer.")]
+        | None
     ) = None
 
 
 class MyInboxResult(msgspec.Struct, frozen=True, kw_only=True):
-    """Deliveries that are not handled, oldest first, of ``total``. ``next`` goes into ``after``; null: that is all."""
+    """Unhandled deliveries, oldest first, of ``total``. Pass ``next`` as ``after``. Null: no more deliveries."""
 
     deliveries: tuple[InboxRow, ...]
     total: int
@@ -155,19 +160,22 @@ class MyInboxResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MyInboxAckRequest(Ask, frozen=True, kw_only=True):
-    """Deliveries that were handled."""
+    """Deliveries to mark as handled."""
 
-    ids: Annotated[list[str], msgspec.Meta(min_length=1, max_length=200, description="message_id of what you handled")]
+    ids: Annotated[
+        list[str], msgspec.Meta(min_length=1, max_length=200, description="message_id of each handled message.")
+    ]
 
 
 class MyInboxAckResult(msgspec.Struct, frozen=True, kw_only=True):
-    """Those that were open until now."""
+    """Deliveries that were open before the call."""
 
     acknowledged: tuple[str, ...]
 
 
 async def my_inbox(asked: MyInboxRequest, actor: Actor, store: StoreAccess) -> MyInboxResult:
-    """List messages that reached you here and are not handled yet. Unless next is null there is more."""
+    """List the unhandled messages that you received in this space, oldest first. Mark them with my_inbox_ack. More
+    messages exist unless next is null."""
     key, space = actor.agent.agent, actor.agent.space
     page = RowPage(messages.DELIVERIES_LIMIT, 0 if asked.after is None else _seq(asked.after))
     found = store.reader.now(messages.inbox, key, space, page.limit + 1, page.after or 0)
@@ -176,7 +184,8 @@ async def my_inbox(asked: MyInboxRequest, actor: Actor, store: StoreAccess) -> M
 
 
 def my_inbox_ack(tx: Transaction, asked: MyInboxAckRequest, actor: Actor) -> MyInboxAckResult:
-    """Mark messages of your inbox as handled, by their message_id.
+    """Mark messages of your inbox as handled, by their message_id. Returns the ids that were open; a repeated call
+    changes nothing.
 
     Ids of others, or unknown ones, change nothing.
     """
@@ -187,19 +196,27 @@ def my_inbox_ack(tx: Transaction, asked: MyInboxAckRequest, actor: Actor) -> MyI
 def _seq(text: str) -> int:
     seq = number_of(text, "m")
     if seq is None:
-        raise Refused("bad_request", f"{text[:40]!r} is not the id of a message", hint="ids look like m17")
+        raise Refused("bad_request", f"{text[:40]!r} is not a message id", hint="ids look like m17")
     return seq
 
 
 class AskAgentRequest(InSpace, frozen=True, kw_only=True):
-    """A question to a colleague."""
+    """Question to a colleague."""
 
-    agent: Annotated[str, msgspec.Meta(min_length=1, max_length=64, description="Whom: a name of team_members.")]
-    query: Annotated[str, msgspec.Meta(min_length=1, description="All they need to know. It wakes nobody else.")]
+    agent: Annotated[
+        str, msgspec.Meta(min_length=1, max_length=64, description="Name of the colleague, from team_members.")
+    ]
+    query: Annotated[
+        str,
+        msgspec.Meta(
+            min_length=1,
+            description="Question with all the information that the colleague needs. No other agent is woken.",
+        ),
+    ]
 
 
 class AskAgentResult(msgspec.Struct, frozen=True, kw_only=True):
-    """Who was asked, and the instruction it became. The answer is not in here."""
+    """Asked colleague and created instruction. The answer arrives later."""
 
     agent: str
     instruction_id: str
@@ -208,7 +225,8 @@ class AskAgentResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def ask_agent(tx: Transaction, asked: AskAgentRequest, actor: Actor) -> AskAgentResult:
-    """Ask a colleague in your workspace something you need before you go on. You get their answer next."""
+    """Ask a colleague in your workspace a question whose answer you need before you continue. Finish your turn after
+    the call: the answer arrives as your next message. Fails if the colleague is not a member."""
     name = asked.agent.removeprefix("@").lower()
     draft = Draft(
         kind="said",
@@ -222,18 +240,18 @@ def ask_agent(tx: Transaction, asked: AskAgentRequest, actor: Actor) -> AskAgent
     )
     appended = append(tx, draft, call_key=actor.call_key)
     (instruction,) = appended.instruction_ids
-    note = f"{name} is asked; the answer, or why there is none, follows as the next message to you"
+    note = f"{name} was asked; the answer, or the reason that there is none, is the next message to you"
     return AskAgentResult(agent=name, instruction_id=instruction, message_id=appended.message_id, note=note)
 
 
 class TeamMembersRequest(Ask, frozen=True, kw_only=True):
-    """The members to list."""
+    """Options of the list of members."""
 
     include_status: bool = False
 
 
 class Member(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One colleague. ``state``, and the ``status`` that it has set itself, are there when they were asked for."""
+    """Colleague. ``state`` and ``status`` are set only if they were requested."""
 
     name: str
     state: str | None = None
@@ -241,14 +259,15 @@ class Member(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class TeamMembersResult(msgspec.Struct, frozen=True, kw_only=True):
-    """The members of a space, by name."""
+    """Members of a space, sorted by name."""
 
     space: str
     members: tuple[Member, ...]
 
 
 async def team_members(asked: TeamMembersRequest, actor: Actor, store: StoreAccess) -> TeamMembersResult:
-    """List who works in your workspace."""
+    """List the members of your workspace. Use it before you mention or ask a colleague. Returns names, and on request
+    their state and the status that they set."""
     space = actor.agent.space
     rows = store.reader.now(agents.members, space)
     if not asked.include_status:
@@ -263,27 +282,25 @@ Unset = msgspec.UnsetType
 
 
 class MyStatusSetRequest(work_notes.StatusChange, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The status to show."""
+    """Status to show."""
 
     task: (
-        Annotated[Few, msgspec.Meta(description="What you are at. Unset: as before; null takes it away.")]
-        | Unset
-        | None
+        Annotated[Few, msgspec.Meta(description="Current activity. Unset: unchanged; null: remove it.")] | Unset | None
     ) = msgspec.UNSET
-    state: Annotated[Few, msgspec.Meta(description="How it stands, in a word.")] | Unset | None = msgspec.UNSET
-    metadata: (
-        Annotated[dict[str, Any], msgspec.Meta(description="Whatever else colleagues can use.")] | Unset | None
-    ) = msgspec.UNSET
+    state: Annotated[Few, msgspec.Meta(description="Progress in one word.")] | Unset | None = msgspec.UNSET
+    metadata: Annotated[dict[str, Any], msgspec.Meta(description="Additional data for colleagues.")] | Unset | None = (
+        msgspec.UNSET
+    )
 
 
 class MyStatusSetResult(msgspec.Struct, frozen=True, kw_only=True):
-    """The status that is shown of you from now on."""
+    """Status that others see now."""
 
     status: AgentStatus
 
 
 def my_status_set(tx: Transaction, asked: MyStatusSetRequest, actor: Actor) -> MyStatusSetResult:
-    """Say what you are at, for colleagues and people who look. It wakes nobody."""
+    """Show colleagues and people your current activity. No agent is woken. Omitted fields stay unchanged."""
     return MyStatusSetResult(status=work_notes.set_status(tx, asked, actor.attempt))
 
 
@@ -292,22 +309,23 @@ Notes = Annotated[list[Few], msgspec.Meta(max_length=100)]
 
 
 class HandoverWriteRequest(Ask, frozen=True, kw_only=True):
-    """The note to leave."""
+    """Handover note."""
 
-    done: Annotated[Note, msgspec.Meta(description="What is done, and how you know that it works.")]
-    next: Annotated[Note, msgspec.Meta(description="What to do next, first things first.")]
+    done: Annotated[Note, msgspec.Meta(description="Finished work, and how it was verified.")]
+    next: Annotated[Note, msgspec.Meta(description="Next steps, the most important first.")]
     open: Annotated[Notes | Note, msgspec.Meta(description="Open questions and risks.")] = []
-    files: Annotated[Notes, msgspec.Meta(description="Files that matter.")] = []
+    files: Annotated[Notes, msgspec.Meta(description="Relevant files.")] = []
 
 
 class HandoverWriteResult(msgspec.Struct, frozen=True, kw_only=True):
-    """It is kept, in place of what you wrote before."""
+    """Stored note. It replaces your earlier one."""
 
     handover: Handover
 
 
 def handover_write(tx: Transaction, asked: HandoverWriteRequest, actor: Actor) -> HandoverWriteResult:
-    """Before you stop with work left: say what is done and what is next, for whoever goes on with it."""
+    """Write a handover note before you stop with unfinished work. The agent that continues your work receives it in its
+    prompt. It replaces your earlier note."""
     questions = (asked.open,) if isinstance(asked.open, str) else tuple(asked.open)
     note = Handover(done=asked.done, next=asked.next, open=questions, files=tuple(asked.files))
     return HandoverWriteResult(handover=work_notes.write_handover(tx, note, actor.attempt))
@@ -315,7 +333,8 @@ def handover_write(tx: Transaction, asked: HandoverWriteRequest, actor: Actor) -
 
 _READ = ToolFront(
     "channel_read",
-    "Read the channel of your workspace, oldest first. Unless next is null there is more.",
+    "Read the channel of your workspace, oldest first. Use since to read only new messages. More messages exist "
+    "unless next is null.",
     limits=(50, READ_LIMIT),
     in_space=True,
     without=("agent", "run"),

@@ -1,4 +1,4 @@
-"""Needs of a person over REST: the list of them, and the number that ``ps`` and ``status`` have of the same."""
+"""Needs: the list of work that is blocked until a person acts, and its length for ``ps`` and ``status``."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -24,9 +24,9 @@ NAMED_FILES: Final = 5
 
 
 async def list_needs(asked: Forward, store: StoreAccess, files: ProjectFiles) -> NeedList:
-    """List what goes on only once a person does something, with the commands that settle it.
+    """List work that is blocked until a person acts, with commands that settle each need.
 
-    What failed for good comes last, since there may be much of it; ``next`` says how many items were given.
+    Dead-lettered instructions come last because they can be many; ``next`` is the number of items returned so far.
     """
     untrusted = _by_file(await untrusted_schedules(store, files.trust))
     hosts = {outgoing_unit(hook).digest: host_of(hook.url) for hook in files.catalog.kept_project().webhooks}
@@ -47,7 +47,7 @@ async def list_needs(asked: Forward, store: StoreAccess, files: ProjectFiles) ->
 
 
 async def number(store: StoreAccess, files: ProjectFiles, waiting: Sequence[Scheduled]) -> int:
-    """Return how many needs there are. ``waiting`` are the untrusted schedules."""
+    """Return the number of needs. ``waiting`` are the untrusted schedules."""
     lost = root_fault(str(files.catalog.root)) is not None
     return count(await store.reader.read(snapshot, store.now_ms(), _by_file(waiting))) + lost
 
@@ -58,7 +58,7 @@ def _by_file(waiting: Sequence[Scheduled]) -> tuple[UntrustedSchedules, ...]:
 
 
 async def untrusted_schedules(store: StoreAccess, trust: ProjectTrust) -> list[Scheduled]:
-    """The schedules that do not run because nobody agreed to them."""
+    """Return the schedules that are inactive because they are not trusted."""
     if trust.everything:
         return []
     declared = await store.reader.read(timers.declared)
@@ -67,7 +67,7 @@ async def untrusted_schedules(store: StoreAccess, trust: ProjectTrust) -> list[S
 
 
 def untrusted_notice(waiting: Sequence[Scheduled]) -> str | None:
-    """The schedules that wait for trust, and the command that grants it; None where none waits."""
+    """Return a notice about untrusted schedules with the command to trust them, or None."""
     if not waiting:
         return None
     files = tuple(dict.fromkeys(one.file for one in waiting))

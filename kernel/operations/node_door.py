@@ -1,4 +1,4 @@
-"""The door by which processes on nodes come to Daemon MCP: connections that a node carries, handed to the server.
+"""Connections of node processes to Daemon MCP, which nodes forward to the server.
 
 The server reads and writes sockets, with deadlines of its own; a channel of a node is none. So bytes are copied both
 ways between it and a socket of this machine, until one side ends.
@@ -12,31 +12,31 @@ import trio
 
 COPY_BYTES: Final = 64 * 1024
 DRAIN_SECONDS: Final = 10.0
-"""For the last answer to be taken, once the server is done with a connection."""
+"""Seconds to deliver the last answer after the server has finished a connection."""
 
 
 Serve = Callable[[str, trio.abc.Stream], Awaitable[None]]
 
 
 class NodeDoor:
-    """Takes connections of nodes, and has them wait until the server serves; after its end they are closed."""
+    """Queue of node connections until the server serves. After its end, connections are closed."""
 
     def __init__(self) -> None:
         self._serve: Serve | None = None
         self._opened = trio.Event()
 
     def open(self, serve: Serve) -> None:
-        """Have ``serve`` serve what comes, with the name of the node that carries it."""
+        """Serve connections with ``serve``, which receives the name of the node."""
         self._serve = serve
         self._opened.set()
 
     def close(self) -> None:
-        """Serve nobody any more."""
+        """Stop serving."""
         self._serve = None
         self._opened.set()
 
     async def enter(self, node: str, stream: trio.abc.Stream) -> None:
-        """Serve one connection that came through ``node``, to its end, and close it. Raises nothing of the network."""
+        """Serve one connection from ``node`` until its end, and close it. Suppresses network errors."""
         async with stream:
             await self._opened.wait()
             if self._serve is not None:
@@ -45,7 +45,7 @@ class NodeDoor:
 
 @asynccontextmanager
 async def as_socket(stream: trio.abc.Stream) -> AsyncGenerator[trio.SocketStream]:
-    """Have a socket that is the other end of ``stream`` while the block lasts; then what was written goes out."""
+    """Provide a socket connected to ``stream`` within the block. Written data is flushed at the end."""
     left, right = trio.socket.socketpair()
     ours, theirs = trio.SocketStream(left), trio.SocketStream(right)
     async with ours, theirs, trio.open_nursery() as copying:

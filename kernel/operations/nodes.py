@@ -1,4 +1,4 @@
-"""Nodes: listed, added, drained and removed. What they run is placed elsewhere."""
+"""Nodes: list, add, drain and remove. Placement of work is elsewhere."""
 
 from typing import Annotated
 
@@ -19,7 +19,7 @@ JOIN: str = "agent-worker node --join"
 
 
 class NodeRequest(Ask, frozen=True, kw_only=True):
-    """POST /nodes. ``host`` is where a node that dials home finds this machine."""
+    """POST /nodes. ``host`` is this machine's address for a node that connects to the kernel."""
 
     name: Annotated[str, msgspec.Meta(max_length=32)]
     node: NodeSettings
@@ -27,31 +27,31 @@ class NodeRequest(Ask, frozen=True, kw_only=True):
 
 
 class NodeDrain(Ask, frozen=True, kw_only=True):
-    """The node to drain. ``undo``: give it work again."""
+    """Node to drain. ``undo``: make it available again."""
 
     name: str
     undo: bool = False
 
 
 class NodeRemoval(Ask, frozen=True, kw_only=True):
-    """The node to forget."""
+    """Node to remove."""
 
     name: str
-    force: Annotated[bool, msgspec.Meta(description="Also remove what would be lost.")] = False
+    force: Annotated[bool, msgspec.Meta(description="Remove it even if attempts run there.")] = False
 
 
 def list_nodes(nodes: NodeAccess) -> NodeList:
-    """List the nodes of the project file and those that were added."""
+    """List the nodes of the project file and the nodes added by command."""
     nodes.control.look_again()
     return _listed(nodes)
 
 
 async def add_node(asked: NodeRequest, nodes: NodeAccess) -> NodeAdded:
-    """Add a node: it is tried from now on. Of one that dials home the answer has the word by which it does."""
+    """Add a node and connect to it. For a node that connects to the kernel, the answer contains its join token."""
     try:
         name = check_name(asked.name)
     except NameRejected as error:
-        raise Refused("bad_request", str(error), "a node is called so in awk ps and awk node list") from error
+        raise Refused("bad_request", str(error), "use a short name; awk ps and awk node list show it") from error
     for fault in node_faults(asked.node):
         raise Refused("bad_request", f"{fault.key}: {fault.message}", fault.hint)
     word = await nodes.control.add(name, asked.node, asked.host)
@@ -60,13 +60,13 @@ async def add_node(asked: NodeRequest, nodes: NodeAccess) -> NodeAdded:
 
 
 async def drain_node(asked: NodeDrain, nodes: NodeAccess) -> NodeList:
-    """Place nothing new on a node, or with ``undo`` place work there again. Returns all nodes."""
+    """Stop placing work on a node, or with ``undo`` resume it. Returns all nodes."""
     await nodes.control.drain(asked.name, draining=not asked.undo)
     return _listed(nodes)
 
 
 async def remove_node(asked: NodeRemoval, nodes: NodeAccess) -> NodeList:
-    """Forget a node that was added. Returns those that are left."""
+    """Remove a node that was added by command. Returns the remaining nodes."""
     await nodes.control.remove(asked.name, force=asked.force)
     return _listed(nodes, without=asked.name)
 
@@ -95,24 +95,24 @@ def _listed(nodes: NodeAccess, without: str | None = None) -> NodeList:
 
 
 def machine_of(facts: NodeFacts | None) -> NodeMachine | None:
-    """The part of a node's account of itself that people are shown."""
+    """Return the part of a node's self-description that people see."""
     if facts is None:
         return None
     return NodeMachine(version=facts.version, cpus=facts.cpus, memory_bytes=facts.memory_bytes, gpus=facts.gpus)
 
 
-_LIST = CommandFront("node list", "list the nodes, how each is, and what keeps it from being up", "nodes_lines")
+_LIST = CommandFront("node list", "List the nodes with their state and problems", "nodes_lines")
 _DRAIN = CommandFront(
     "node drain",
-    "give a node nothing new; what runs there goes on",
+    "Drain a node: running work continues, no new work starts there",
     "nodes_lines",
-    {"name": "NAME the node", "undo": "give it work again"},
+    {"name": "NAME the node", "undo": "make the node available again"},
 )
 _REMOVE = CommandFront(
     "node rm",
-    "forget a node that was added",
+    "Remove a node that was added by command",
     "nodes_lines",
-    {"name": "NAME the node", "force": "also where attempts run: they are done again elsewhere"},
+    {"name": "NAME the node", "force": "also if attempts run there; they run again elsewhere"},
 )
 OPERATIONS = (
     operation(list_nodes, "GET /nodes", cli=_LIST),

@@ -1,14 +1,13 @@
-"""Operations: one row for each verb, from which its REST route, its tools and its command are generated.
+"""Operations: one row for each verb, from which its REST route, tools and command are generated.
 
-A row names a function, which takes some of these by name:
+A row names a function whose parameters select what it receives:
 
-- ``tx``: what it changes, in one commit; or ``conn``: what it reads, in one snapshot. With neither it awaits, or
-  computes.
-- ``asked``: the request, a struct with the variables of the path, the query parameters and the body together.
-- ``actor``: who asks.
+- ``tx``: the transaction of a change, or ``conn``: a read snapshot. Without either, the function awaits or computes.
+- ``asked``: the request, a struct of path variables, query parameters and body.
+- ``actor``: the author of the request.
 - ``now_ms`` and the records of ``Services``: ``store``, ``files``, ``processes``, ``kernel``, ``memory``, ``nodes``.
 
-Its docstring is the summary of the route and the description of the tools.
+The first paragraph of its docstring is the summary of the route and the description of its tools.
 """
 
 import inspect
@@ -38,157 +37,157 @@ Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 
 
 class Actor(msgspec.Struct, frozen=True, kw_only=True):
-    """The author of a request, an attempt or a person (or their program), and what it says beside its fields."""
+    """Author of a request, an attempt or a person (or their program), with the request's headers."""
 
     access: Access = ADMIN
-    """Of a person's token. What opens the route has been checked."""
+    """Access of a person's token. The scope of the route has been checked."""
     identity: Identity | None = None
-    """Of an attempt."""
+    """Identity of an attempt."""
     call_key: str | None = None
     """Key of an attempt's call."""
     request_key: RequestKey | None = None
     """From ``Idempotency-Key``: a repeat gets the recorded answer."""
     last_event_id: str | None = None
     accept: str = ""
-    """Media types that the client takes."""
+    """Accepted media types."""
     if_match: int | None = None
-    """From ``If-Match``: the version that the change is based on."""
+    """From ``If-Match``: version that the change is based on."""
     if_none_match: bool = False
-    """``If-None-Match: *``: only where nothing exists yet."""
+    """From ``If-None-Match: *``: create only."""
     known: str = ""
-    """``If-None-Match`` of a GET: the ETags of the copies that the client has."""
+    """``If-None-Match`` of a GET: ETags of the client's copies."""
     signed: Signed | None = None
-    """Body and signature, of a route for signed requests."""
+    """Body and signature of a signed request."""
 
     @property
     def author(self) -> Author | None:
-        """The attempt, as commits take it; None: a person."""
+        """Return the attempt as author of commits. None: a person."""
         return None if self.identity is None else self.attempt
 
     @property
     def attempt(self) -> Author:
-        """The same, where the request is an attempt's."""
+        """Return the attempt of an attempt's request as author."""
         return Author(self.agent.instruction, self.agent.epoch)
 
     @property
     def agent(self) -> Identity:
-        """The attempt, where the request is one's."""
+        """Return the identity of an attempt's request."""
         assert self.identity is not None, "this is a tool of agents"
         return self.identity
 
     @property
     def name(self) -> str:
-        """The name that others see."""
+        """Return the name that others see."""
         return USER if self.identity is None else self.identity.name
 
 
 class Nothing(Ask, frozen=True, kw_only=True):
-    """A request without fields."""
+    """Request without fields."""
 
 
 Space = Annotated[SpaceId, msgspec.Meta(min_length=1, description="Space, such as review:main or dm:alice.")]
-"""The space of a request: people name it, agents work in it."""
+"""Space of a request. People name it; agents work in it."""
 
 
 class OfAgent(Ask, frozen=True, kw_only=True):
-    """A request about an agent."""
+    """Request about an agent."""
 
     name: Annotated[str, msgspec.Meta(min_length=1)]
 
 
 class InSpace(Ask, frozen=True, kw_only=True):
-    """A request about a space."""
+    """Request about a space."""
 
     space: Space
 
 
-Run = Annotated[str, msgspec.Meta(description="Id of a run, such as r12; without it the newest, or all.")] | None
+Run = Annotated[str, msgspec.Meta(description="Id of a run, such as r12. Unset: the newest run, or all runs.")] | None
 
 
 class OfRun(Ask, frozen=True, kw_only=True):
-    """What is of one run, or of all."""
+    """Request about one run, or all runs."""
 
     run: Run = None
 
 
-Wait = Annotated[bool, msgspec.Meta(description="Whether the answer waits until the work has ended.")]
+Wait = Annotated[bool, msgspec.Meta(description="Whether to answer only after the work has ended.")]
 Limit = Annotated[int, msgspec.Meta(ge=1, le=LONGEST, description="Maximum number of rows.")]
-After = Annotated[str, msgspec.Meta(description="Value of next on the previous page: start after it.")] | None
-Before = Annotated[str, msgspec.Meta(description="Value of next on the previous page: start before it.")] | None
+After = Annotated[str, msgspec.Meta(description="Value of next on the previous page.")] | None
+Before = Annotated[str, msgspec.Meta(description="Value of next on the previous page.")] | None
 
 
 PAGING: Final = ("before", "after", "limit")
-"""Fields of a page, which come last."""
+"""Paging fields, which come last."""
 
 
 class Forward(Ask, frozen=True, kw_only=True):
-    """A page of a list, oldest first."""
+    """Page of a list, oldest first."""
 
     limit: Limit = LONGEST
     after: After = None
 
 
 class Backward(Ask, frozen=True, kw_only=True):
-    """A page of a list, newest first."""
+    """Page of a list, newest first."""
 
     limit: Limit = LONGEST
     before: Before = None
 
 
 class ForwardInSpace(InSpace, frozen=True, kw_only=True):
-    """A page of a list of a space, oldest first."""
+    """Page of a space's list, oldest first."""
 
     limit: Limit = LONGEST
     after: After = None
 
 
 class BackwardInSpace(InSpace, frozen=True, kw_only=True):
-    """A page of a list of a space, newest first."""
+    """Page of a space's list, newest first."""
 
     limit: Limit = LONGEST
     before: Before = None
 
 
 def page_of(asked: Forward | Backward | ForwardInSpace | BackwardInSpace, letter: str) -> RowPage:
-    """Return the page that is asked for. Ids start with ``letter``. Raises Refused (bad_request)."""
+    """Return the requested page. Ids start with ``letter``. Raises Refused (bad_request)."""
     if isinstance(asked, Forward | ForwardInSpace):
         parameter, text = "after", asked.after
     else:
         parameter, text = "before", asked.before
     number = None if text is None else number_of(text, letter)
     if text is not None and number is None:
-        raise Refused("bad_request", f"{parameter} must be what the page before has as next, such as {letter}12")
+        raise Refused("bad_request", f"{parameter} must be the next of the previous page, such as {letter}12")
     return RowPage(asked.limit, number)
 
 
 class ToolFront(msgspec.Struct, frozen=True):
-    """The tool that an operation is to agents, or to people's MCP clients.
+    """Tool of an operation, for agents or for MCP clients of people.
 
-    Its arguments are the fields of the request, called like their attributes: ``task: str = field(name="id")`` is
-    ``<id>`` in a path, and ``task`` in the tool.
+    Its arguments are the fields of the request by their attribute names: ``task: str = field(name="id")`` is ``<id>``
+    in a path, and ``task`` in the tool.
     """
 
     name: str
     description: str = ""
-    """Where that is not the operation's."""
+    """Description, if it differs from the operation's."""
     idempotent: bool = True
-    """A repeated call does no harm."""
+    """Whether a repeated call is harmless."""
     limits: tuple[int, int] | None = None
-    """Rows of a page, unless asked otherwise, and at most."""
+    """Default and maximum number of rows of a page."""
     in_space: bool = False
-    """An agent may name a space below that of its run."""
+    """Whether an agent may name a space below its run's space."""
     without: tuple[str, ...] = ()
     """Fields of the request that are no arguments."""
     needs: tuple[str, ...] = ()
-    """Texts that have to be given, though the route has a default."""
+    """Arguments that are required although the route has a default."""
     waits: bool = False
-    """Its answer may take as long as a person does."""
+    """Whether the call may block as long as a person takes."""
     words: Callable[[Any], bytes | None] | None = None
-    """Some of its results are nothing but this text; so no schema of them is published."""
+    """Function that renders some results as plain text. Without a published output schema."""
 
 
 class CommandFront(msgspec.Struct, frozen=True):
-    """The command that an operation is to people. The variables of the path are words, other fields are flags."""
+    """Command of an operation. Path variables are positional arguments, other fields are flags."""
 
     words: str
     """``task done``."""
@@ -196,121 +195,123 @@ class CommandFront(msgspec.Struct, frozen=True):
     view: str
     """The function in the module of the command that shows the answer: ``ended_lines``."""
     arguments: Mapping[str, str] = {}
-    """Placeholder and meaning of each, by its field: ``TASK... their ids`` may be given several times."""
+    """Placeholder and help of each argument by field: ``TASK... ids`` may be repeated."""
     lists: str = ""
-    """Of a page: the field of its rows, and the parameter that its ``next`` goes into."""
+    """For a page: the field of its rows, and the parameter for its ``next``."""
 
 
 class Operation(msgspec.Struct, frozen=True, kw_only=True, eq=False, dict=True):
-    """A verb: a function, its request and its result, who may ask for it, and the fronts that it has."""
+    """Verb: a function with its request, result, required access and front ends."""
 
     method: Method | Literal[""]
     path: str
-    """Variables are in angle brackets; "": it is no route."""
+    """Path with variables in angle brackets. "": no route."""
     handler: Callable[..., Any]
     takes: tuple[str, ...]
-    """What the handler takes by name, without ``tx`` and ``conn``."""
+    """Parameters of the handler, without ``tx`` and ``conn``."""
     kind: Literal["change", "query", "awaits", "computes"]
     request: type[msgspec.Struct]
     answers: type[msgspec.Struct] | None
-    """The struct that the route answers; None: a stream, or a file."""
+    """Struct of the route's answer. None: a stream or a file."""
     gives: type[msgspec.Struct]
-    """The struct that its tool gives to agents."""
+    """Struct of the tool's result for agents."""
     also: tuple[type[msgspec.Struct], ...] = ()
-    """Other structs that the route may answer."""
+    """Other possible answers of the route."""
     status: int = 200
     statuses: tuple[int, ...] = ()
-    """Other statuses that an answer may have."""
+    """Other possible statuses of an answer."""
     variables: Mapping[str, str]
-    """The variables of the path, each with its field of the request."""
+    """Path variables with their fields of the request."""
     query: Mapping[str, str]
-    """The query parameters, likewise."""
+    """Query parameters with their fields of the request."""
     without: tuple[str, ...]
-    """Fields of the request that this route leaves at their defaults."""
+    """Fields of the request that keep their defaults in this route."""
     body_optional: bool
-    """An empty body stands for one with all defaults."""
+    """Whether the body may be empty, which means all defaults."""
     changes: bool
     open: bool = False
-    """Needs no token."""
+    """Whether the route needs no token."""
     file: bool = False
-    """Answers with a file of the page: bytes in one piece."""
+    """Whether the answer is a file of the page."""
     signed: bool = False
-    """Needs no token but a signature of its body, which the handler checks. Its last part is a variable."""
+    """Whether the route needs a signature of its body instead of a token. The handler checks it. The last part of the
+    path is a variable."""
     keyed: bool = False
-    """Needs no token but a key in its body, which the handler checks. Its path is fixed."""
+    """Whether the route needs a key in its body instead of a token. The handler checks it. The path is fixed."""
     people_only: bool
-    """Not for processes that we run, whatever token they have got hold of."""
+    """Whether processes of agents are refused, with any token."""
     trusts: Callable[[Any], bool] | None
-    """Return whether a request approves in advance what files would run, or brings a command itself."""
+    """Function that returns whether a request approves content of files in advance, or contains a command."""
     vouches: Callable[[Any], bool] | None
-    """Return whether a request makes a person answer for what will be run, as ``trusts`` does unless said otherwise."""
+    """Function that returns whether a request makes a person responsible for what will run. Default: ``trusts``."""
     waits: bool = False
-    """Takes as long as work takes: it has to notice a client that leaves."""
+    """Whether the request takes as long as work takes, and ends when the client disconnects."""
     keeps_key: bool = False
-    """Its handler records the Idempotency-Key by itself: what it begins goes on when answered."""
+    """Whether the handler records the Idempotency-Key, because its work continues after the answer."""
     secret: bool = False
-    """Its answer tells a secret, once."""
+    """Whether the answer contains a secret that is shown only once."""
     scope: RouteScope | None = None
-    """Of the token that it needs; None: ``read`` of a GET, ``operate`` of all else."""
+    """Required scope. None: ``read`` for a GET, otherwise ``operate``."""
     of_agent: bool = False
-    """What it decides is one agent's: a token for some agents only may open it, and its handler looks for whom."""
+    """Whether it decides about one agent, so that a token for some agents is sufficient. The handler checks the
+    agent."""
     team: ToolFront | None
     manage: ToolFront | None
     cli: CommandFront | None
 
     @property
     def tokenless(self) -> bool:
-        """Return whether a request may come without a token."""
+        """Return whether requests need no token."""
         return self.open or self.signed or self.keyed
 
     @property
     def direct(self) -> bool:
-        """Return whether its path is fixed and its answer one piece: nothing has to match or stream it."""
+        """Return whether the path is fixed and the answer complete, so that no router or stream is needed."""
         return "<" not in self.path and (self.answers is not None or self.file)
 
     @property
     def needs(self) -> RouteScope:
-        """The scope of the token that it needs."""
+        """Return the required scope."""
         return self.scope or ("read" if self.method == "GET" else "operate")
 
     def opened_by(self, access: Access) -> bool:
-        """Return whether the token of ``access`` opens it; one for some agents only approves their calls, no more."""
+        """Return whether ``access`` is sufficient. A token for some agents can only approve their calls."""
         limited = self.needs == "approve" and access.agents is not None and not self.of_agent
         return access.opens(self.needs) and not limited
 
     def check(self, access: Access) -> None:
-        """Raise Refused (forbidden, unauthorized) where ``access`` does not open it."""
+        """Raise Refused (forbidden, unauthorized) if ``access`` is not sufficient."""
         if self.tokenless:
             return
         if access == STRANGER:
-            raise Refused("unauthorized", "a bearer token is required", hint="awk token create makes one")
+            raise Refused("unauthorized", "a bearer token is required", hint="create a token with `awk token create`")
         if self.opened_by(access):
             return
-        hint = "ask who runs the kernel; `awk token create` makes no token that opens this"
+        hint = "ask the administrator; `awk token create` cannot create a token for this"
         if self.needs != "admin":
-            hint = f"ask who runs the kernel for one: awk token create --scope {self.needs}"
+            hint = f"ask the administrator for a token: awk token create --scope {self.needs}"
         has = access.scope if access.agents is None else f"{access.scope} for some agents only"
-        raise Refused("forbidden", f"this needs the scope {self.needs}; this token has {has}", hint)
+        raise Refused("forbidden", f"scope {self.needs} is required; this token has {has}", hint)
 
     @property
     def description(self) -> str:
-        """The first paragraph of the docstring."""
+        """Return the first paragraph of the docstring."""
         return " ".join((inspect.getdoc(self.handler) or "").partition("\n\n")[0].split())
 
     @cached_property
     def in_space(self) -> bool:
-        """Return whether it is about a space, which is looked up before it runs."""
+        """Return whether the operation is about a space, which is resolved before it runs."""
         fields = self.variables if self.path else set(self.request.__struct_fields__) - _optional(self.request)
         return "space" in fields
 
     @cached_property
     def asks(self) -> type[msgspec.Struct] | None:
-        """The body: what is neither in the path nor in the query. Computed at the first request."""
+        """Return the struct of the body: all fields outside path and query. Computed at the first request."""
         if self.method not in _WITH_BODY:
             return None
         names = [name for name in self.request.__struct_fields__ if name not in self.query.values()]
         bases = (one for one in reversed(self.request.__mro__) if issubclass(one, msgspec.Struct))
-        # Requests that extend one another with query parameters share their body.
+        # Requests that extend each other with query parameters share their body.
         request = next(one for one in bases if set(names) <= set(one.__struct_fields__))
         elsewhere = {*self.variables.values(), *self.without}
         return _part(request, tuple(name for name in names if name not in elsewhere))
@@ -334,9 +335,9 @@ def operation(
     without: tuple[str, ...] = (),
     **more: Any,
 ) -> Operation:
-    """Return the row of ``run``, whose annotations say what is asked and what is given.
+    """Return the row of ``run``, whose annotations declare request and result.
 
-    ``A | B`` is given as A to people, and as B to agents.
+    ``A | B`` is A for people and B for agents.
 
     Args:
         http: Method and path of its route. Where the request has a body, its query parameters are named:
@@ -392,7 +393,7 @@ def _optional(request: type[msgspec.Struct]) -> set[str]:
 
 @cache
 def _part(request: type[msgspec.Struct], names: tuple[str, ...]) -> type[msgspec.Struct] | None:
-    """Return a struct of the fields ``names`` of ``request``, and with its name; None: of none."""
+    """Return a struct of the fields ``names`` of ``request``, with its name. None: no fields."""
     if not names or names == request.__struct_fields__:
         return request if names else None
     fields = [declared(one) for one in msgspec.structs.fields(request) if one.name in names]
@@ -400,17 +401,18 @@ def _part(request: type[msgspec.Struct], names: tuple[str, ...]) -> type[msgspec
 
 
 Declared = tuple[str, Any, Any]
-"""Name, type and default of a field, as msgspec.defstruct takes them."""
+"""Name, type and default of a field, in the form of msgspec.defstruct."""
 
 
 def declared(field: msgspec.structs.FieldInfo, **changed: Any) -> Declared:
-    """Return ``field`` for another struct, with what is ``changed``: ``name`` outside, ``type``, ``default``."""
+    """Return the declaration of ``field`` for another struct, with the ``changed`` ``name``, ``type`` or
+    ``default``."""
     how = {"name": field.encode_name, "default": field.default, "default_factory": field.default_factory, **changed}
     return field.name, how.pop("type", field.type), msgspec.field(**how)
 
 
 def struct_of(name: str, doc: str | None, fields: list[Declared]) -> type[msgspec.Struct]:
-    """Return a struct of ``fields`` that refuses all others."""
+    """Return a struct of ``fields`` that refuses unknown fields."""
     return msgspec.defstruct(name, fields, bases=(Ask,), namespace={"__doc__": doc}, frozen=True, kw_only=True)
 
 

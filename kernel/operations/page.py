@@ -35,7 +35,7 @@ POLICY: Final = (
     b"default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; base-uri 'none'; "
     b"form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 )
-"""The browser itself refuses what a message may try: markup made of text, scripts, frames, and other hosts."""
+"""Content security policy against markup in messages: scripts, frames and other hosts are blocked by the browser."""
 HEADERS: Final = (
     (b"cache-control", b"no-cache"),
     (b"content-security-policy", POLICY),
@@ -46,7 +46,7 @@ HEADERS: Final = (
 )
 
 TOKEN_SECONDS: Final = 12 * 3600
-"""A working day: a page that was left open is worth nothing the next morning."""
+"""Lifetime of a page's token: one working day."""
 TOKEN_NAME: Final = "page"
 READER: Final[tuple[TokenScope, ...]] = ("read",)
 OWNER: Final[tuple[TokenScope, ...]] = ("read", "operate", "approve")
@@ -54,7 +54,7 @@ OWNER: Final[tuple[TokenScope, ...]] = ("read", "operate", "approve")
 
 @cache
 def files() -> dict[str, Response]:
-    """The files by their names, read all at once, so that an update under a running kernel mixes none."""
+    """Return all files by name, read at once, so that an update during the kernel's life does not mix versions."""
     found: dict[str, Response] = {}
     styles = [f"</page/{path.name}>; rel=preload; as=style" for path in sorted(FILES.glob("*.css"))]
     modules = [f"</page/{path.name}>; rel=modulepreload" for path in sorted(FILES.glob("*.js"))]
@@ -63,7 +63,8 @@ def files() -> dict[str, Response]:
         if content_type is not None:
             content = path.read_bytes()
             etag = b'"%s"' % hashlib.sha256(content).hexdigest()[:32].encode()
-            # Styles first, as nothing is painted without; modules at once, and not each by the one that imports it.
+            # Styles first, because nothing is rendered without them; modules at once instead of one import after
+            # another.
             linked = ((b"link", ", ".join(styles + modules).encode()),) if path.name == INDEX else ()
             found[path.name] = Response(200, content, content_type, (*HEADERS, *linked, (b"etag", etag)))
     return found
@@ -76,15 +77,15 @@ class FileRequest(Ask, frozen=True, kw_only=True):
 
 
 def index(actor: Actor) -> Response:
-    """The page itself. What it shows it asks for, with the token that it got for its key."""
+    """Return the page. It requests its data with the token that it received for its key."""
     return file(FileRequest(name=INDEX), actor)
 
 
 def file(asked: FileRequest, actor: Actor) -> Response:
-    """A script, a style or a picture of the page; 304 where the client has these bytes."""
+    """Return a script, style or image of the page, or 304 if the client's copy is current."""
     found = files().get(asked.name)
     if found is None:
-        raise Refused("not_found", "the page has no such file")
+        raise Refused("not_found", "page file not found")
     etag = found.headers[-1][1].decode()
     if etag in [one.strip().removeprefix("W/") for one in actor.known.split(",")]:
         return Response(304, b"", found.content_type, found.headers)
@@ -92,16 +93,17 @@ def file(asked: FileRequest, actor: Actor) -> Response:
 
 
 async def make_key(asked: PageKeyRequest, store: StoreAccess, kernel: KernelControl) -> PageKey:
-    """Create a key for one token of the page. It is in this answer only, and good for a minute."""
+    """Create a one-time key for a token of the page. The key is valid for one minute and shown only in this answer."""
     key = store.salt() + store.salt()
     kernel.keys.page.offer(key, trio.current_time(), read_only=asked.read_only)
     until = store.now_ms() + int(KEY_SECONDS * 1000)
-    # Behind the # it is sent to nobody: no request names it, no log, no referrer.
+    # The part after # is never sent in requests, logs or referrers.
     return PageKey(key=key, url=f"{kernel.identity.url}/page#key={key}", expires_at=rfc3339(until))
 
 
 async def trade_key(asked: PageTokenRequest, store: StoreAccess, kernel: KernelControl) -> PageToken:
-    """Return the token for a key, once. It outlives the kernel, and ends after a working day."""
+    """Exchange a key for a token of the page. The token survives restarts of the kernel and expires after one working
+    day."""
     read_only = kernel.keys.page.take(asked.key, trio.current_time())
     scopes = READER if read_only else OWNER
     until, root = store.now_ms() + TOKEN_SECONDS * 1000, kernel.identity.project

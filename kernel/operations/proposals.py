@@ -33,59 +33,59 @@ from protocol.voting import (
     document,
 )
 
-Name = Annotated[str, msgspec.Meta(min_length=1, max_length=64, description="The id of the proposal: p1, ...")]
-Reason = Annotated[str, msgspec.Meta(max_length=REASON_LIMIT, description="Why; everybody reads it.")]
+Name = Annotated[str, msgspec.Meta(min_length=1, max_length=64, description="Id of the proposal: p1, ...")]
+Reason = Annotated[str, msgspec.Meta(max_length=REASON_LIMIT, description="Reason, visible to all members.")]
 
 
 class ProposalRequest(ProposalTerms, frozen=True, kw_only=True):
-    """A proposal to put to the vote."""
+    """Proposal to create."""
 
     space: Space
     options: Annotated[
         tuple[Option, ...],
         msgspec.Meta(
             max_length=OPTIONS_LIMIT,
-            description="Of a decision or an assignment. An election is between the members.",
+            description="Options of a decision or an assignment. An election is between the members.",
         ),
     ] = ()
-    id: Annotated[str, msgspec.Meta(min_length=1, max_length=64, description="A name for it; unset: p1, p2, ...")] | (
-        None
-    ) = None
+    id: Annotated[
+        str, msgspec.Meta(min_length=1, max_length=64, description="Id of the proposal. Unset: p1, p2, ...")
+    ] | (None) = None
 
 
 class ProposalsRequest(Backward, frozen=True, kw_only=True):
     """The proposals to list."""
 
-    state: Annotated[Literal["open"], msgspec.Meta(description="Only those that are open.")] | None = None
+    state: Annotated[Literal["open"], msgspec.Meta(description="Only open proposals.")] | None = None
 
 
 class OneProposalRequest(InSpace, frozen=True, kw_only=True):
-    """One proposal."""
+    """Proposal."""
 
     proposal: Name = msgspec.field(name="id")
 
 
 class ProposalStatusRequest(InSpace, frozen=True, kw_only=True):
-    """One proposal, or all that are open."""
+    """Proposal, or all that are open."""
 
-    proposal: Annotated[Name, msgspec.Meta(description="Its id; unset: all that are open.")] | None = None
+    proposal: Annotated[Name, msgspec.Meta(description="Id of a proposal. Unset: all open proposals.")] | None = None
 
 
 class VoteRequest(OneProposalRequest, frozen=True, kw_only=True):
     """A vote."""
 
-    choice: Annotated[str, msgspec.Meta(min_length=1, max_length=64, description="The id of an option.")]
+    choice: Annotated[str, msgspec.Meta(min_length=1, max_length=64, description="Id of an option.")]
     reason: Reason = ""
 
 
 class CallOffRequest(OneProposalRequest, frozen=True, kw_only=True):
-    """The reason to cancel a proposal."""
+    """Reason to cancel a proposal."""
 
     reason: Reason = ""
 
 
 class ProposalCreateResult(msgspec.Struct, frozen=True, kw_only=True):
-    """It is put to the vote."""
+    """Created proposal."""
 
     proposal: BallotInfo
     message_id: str
@@ -93,24 +93,24 @@ class ProposalCreateResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class VoteResult(msgspec.Struct, frozen=True, kw_only=True):
-    """How it stands with this vote. ``again``: the same vote was there before, and nothing was changed."""
+    """State of the proposal after the vote. ``again``: the same vote existed already, and nothing changed."""
 
     proposal: BallotInfo
     again: bool
     message_id: str
-    """Of the vote; empty where it was there before."""
+    """Id of the vote's message. Empty if the vote existed already."""
     note: str
 
 
 class ProposalStatusResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What is put to the vote in a space."""
+    """Proposals of a space."""
 
     space: str
     proposals: tuple[BallotInfo, ...]
 
 
 class ProposalCancelResult(msgspec.Struct, frozen=True, kw_only=True):
-    """It is cancelled."""
+    """Cancelled proposal."""
 
     proposal: BallotInfo
     message_id: str
@@ -122,7 +122,7 @@ def list_all(conn: apsw.Connection, asked: ProposalsRequest) -> ProposalList:
 
 
 def list_in_space(conn: apsw.Connection, asked: ForwardInSpace) -> ProposalList:
-    """List the proposals of the workflow that runs there, or ran there last, the oldest first."""
+    """List the proposals of a workflow's current or latest run, the oldest first."""
     return voting.of_run_there(conn, asked.space, page_of(asked, "p"))
 
 
@@ -131,26 +131,31 @@ def show(conn: apsw.Connection, asked: OneProposalRequest) -> ProposalInfo:
     found = voting.one(conn, asked.space, asked.proposal)
     if found is None:
         known = [one.id for one in voting.in_space(conn, asked.space)]
-        hint = suggest(asked.proposal, known, what="it has") if known else "nothing was put to the vote there"
+        hint = (
+            suggest(asked.proposal, known, what="nothing was put to the vote there")
+            if known
+            else "nothing was put to the vote there"
+        )
         raise Refused("not_found", f"{place_of(asked.space)} has no proposal {asked.proposal[:40]!r}", hint)
     return document(found)
 
 
 async def status(asked: ProposalStatusRequest, store: StoreAccess) -> ProposalStatusResult:
-    """See how a proposal stands, or which are open."""
+    """Show the votes of a proposal, or list the open proposals of your workspace."""
     place = place_of(asked.space)
     if asked.proposal is None:
         found = store.reader.now(voting.in_space, asked.space, open_only=True)
         return ProposalStatusResult(space=place, proposals=found)
     one = store.reader.now(voting.one, asked.space, asked.proposal)
     if one is None:
-        hint = "without an id team_proposal_status shows what is open"
-        raise Refused("not_found", f"there is no proposal {asked.proposal!r} in {place}", hint)
+        hint = "list open proposals with team_proposal_status without an id"
+        raise Refused("not_found", f"proposal {asked.proposal!r} not found in {place}", hint)
     return ProposalStatusResult(space=place, proposals=(one,))
 
 
 async def create(asked: ProposalRequest, actor: Actor, store: StoreAccess) -> ProposalInfo | ProposalCreateResult:
-    """Put something to the vote of your team: an election, a decision, an approval, an assignment."""
+    """Create a proposal that your team votes on: an election, a decision, an approval or an assignment. All members are
+    asked to vote, and the result wakes you. Returns the id of the proposal."""
     salt = store.salt()
 
     def change(tx: Transaction) -> ProposalInfo | ProposalCreateResult:
@@ -167,7 +172,8 @@ async def create(asked: ProposalRequest, actor: Actor, store: StoreAccess) -> Pr
 
 
 async def vote(asked: VoteRequest, actor: Actor, store: StoreAccess, files: ProjectFiles) -> ProposalInfo | VoteResult:
-    """Vote on a proposal of your team, once: a vote is final."""
+    """Vote on a proposal of your team. A vote is final. Returns the current counts and the missing votes. Fails if the
+    proposal has ended."""
     seen = "" if actor.identity is None else await files.worktrees.work.seen(actor.identity)
 
     def change(tx: Transaction) -> ProposalInfo | VoteResult:
@@ -189,14 +195,14 @@ async def vote(asked: VoteRequest, actor: Actor, store: StoreAccess, files: Proj
         elif proposal.tied:
             note = f"a tie between {', '.join(proposal.tied)}: {proposal.creator} decides with another team_vote"
         else:
-            note = f"votes so far: {len(proposal.votes)}; still to come: {', '.join(proposal.missing)}"
+            note = f"votes so far: {len(proposal.votes)}; missing: {', '.join(proposal.missing)}"
         return VoteResult(proposal=proposal, again=voted.again, message_id=voted.message_id, note=note)
 
     return await store.writer.commit(change)
 
 
 def cancel(tx: Transaction, asked: CallOffRequest, actor: Actor) -> ProposalInfo | ProposalCancelResult:
-    """Cancel a proposal of your own that is open."""
+    """Cancel one of your own open proposals. The members are notified with the reason."""
     cancelled = transitions.cancel_proposal(
         tx, asked.space, asked.proposal, asked.reason, author=actor.author, call_key=actor.call_key
     )

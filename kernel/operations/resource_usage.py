@@ -8,7 +8,8 @@ import msgspec
 
 
 class ResourceUsage(msgspec.Struct, frozen=True):
-    """CPU and memory of one tree. ``cpu_percent`` is of one core, since the last measurement or else since it began."""
+    """CPU and memory of one tree. ``cpu_percent`` is the share of one core since the last measurement, or since the
+    start."""
 
     cpu_percent: float = 0.0
     rss_bytes: int = 0
@@ -20,13 +21,13 @@ class _Sample(msgspec.Struct, frozen=True):
 
 
 class ResourceSampler:
-    """Remembers the last measurement of each tree, so that the next one can tell a rate."""
+    """Last measurement of each tree, from which the next one computes a rate."""
 
     def __init__(self) -> None:
         self._last: dict[int, _Sample] = {}
 
     def measure(self, roots: Mapping[str, int], now_ms: int) -> dict[str, ResourceUsage]:
-        """The usage of each tree by its name, at wall time ``now_ms``. A root that is gone is left out."""
+        """Return the usage of each tree by name, at wall time ``now_ms``. Exited roots are omitted."""
         import psutil  # noqa: PLC0415  (only those who look at a process table pay for it)
 
         children: defaultdict[int, list[psutil.Process]] = defaultdict(list)
@@ -44,7 +45,7 @@ class ResourceSampler:
             while waiting:
                 process = waiting.pop()
                 waiting.extend(children.get(process.pid, ()))
-                with suppress(psutil.Error), process.oneshot():  # one that has just ended counts nothing
+                with suppress(psutil.Error), process.oneshot():  # A process that has just exited counts nothing.
                     times = process.cpu_times()
                     rss_bytes += int(process.memory_info().rss)
                     cpu_seconds += times.user + times.system

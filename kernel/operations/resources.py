@@ -1,4 +1,4 @@
-"""Resources: long texts of spaces, kept once and read by the piece, by people of all spaces and by agents of theirs."""
+"""Resources: long texts of a space, stored once and read in parts."""
 
 from typing import Annotated
 
@@ -16,32 +16,32 @@ from protocol.names import SpaceId
 
 READ_CHARACTERS = 32_000
 MOST_CHARACTERS = 100_000
-"""In one answer to an agent: what a model is shown of a result has an end (worker.conversation)."""
+"""Maximum size of an answer to an agent, because tool results shown to models are limited (worker.conversation)."""
 
 
 class ResourceRequest(InSpace, frozen=True, kw_only=True):
-    """A text to keep."""
+    """Text to store."""
 
     content: Annotated[str, msgspec.Meta(description="The text.")]
-    type: Annotated[MediaType, msgspec.Meta(description="Its media type, such as text/x-diff.")] = "text/plain"
+    type: Annotated[MediaType, msgspec.Meta(description="Media type of the text, such as text/x-diff.")] = "text/plain"
 
 
 class ResourceReadRequest(Ask, frozen=True, kw_only=True):
-    """A part of a resource."""
+    """Part of a resource."""
 
     id: Annotated[str, msgspec.Meta(min_length=1, max_length=100, description="The ID of a reference resource:ID.")]
-    offset: Annotated[int, msgspec.Meta(ge=0, le=LARGEST, description="From this character on.")] = 0
+    offset: Annotated[int, msgspec.Meta(ge=0, le=LARGEST, description="Start at this character.")] = 0
     limit: Annotated[int, msgspec.Meta(ge=1, description="Maximum number of characters.")] | None = None
 
 
 class ResourceInSpaceRequest(ResourceReadRequest, frozen=True, kw_only=True):
-    """A part of a resource of a space."""
+    """Part of a resource of a space."""
 
     space: Space
 
 
 class ResourceCreateResult(msgspec.Struct, frozen=True, kw_only=True):
-    """It is kept. Whoever is given ``reference`` in your workspace can read it."""
+    """Stored text. Members of your workspace can read it by its ``reference``."""
 
     id: str
     reference: str
@@ -49,7 +49,7 @@ class ResourceCreateResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ResourceReadResult(msgspec.Struct, frozen=True, kw_only=True):
-    """A part of it, of ``characters`` in all. ``next`` goes into ``offset``; null: that is the end."""
+    """Part of a resource with ``characters`` in total. Pass ``next`` as ``offset``. Null: the text ends here."""
 
     id: str
     type: str
@@ -65,12 +65,13 @@ def list_all(conn: apsw.Connection, asked: Backward) -> ResourceList:
 
 
 def list_in_space(conn: apsw.Connection, asked: BackwardInSpace) -> ResourceList:
-    """List the resources of the workflow that runs there, or ran there last."""
+    """List the resources of a workflow's current or latest run."""
     return resources.newest(conn, asked.space, asked.limit, asked.before)
 
 
 def create(tx: Transaction, asked: ResourceRequest, actor: Actor) -> ResourceInfo | ResourceCreateResult:
-    """Keep a long text for your workspace, and get a short reference that you can put into messages."""
+    """Store a long text for your workspace. Use it for logs, diffs or files that are too long for a message. Returns a
+    short reference, resource:ID, to put into messages."""
     kept = resources.create(tx, asked.space, asked.content, asked.type, author=actor.author)
     if actor.identity is None:
         return kept
@@ -78,27 +79,32 @@ def create(tx: Transaction, asked: ResourceRequest, actor: Actor) -> ResourceInf
 
 
 def show(conn: apsw.Connection, asked: ResourceReadRequest) -> ResourceText:
-    """Return the text of a resource of any space, or a part of it by characters."""
+    """Return a resource of any space, or a part of its text by characters."""
     return _read(conn, asked, None)
 
 
 def show_in_space(
     conn: apsw.Connection, asked: ResourceInSpaceRequest, actor: Actor
 ) -> ResourceText | ResourceReadResult:
-    """Read a text that a message refers to as resource:ID. Unless next is null there is more."""
+    """Read a text that a message refers to as resource:ID. More text exists unless next is null. Fails if the resource
+    belongs to another workspace."""
     if actor.identity is None:
         return _read(conn, asked, asked.space)
     found = resources.read(conn, asked.id, asked.space, asked.offset, asked.limit)
     if found is None:
-        raise Refused("not_found", f"there is no resource {asked.id[:60]!r} here", "its id is in the message it is of")
+        raise Refused(
+            "not_found",
+            f"resource {asked.id[:60]!r} not found in this workspace",
+            "use the id in the message that refers to it",
+        )
     return ResourceReadResult(**{name: getattr(found, name) for name in ResourceReadResult.__struct_fields__})
 
 
 def _read(conn: apsw.Connection, asked: ResourceReadRequest, space: SpaceId | None) -> ResourceText:
     found = resources.read(conn, asked.id, space, asked.offset, asked.limit)
     if found is None:
-        text = f"there is no resource {asked.id[:60]!r}"
-        raise Refused("not_found", text, "awk resource list shows what there is")
+        text = f"resource {asked.id[:60]!r} not found"
+        raise Refused("not_found", text, "list the resources with `awk resource list`")
     return found
 
 

@@ -1,4 +1,4 @@
-"""Rules of a space: listed, defined, invoked and switched off, and tried on what was said in a run."""
+"""Rules of a space: list, define, invoke, disable, and try on a run."""
 
 from typing import Annotated, Any
 
@@ -19,55 +19,55 @@ from protocol.rules import Name, RuleDocument, RuleInfo, RuleList, RuleSpec, Rul
 
 
 class RuleRequest(InSpace, frozen=True, kw_only=True):
-    """A rule to define."""
+    """Rule to define."""
 
     rule: Annotated[
         RuleSpec,
         msgspec.Meta(
-            description="name; when: what it waits for, one of said, done, failed, due, resolved, document, task, "
-            "hook; requires: who has to agree first; params: a name to a type; then: a list of actions, each with "
-            "one of assign, ask, say, vote, task, invoke; enabled: false switches it off."
+            description="name; when: the trigger, one of said, done, failed, due, resolved, document, task, hook; "
+            "requires: approvals that the rule needs; params: a name to a type; then: a list of actions,"
+            " each with one of assign, ask, say, vote, task, invoke; enabled: false disables the rule."
         ),
     ]
 
 
 class OneRuleRequest(InSpace, frozen=True, kw_only=True):
-    """One rule."""
+    """Rule."""
 
     name: Annotated[str, msgspec.Meta(description="Name of the rule.")]
 
 
 class RuleInvokeRequest(InSpace, frozen=True, kw_only=True):
-    """A rule to invoke."""
+    """Rule to invoke."""
 
-    rule: Annotated[str, msgspec.Meta(min_length=1, max_length=64, description="Its name.")]
-    params: Annotated[dict[str, Any], msgspec.Meta(description="As its params: say.")] = {}
+    rule: Annotated[str, msgspec.Meta(min_length=1, max_length=64, description="Name of the rule.")]
+    params: Annotated[dict[str, Any], msgspec.Meta(description="Values of the rule's parameters.")] = {}
 
 
 class RuleTrialRequest(Ask, frozen=True, kw_only=True):
-    """The rule to try on a run: a ``rule``, or the ``name`` of one that the workspace has."""
+    """Rule to try on a run: a ``rule``, or the ``name`` of an existing one."""
 
     run: str
     rule: RuleSpec | None = None
     name: Name | None = None
 
 
-class ProposalListResult(msgspec.Struct, frozen=True, kw_only=True):
-    """The rules of a workspace, the oldest first."""
+class RuleListResult(msgspec.Struct, frozen=True, kw_only=True):
+    """Rules of a workspace, the oldest first."""
 
     space: str
     rules: tuple[RuleInfo, ...]
 
 
-class ProposalDefineResult(msgspec.Struct, frozen=True, kw_only=True):
-    """The rule as it is now."""
+class RuleDefineResult(msgspec.Struct, frozen=True, kw_only=True):
+    """Rule after the change."""
 
     rule: RuleInfo
     note: str
 
 
-class ProposalInvokeResult(msgspec.Struct, frozen=True, kw_only=True):
-    """It was invoked by this message."""
+class RuleInvokeResult(msgspec.Struct, frozen=True, kw_only=True):
+    """Message that invoked the rule."""
 
     message_id: str
     note: str
@@ -75,11 +75,11 @@ class ProposalInvokeResult(msgspec.Struct, frozen=True, kw_only=True):
 
 async def list_rules(
     asked: InSpace, actor: Actor, store: StoreAccess, kernel: KernelControl
-) -> RuleList | ProposalListResult:
-    """List the rules of your workspace: what follows from what, by whom, and whether it is on."""
+) -> RuleList | RuleListResult:
+    """List the rules of your workspace with trigger, actions, author and state."""
     space, found = place_of(asked.space), store.reader.now(rules.in_space, asked.space)
     if actor.identity is not None:
-        return ProposalListResult(space=space, rules=found)
+        return RuleListResult(space=space, rules=found)
     return RuleList(space=space, rules=found, total=len(found), installed=kernel.rules.listed())
 
 
@@ -88,10 +88,12 @@ def show_rule(conn: apsw.Connection, asked: OneRuleRequest) -> RuleDocument:
     return document(_known(conn, asked.space, asked.name))
 
 
-def define_rule(tx: Transaction, asked: RuleRequest, actor: Actor) -> RuleDocument | ProposalDefineResult:
-    """Define a rule of your workspace, or your rule anew: when this comes, then do that. Never code.
+def define_rule(tx: Transaction, asked: RuleRequest, actor: Actor) -> RuleDocument | RuleDefineResult:
+    """Define a rule of your workspace, or a new version of your own rule: when the trigger occurs, the actions run.
+    Rules contain no code. Returns the rule with its version. Fails if another member owns the rule, or if an action
+    exceeds your scopes.
 
-    A person may define anew whatever rule there is; what an agent's rule does is bound by the agent's scopes.
+    A person may redefine any rule. An agent's rule is limited to the agent's scopes.
     """
     if actor.identity is None:
         return document(transitions.define(tx, asked.space, asked.rule).rule)
@@ -103,27 +105,28 @@ def define_rule(tx: Transaction, asked: RuleRequest, actor: Actor) -> RuleDocume
         call_key=actor.call_key,
         scopes=actor.identity.scopes,
     ).rule
-    note = f"version {rule.version} is in force from the next message on" if rule.enabled else "it is switched off"
-    return ProposalDefineResult(rule=rule, note=note)
+    note = f"version {rule.version} takes effect from the next message" if rule.enabled else "the rule is disabled"
+    return RuleDefineResult(rule=rule, note=note)
 
 
-def invoke_rule(tx: Transaction, asked: RuleInvokeRequest, actor: Actor) -> ProposalInvokeResult:
-    """Have a rule of your workspace do what it says, with parameters."""
+def invoke_rule(tx: Transaction, asked: RuleInvokeRequest, actor: Actor) -> RuleInvokeResult:
+    """Run the actions of a rule of your workspace with parameters. Returns the message that records the invocation.
+    Fails if the rule is unknown or disabled."""
     invoked = transitions.invoke_rule(
         tx, asked.space, asked.rule, asked.params, author=actor.author, call_key=actor.call_key
     )
     given = len(invoked.instruction_ids)
-    note = f"{given} given work; channel_read shows what it said"
-    return ProposalInvokeResult(message_id=invoked.message_id, note=note)
+    note = f"{given} instructions created; channel_read shows the messages"
+    return RuleInvokeResult(message_id=invoked.message_id, note=note)
 
 
 def switch_off_rule(tx: Transaction, asked: OneRuleRequest) -> RuleDocument:
-    """Switch a rule off: it is kept, and does nothing until it is defined again."""
+    """Disable a rule. It is kept and does nothing until it is defined again."""
     return document(transitions.switch_off(tx, asked.space, asked.name))
 
 
 def try_rule(conn: apsw.Connection, asked: RuleTrialRequest) -> RuleTrial:
-    """Return what a rule would have done about each message of a run. Nothing is done."""
+    """Return the effects that a rule would have had on the messages of a run. Changes nothing."""
     record = run_asked(conn, asked.run)
     if (asked.rule is None) == (asked.name is None):
         raise Refused("bad_request", "give either rule or name", "name is one of the workspace's rules")
@@ -140,15 +143,15 @@ def try_rule(conn: apsw.Connection, asked: RuleTrialRequest) -> RuleTrial:
 def _known(conn: apsw.Connection, space: str, name: str) -> RuleInfo:
     found = rules.find(conn, space, name)
     if found is None:
-        raise Refused("not_found", f"{place_of(space)} has no rule {name[:40]!r}", "awk rule list shows them")
+        raise Refused(
+            "not_found", f"{place_of(space)} has no rule {name[:40]!r}", "list the rules with `awk rule list`"
+        )
     return found
 
 
 RULES = "/spaces/<space>/rules"
-_LIST = CommandFront(
-    "rule list", "list the rules of a workflow: whose they are, and how often they were done", "rules_lines"
-)
-_SHOW = CommandFront("rule show", "show one rule as it is now", "rule_lines", {"name": "RULE its name", "space": ""})
+_LIST = CommandFront("rule list", "List the rules of a workflow with author and number of firings", "rules_lines")
+_SHOW = CommandFront("rule show", "Show one rule", "rule_lines", {"name": "RULE name of the rule", "space": ""})
 OPERATIONS = (
     operation(list_rules, f"GET {RULES}", team=ToolFront("rule_list"), cli=_LIST),
     operation(

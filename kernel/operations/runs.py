@@ -1,4 +1,4 @@
-"""Runs: reports of them, and POST /run and /serve, which begin some work and follow it to its end.
+"""Runs: reports, and POST /run and /serve, which start work and follow it to its end.
 
 The stream is a view: its end stops nothing. A run of a workflow is ended by the service that watches runs; here it is
 only followed.
@@ -39,7 +39,7 @@ from protocol.target import parse_target
 
 
 class RunsRequest(Backward, frozen=True, kw_only=True):
-    """The runs to list."""
+    """Filter of runs."""
 
     workflow: Annotated[str, msgspec.Meta(description="Name of a workflow.")] | None = None
     tag: Annotated[str, msgspec.Meta(description="Tag of a workflow.")] | None = None
@@ -50,30 +50,30 @@ class RunsRequest(Backward, frozen=True, kw_only=True):
     limit: Limit = 100
 
 
-_RUN_NAME: Final = "Id of the run, such as r12, or review:main for the newest of a workflow and tag."
+_RUN_NAME: Final = "Id of the run, such as r12, or review:main for the newest run of a workflow and tag."
 RunName = Annotated[str, msgspec.Meta(min_length=1, description=_RUN_NAME)]
 
 
 class OneRun(Ask, frozen=True, kw_only=True):
-    """One run."""
+    """Run."""
 
     run: RunName
 
 
 class WorkflowStatusRequest(Ask, frozen=True, kw_only=True):
-    """One run, or all that run."""
+    """Run, or all running workflows."""
 
     run: RunName | None = None
 
 
 class WorkflowWaitRequest(OneRun, frozen=True, kw_only=True):
-    """A run whose end is waited for."""
+    """Run to wait for."""
 
     timeout_seconds: WaitSeconds = 60
 
 
 class WorkflowStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """The workflows that run; ``report`` is of the run that was asked for, without its messages."""
+    """Running workflows. ``report`` is the requested run, without its messages."""
 
     workflows: tuple[WorkflowRow, ...]
     report: RunReport | None = None
@@ -107,18 +107,18 @@ def list_runs(conn: apsw.Connection, asked: RunsRequest, now_ms: int) -> RunList
 
 
 def show(conn: apsw.Connection, asked: OneRun, now_ms: int) -> RunReport:
-    """Return the report of a run, by its id, or the newest of a workflow and tag."""
+    """Return the report of a run, by its id, or the newest run of a workflow and tag."""
     return report_of(conn, run_asked(conn, asked.run), now_ms)
 
 
 def report_of(conn: apsw.Connection, record: WorkflowRecord, now_ms: int, *, said: bool = True) -> RunReport:
-    """The report of one run; with all that was ``said`` in it, however much that is."""
+    """Return the report of one run, with all its messages if ``said``."""
     counts = instructions.counts(conn, record.id)
     expected = run_outcomes.expected(conn, record.id)
     delivered = landings.newest(conn, record.id, delivers=True)
     output: object = None
     if record.status == "done" and record.mode == "run" and expected.schema is not None:
-        with suppress(NotJson):  # it was found to fit when the run ended; its words may be erased
+        with suppress(NotJson):  # It matched when the run ended; its text may be deleted since.
             output = read_output(run_outcomes.last_reply(conn, record.id, expected.exit_from).text)
     return RunReport(
         id=run_id(record.id),
@@ -153,19 +153,19 @@ Report = RunReport | SendReport
 TURNS: Final = frozenset(
     {"workflow.stopped", "instruction.ended", "instruction.queued", "agent.changed", "approval.requested"}
 )
-"""Events after which the work may have ended, or come to where only a person can help."""
+"""Events after which work may have ended or may need a person."""
 
 
 class StartedWork(msgspec.Struct, frozen=True):
-    """Some work that was accepted: the space of its events, and its report once it has ended."""
+    """Accepted work: the filter of its events, and its report after the end."""
 
     accepted: Accepted
     space: str
     outcome: Callable[[], Awaitable[Report | None]]
-    """The report, or None while the work goes on."""
+    """Function that returns the report, or None while the work continues."""
 
     def concerns(self, event: Event) -> bool:
-        """Return whether ``event`` is of this work: all of a run's space, or those of a message's instructions."""
+        """Return whether ``event`` belongs to this work: to the run's space, or to a message's instructions."""
         if event.space not in (None, self.space):
             return False
         if event.type == "agent.changed" and event.space is None:
@@ -183,7 +183,7 @@ async def run(
     processes: ProcessControl,
     kernel: KernelControl,
 ) -> Stream:
-    """Begin some work and follow it: ``accepted``, then events as they come, then ``result``."""
+    """Start work and stream it: ``accepted``, then events, then ``result``."""
     _check(asked)
     check_works(kernel)
     if asked.workflow is not None:
@@ -215,7 +215,7 @@ async def serve(
     processes: ProcessControl,
     kernel: KernelControl,
 ) -> Report:
-    """Begin some work, and answer with its end."""
+    """Start work, and answer after its end."""
     check_works(kernel)
     _check(asked)
     if asked.workflow is None:
@@ -231,7 +231,7 @@ async def serve(
 async def _events(store: StoreAccess, kernel: KernelControl, work: StartedWork) -> AsyncGenerator[bytes | Report, None]:
     over = await work.outcome()
     if over is not None:
-        yield over  # nobody was woken, or the request is a repeat and the work was done before
+        yield over  # No agent was woken, or the request is a repeat of completed work.
         return
     wanted = EventFilter(space=work.space, beside="agent.changed")
     async with aclosing(follow(store, kernel, work.accepted.seq, wanted)) as ticks:
@@ -240,7 +240,7 @@ async def _events(store: StoreAccess, kernel: KernelControl, work: StartedWork) 
                 yield frame(tick)
             report = await work.outcome() if tick is not None and tick.type in TURNS else None
             if report is not None and tick is not None:
-                # The commit that ended the work told more than this one event.
+                # The commit that ended the work published further events.
                 newest, rest = store.reader.now(feed.event_range).newest, EventFilter(space=work.space)
                 async with aclosing(stored(store.reader, tick.seq or 0, newest, rest)) as found:
                     async for event in found:
@@ -253,14 +253,14 @@ async def _events(store: StoreAccess, kernel: KernelControl, work: StartedWork) 
 async def _serve_message(
     asked: RunRequest, actor: Actor, store: StoreAccess, files: ProjectFiles, kernel: KernelControl
 ) -> SendReport:
-    """Waits for the ends of what the message woke, and for nothing else: the cheapest way to an answer there is."""
+    """Wait for the ends of the woken instructions only, which is the cheapest way to an answer."""
     appended = await _send(asked, actor, store, files)
     ids = appended.instruction_ids
 
     def wanted(event: Event) -> bool:
         if event.instruction in ids or event.instruction is None:
             return True
-        return bool(event.data.get("waits_for"))  # whom it asked may have come to wait for a person
+        return bool(event.data.get("waits_for"))  # The asked agent may now wait for a person.
 
     with store.feed.subscribe(types=TURNS | {BYE}, wanted=wanted) as ends:
         while (report := _send_report(store, appended, attended=asked.attended)) is None:
@@ -271,7 +271,7 @@ async def _serve_message(
 
 
 def _stopping() -> Refused:
-    return Refused("stopping", "the kernel stops before the work has ended; it goes on with the next one")
+    return Refused("stopping", "the kernel is stopping; the next kernel continues the work")
 
 
 def _check(request: RunRequest) -> None:
@@ -279,7 +279,7 @@ def _check(request: RunRequest) -> None:
         raise Refused("bad_request", "give either workflow, or to and text")
     of_workflows = (request.max_tokens, request.max_cost_usd, request.exit_code_from, request.approve)
     if request.workflow is None and any(given is not None for given in of_workflows):
-        raise Refused("bad_request", "max_tokens, max_cost_usd, exit_code_from and approve are for a workflow")
+        raise Refused("bad_request", "max_tokens, max_cost_usd, exit_code_from and approve are for workflows only")
 
 
 async def _begin_run(
@@ -291,7 +291,7 @@ async def _begin_run(
         now = store.reader.now(workflows.by_id, begun.run)
         if now is None or now.state == "running":
             return None
-        await store.mirror.redo()  # who reads the report finds the files
+        await store.mirror.redo()  # Files must be complete when the report is read.
         return await store.reader.read(report_of, now, store.now_ms())
 
     name, left_behind = run_id(begun.run), begun.left_behind
@@ -305,10 +305,10 @@ async def _send(asked: RunRequest, actor: Actor, store: StoreAccess, files: Proj
 
 
 def _send_report(store: StoreAccess, appended: Appended, *, attended: bool) -> SendReport | None:
-    """The report of a message, or None while something that it woke goes on, or will by itself.
+    """Return the report of a message, or None while an instruction continues or will continue without a person.
 
-    What waits for an approval goes on by its deadline, if not before: only who is there to give one waits for that,
-    or for a person's answer.
+    Work that waits for an approval continues at the deadline at the latest. Only an attended request waits for the
+    approval, or for a person's answer.
     """
     ids = appended.instruction_ids
     stands = store.reader.now(instructions.of, ids, store.now_ms())
@@ -327,7 +327,7 @@ def _send_report(store: StoreAccess, appended: Appended, *, attended: bool) -> S
         how = stands[InstructionId(result.instruction_id)]
         if how.kind == "ended":
             return result
-        unasked = missing.get(result.instruction_id)  # only a person can let it go on: it waits, and for what
+        unasked = missing.get(result.instruction_id)  # Only a person can continue it: report the missing key.
         return msgspec.structs.replace(result, status="waiting", waits_for=how.reason, unasked=unasked)
 
     results = tuple(map(shown, store.reader.now(instructions.results, ids)))
@@ -342,16 +342,15 @@ async def workflow_run(
     processes: ProcessControl,
     kernel: KernelControl,
 ) -> Accepted:
-    """Begin a run of a workflow that ends by itself. Answers at once; workflow_wait tells its end. What needs a
-    person is in needs_list, and the run waits for it.
-    """
+    """Start a run of a workflow that ends when its work is done. Returns the run id immediately: use workflow_wait for
+    the result, and channel_read to follow it. Work that needs a person appears in needs_list."""
     check_works(kernel)
     watched = msgspec.structs.replace(asked, attended=True)
     return (await _begin_run(watched, actor, store, files, processes)).accepted
 
 
 def workflow_status(conn: apsw.Connection, asked: WorkflowStatusRequest, now_ms: int) -> WorkflowStatus:
-    """List the workflows that run, or see how one run stands. channel_read has its messages."""
+    """List the running workflows, or show the state of one run. Use channel_read for its messages."""
     running = list_workflows(conn).workflows
     if asked.run is None:
         return WorkflowStatus(workflows=running)
@@ -360,11 +359,11 @@ def workflow_status(conn: apsw.Connection, asked: WorkflowStatusRequest, now_ms:
 
 
 async def workflow_wait(asked: WorkflowWaitRequest, store: StoreAccess, kernel: KernelControl) -> RunReport:
-    """Wait for the end of a run and get its report with all messages; after the timeout as it stands."""
+    """Wait for the end of a run. Returns its report with all messages, or its current state after the timeout."""
     with store.feed.subscribe(types={"workflow.stopped", BYE}) as ends, trio.move_on_after(asked.timeout_seconds):
         while (report := await store.reader.read(show, asked, store.now_ms())).status == "running":
             if kernel.shutdown.closing.is_set():
-                raise Refused("stopping", "the kernel stops before the run has ended; it goes on with the next one")
+                raise Refused("stopping", "the kernel is stopping; the next kernel continues the run")
             await anext(ends)
         return report
     return await store.reader.read(show, asked, store.now_ms())

@@ -1,4 +1,4 @@
-"""Spaces: those that agents open, their members, and the erasing of what was said there."""
+"""Spaces opened by agents, their members, and the deletion of messages."""
 
 from typing import Annotated
 
@@ -26,36 +26,37 @@ Names = Annotated[tuple[Name, ...], msgspec.Meta(max_length=MOST_MEMBERS)]
 
 
 class SpaceMembersRequest(InSpace, frozen=True, kw_only=True):
-    """A person changes who is in a space that an agent opened."""
+    """Change of the members of a space that an agent opened."""
 
     add: Names = ()
     remove: Names = ()
 
 
 class ClearRequest(InSpace, frozen=True, kw_only=True):
-    """What to erase."""
+    """Data to delete."""
 
     run: Run = None
-    force: Annotated[bool, msgspec.Meta(description="Also remove what would be lost.")] = False
+    force: Annotated[bool, msgspec.Meta(description="Also delete working trees with unmerged changes.")] = False
 
 
 class SpaceCreateRequest(InSpace, frozen=True, kw_only=True):
-    """A space to open."""
+    """Space to open."""
 
-    name: Annotated[Name, msgspec.Meta(description="What it is called: lower-case letters, digits, - and _.")]
-    members: Annotated[Names, msgspec.Meta(description="Who is in it beside you: members of your workspace.")]
+    name: Annotated[Name, msgspec.Meta(description="Name of the space: lower-case letters, digits, - and _.")]
+    members: Annotated[Names, msgspec.Meta(description="Other members: members of your workspace.")]
 
 
 class OwnSpaceRequest(InSpace, frozen=True, kw_only=True):
-    """A space below that of the run. Without a change it is asked who is in it."""
+    """Space below the run's space. Without a change, only its members are returned."""
 
     name: Annotated[Name, msgspec.Meta(description="The space.")]
-    add: Annotated[Names, msgspec.Meta(description="Who joins; they can read all that was said there.")] = ()
-    remove: Annotated[Names, msgspec.Meta(description="Who leaves; their work there is cancelled.")] = ()
+    add: Annotated[Names, msgspec.Meta(description="Members to add. They can read all earlier messages.")] = ()
+    remove: Annotated[Names, msgspec.Meta(description="Members to remove. Their work there is cancelled.")] = ()
 
 
 def create(tx: Transaction, asked: SpaceCreateRequest, actor: Actor) -> SpaceInfo:
-    """Open a space for some of your workspace: its channel, documents, tasks and votes only they see."""
+    """Open a space for some members of your workspace. Its channel, documents, tasks and votes are visible to its
+    members only. Returns the space. Fails if the name is in use."""
     assert actor.author is not None, "this is a tool of agents"
     try:
         wanted = SpaceRequest(check_name(asked.name), _called(asked.members))
@@ -65,7 +66,7 @@ def create(tx: Transaction, asked: SpaceCreateRequest, actor: Actor) -> SpaceInf
 
 
 def own_members(tx: Transaction, asked: OwnSpaceRequest, actor: Actor) -> SpaceInfo:
-    """See who is in a space; in one that you opened, let others in or have them leave."""
+    """List the members of a space, or change the members of a space that you opened."""
     change, author, key = MembershipChange(_called(asked.add), _called(asked.remove)), actor.author, actor.call_key
     return transitions.change_members(tx, asked.space, asked.name, change, author=author, call_key=key)
 
@@ -75,19 +76,19 @@ def _called(names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def list_spaces(conn: apsw.Connection, asked: OfRun) -> SpaceList:
-    """List what agents opened in all runs that are going on, or in one run; closed ones too."""
+    """List the spaces that agents opened in all running workflows, or in one run, including closed ones."""
     return subspaces.listed(conn, None if asked.run is None else run_asked(conn, asked.run).id)
 
 
 def change_members(tx: Transaction, asked: SpaceMembersRequest) -> SpaceDocument:
-    """Change who is in a space that an agent opened."""
+    """Change the members of a space that an agent opened."""
     _check_below(asked.space)
     transitions.change_members(tx, asked.space, split_below(asked.space)[1], MembershipChange(asked.add, asked.remove))
     return subspaces.document(tx.conn, asked.space)
 
 
 def close(tx: Transaction, asked: InSpace) -> SpaceDocument:
-    """Close a space that an agent opened; the work in it is cancelled."""
+    """Close a space that an agent opened. The work in it is cancelled."""
     _check_below(asked.space)
     transitions.close_by_person(tx, asked.space)
     return subspaces.document(tx.conn, asked.space)
@@ -95,12 +96,12 @@ def close(tx: Transaction, asked: InSpace) -> SpaceDocument:
 
 def _check_below(space: SpaceId) -> None:
     if not is_below(space):
-        text = f"{place_of(space)} is a run's own space: its workflow's file says who is in it"
+        text = f"{place_of(space)} is the main space of a run: its members are set in the workflow file"
         raise Refused("conflict", text, "awk space list shows those that agents opened")
 
 
 def members(conn: apsw.Connection, asked: InSpace, now_ms: int) -> MemberList:
-    """List the members of a space. A personal space has one: its agent."""
+    """List the members of a space. A personal space has its agent as only member."""
     space = asked.space
     if is_personal(space):
         name = split_space(space)[1]
@@ -117,10 +118,10 @@ def members(conn: apsw.Connection, asked: InSpace, now_ms: int) -> MemberList:
 
 
 async def clear(asked: ClearRequest, store: StoreAccess, files: ProjectFiles, memory: MemoryAccess) -> Cleared:
-    """Remove from the disk the words of what was said and done there.
+    """Delete the text of all messages and instructions of a space from disk.
 
-    Of a workflow those of all its runs with that tag, or of the one that is named (r12). Working trees of ended runs go
-    along; those with work that is nowhere else only by ``force``.
+    For a workflow: of all its runs with that tag, or of one run (r12). Working trees of ended runs are removed too;
+    trees with unmerged changes only with ``force``.
     """
     space, place = asked.space, place_of(asked.space)
     if is_below(space):
@@ -132,10 +133,10 @@ async def clear(asked: ClearRequest, store: StoreAccess, files: ProjectFiles, me
         spaces = (space,) if is_personal(space) else store.reader.now(workflows.spaces_at, place)
     going = tuple(tree for tree in store.reader.now(worktrees.all_) if tree.space in spaces)
     if any(record.space in spaces for record in store.reader.now(workflows.running)):
-        going = ()  # its agents work there: nothing can be cleared either
+        going = ()  # Agents work there, so nothing can be deleted.
     removed, kept = await files.worktrees.removal.remove(going, force=asked.force)
 
-    (done,) = await store.writer.commit(lambda tx: (clear_spaces(tx, *spaces),))  # answered when all of it is gone
+    (done,) = await store.writer.commit(lambda tx: (clear_spaces(tx, *spaces),))  # Answer only after the deletion.
     for one in store.reader.now(subspaces.with_those_below, spaces):
         await store.homes.forget(None, one)
         for key in await trio.to_thread.run_sync(files.contexts.kept_for):

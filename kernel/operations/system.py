@@ -1,6 +1,6 @@
-"""The kernel as a whole: health, readiness, status and end; its providers and backends, and the usage of its work.
+"""Kernel: health, readiness, status and shutdown; providers, backends and usage.
 
-Grants of trust are only told here: ``awk trust`` keeps them, in the user's own state directory.
+Grants of trust are only read here. ``awk trust`` stores them in the user's state directory.
 """
 
 from collections import Counter
@@ -54,27 +54,26 @@ from protocol.instruction import LARGEST
 from protocol.names import place_of
 from protocol.trust import TrustList
 
-PUT_BACK: Final = "nothing is started or written there until the folder is back"
+PUT_BACK: Final = "no work starts and nothing is written until the folder is restored"
 NONCE_LIMIT: Final = 200
 MOST_PARTS: Final = 2
-"""By so many things work can be parted at once."""
+"""Maximum number of grouping criteria."""
 NOTHING_WRONG: Final = Definitions(None)
 
 
 class HealthRequest(Ask, frozen=True, kw_only=True):
-    """A question to a kernel of which nothing is known yet."""
+    """Health check of an unknown kernel."""
 
-    nonce: Annotated[str, msgspec.Meta(description="Text that the kernel proves the knowledge of the token with.")] | (
+    nonce: Annotated[str, msgspec.Meta(description="Text for which the kernel proves that it knows the token.")] | (
         None
     ) = None
-    token: (
-        Annotated[int, msgspec.Meta(ge=0, le=LARGEST, description="Number of a token that was created: 3 of k3.")]
-        | None
-    ) = None
+    token: Annotated[int, msgspec.Meta(ge=0, le=LARGEST, description="Number of a created token: 3 for k3.")] | None = (
+        None
+    )
 
 
 class StatusRequest(Ask, frozen=True, kw_only=True):
-    """The space or the agent to report on; neither: the kernel."""
+    """Space or agent to report on. Neither: the kernel."""
 
     space: Annotated[str, msgspec.Meta(description="Space, such as review:main or dm:alice.")] | None = None
     agent: Annotated[str, msgspec.Meta(description="Name of an agent.")] | None = None
@@ -84,12 +83,12 @@ Time = Annotated[int, msgspec.Meta(ge=0, le=LARGEST)]
 
 
 class UsageRequest(StatusRequest, frozen=True, kw_only=True):
-    """The work to report on."""
+    """Work to report on."""
 
     by: (
         Annotated[
             str,
-            msgspec.Meta(description=f"Group by one or two of {', '.join(GROUPED_BY)}, with a comma between them."),
+            msgspec.Meta(description=f"Group by one or two of {', '.join(GROUPED_BY)}, separated by a comma."),
         ]
         | None
     ) = None
@@ -98,10 +97,10 @@ class UsageRequest(StatusRequest, frozen=True, kw_only=True):
 
 
 async def health(asked: HealthRequest, store: StoreAccess, kernel: KernelControl) -> Health:
-    """Answers without a token. ``nonce`` is answered with HMAC-SHA256(token, nonce).
+    """Return the health of the kernel. Needs no token. ``nonce`` is answered with HMAC-SHA256(token, nonce).
 
-    The token is that of the discovery record; ``admin_proof`` is under the administrator's. With ``token``, the number
-    of one that somebody made, under the digest of that: the token itself is not kept.
+    The token is the one of the discovery record; ``admin_proof`` uses the administrator's. With ``token``, the number
+    of a created token, the key is the digest of that token, because the token itself is not stored.
     """
     nonce, key, admin_key = asked.nonce, kernel.keys.record, kernel.keys.token
     if nonce is not None and len(nonce) > NONCE_LIMIT:
@@ -123,7 +122,7 @@ def _stops(kernel: KernelControl) -> bool:
 
 
 async def ready(store: StoreAccess, files: ProjectFiles, kernel: KernelControl) -> Response:
-    """Return 200 once work is accepted and begun, else 503.
+    """Return 200 if the kernel accepts and starts work, otherwise 503 with the reason.
 
     That is while starting, stopping or in safe mode, and where the last commit failed and another one does too.
     """
@@ -144,13 +143,13 @@ async def ready(store: StoreAccess, files: ProjectFiles, kernel: KernelControl) 
 async def status(
     asked: StatusRequest, actor: Actor, store: StoreAccess, files: ProjectFiles, kernel: KernelControl
 ) -> StatusReport:
-    """Report on the kernel, how many agents are in which state, and the workflows that run.
+    """Return the state of the kernel: health, numbers of agents by state, held agents, and running workflows.
 
-    With a space or an agent of them only that. Raises Refused (unknown_agent, workflow_not_running).
+    With a space or an agent, only its part. Raises Refused (unknown_agent, workflow_not_running).
     """
     identity = kernel.identity
     space, agent = asked.space, asked.agent
-    # Keys of the agents that are asked about; None: of all. One that a workflow refers to has one state everywhere.
+    # Keys of the requested agents. None: all. A referenced agent has one state in all workflows.
     meant: frozenset[str] | None
     if space is None:
         if agent is not None:
@@ -161,7 +160,7 @@ async def status(
         keys = frozenset(str(meant_one.key) for meant_one in members if agent in (None, meant_one.name))
         if agent is not None and not keys:
             names = ", ".join(meant_one.name for meant_one in members)
-            raise Refused("not_a_participant", f"{agent[:60]} is not in {space[:100]}", f"there are: {names}")
+            raise Refused("not_a_participant", f"agent {agent[:60]} is not in {space[:100]}", f"members: {names}")
         meant = keys
     if meant is None:
         summary = await store.reader.read(agents.summary, store.now_ms())
@@ -187,11 +186,15 @@ async def status(
     elif trouble is not None:
         notice = f"{trouble.text}; {trouble.hint}"
     else:
-        files_notice = "definitions with mistakes are not in effect, what they said before is (mend them: awk validate)"
+        files_notice = (
+            "definitions with errors are not in effect; their previous versions are (check them: awk validate)"
+        )
         unread = UNREAD if definitions is None else None
         again = kernel.state.restart_notice if store.reader.now(predecessor_died) else None
         away = store.reader.now(traces.failing, store.now_ms())
-        traces_notice = f"spans wait: the collector of otel takes none ({away[0][1]})" if away else None
+        traces_notice = (
+            f"traces are not exported: the OpenTelemetry collector refuses them ({away[0][1]})" if away else None
+        )
         untrusted = needs.untrusted_notice(waiting)
         copied = None if standby is None else standby_notice(standby)
         notices = (unread, files_notice if wrong else None, saved, untrusted, again, traces_notice, copied)
@@ -222,28 +225,29 @@ async def status(
 
 
 async def shutdown(asked: ShutdownRequest, kernel: KernelControl) -> Health:
-    """Begin to stop. Asking again, with another key or without one, makes it hurry."""
+    """Stop the kernel. A repeated request, with another key or without one, shortens the grace period."""
     kernel.shutdown.ask(asked.grace)
     return Health(status="stopping", version=kernel.identity.version)
 
 
 async def upgrade(asked: UpgradeRequest, kernel: KernelControl) -> UpgradeReport:
-    """Begin to have another version go on in this one's place. GET /upgrade tells how it ends."""
+    """Replace the running kernel with another version without interrupting work. GET /upgrade reports the result."""
     return kernel.upgrade.ask(asked.to)
 
 
 async def upgrade_state(kernel: KernelControl) -> UpgradeReport:
-    """Return the last upgrade of this kernel, or the one under way."""
+    """Return the last or the current upgrade of this kernel."""
     return kernel.upgrade.tell()
 
 
 async def prune(asked: PruneRequest, processes: ProcessControl) -> PruneReport:
-    """Remove what takes room and nobody needs; asked again, what is left. ``dry_run`` only tells."""
+    """Delete data that is no longer needed to free disk space. ``dry_run`` only reports it."""
     return await processes.prune(asked)
 
 
 async def providers(files: ProjectFiles) -> ProviderList:
-    """List the providers that we know, and those of the project file. Says whether a key is set, never the key."""
+    """List the known providers and the providers of the project file, and whether their
+    keys are set. Keys are never shown."""
     own = files.catalog.project().providers
     rows = [
         ProviderRow(
@@ -276,7 +280,7 @@ async def providers(files: ProjectFiles) -> ProviderList:
 
 
 async def backends(files: ProjectFiles, processes: ProcessControl) -> BackendList:
-    """List the backends, with the versions of what is installed.
+    """List the backends with the versions of the installed programs.
 
     The first answer takes as long as the slowest program.
     """
@@ -285,12 +289,12 @@ async def backends(files: ProjectFiles, processes: ProcessControl) -> BackendLis
 
 
 async def trust(files: ProjectFiles) -> TrustList:
-    """List the grants that the user keeps."""
+    """List the grants of trust."""
     return TrustList(consents=tuple(files.trust.kept()))
 
 
 async def usage(asked: UsageRequest, store: StoreAccess, files: ProjectFiles) -> UsageReport:
-    """Report the usage of all that is kept; with a space of what was done there, with an agent of what it did.
+    """Report the usage of all stored work, or of one space or agent.
 
     With both, the agent is who bears that name there. ``by``, ``since`` and ``until`` (milliseconds since 1970) part
     what ended in a time. Raises Refused (unknown_agent, workflow_not_running, too_large).
@@ -318,21 +322,21 @@ async def usage(asked: UsageRequest, store: StoreAccess, files: ProjectFiles) ->
 
 
 def _period(asked: UsageRequest, now_ms: int) -> Period | None:
-    """The time that is asked about; None: none. Raises Refused (bad_request)."""
+    """Return the requested period, or None. Raises Refused (bad_request)."""
     if asked.by is None and asked.since is None and asked.until is None:
         return None
     words = [word for word in (asked.by or "").split(",") if word]
     by: list[GroupedBy] = [word for word in GROUPED_BY if word in words]
     by.sort(key=words.index)
     if len(words) > MOST_PARTS or len(by) != len(words):
-        raise Refused("bad_request", f"by names one of {', '.join(GROUPED_BY)}, or two with a comma between them")
+        raise Refused("bad_request", f"by names one of {', '.join(GROUPED_BY)}, or two separated by a comma")
     return Period(tuple(by), asked.since or 0, now_ms + 1 if asked.until is None else asked.until)
 
 
 async def metrics(
     actor: Actor, store: StoreAccess, files: ProjectFiles, processes: ProcessControl, kernel: KernelControl
 ) -> Response:
-    """Return numbers of the kernel as Prometheus reads them, as ``Accept`` asks for it. Raises Refused (busy)."""
+    """Return metrics of the kernel for Prometheus, in the format of ``Accept``. Raises Refused (busy)."""
     from kernel.operations.exposition import Scrape, expose_text  # noqa: PLC0415  (only those who are scraped pay)
 
     counted = await kernel.numbers.counters.look()

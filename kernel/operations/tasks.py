@@ -1,4 +1,4 @@
-"""Tasks of a space: planned, listed, claimed, ended and split, by people and by agents.
+"""Tasks of a space: plan, list, claim, end and split, for people and agents.
 
 A check that an agent plans is a command that the kernel runs: it is taken from an agent that may run commands without
 anybody being asked, and run as that agent is confined, and as the one whose work it checks.
@@ -33,19 +33,20 @@ from protocol.tasks import (
     document,
 )
 
-Name = Annotated[str, msgspec.Meta(min_length=1, max_length=64, description="The id of the task (t3), or its key.")]
+Name = Annotated[str, msgspec.Meta(min_length=1, max_length=64, description="Id of the task (t3), or its key.")]
 Specs = Annotated[
     tuple[TaskSpec, ...],
     msgspec.Meta(
         min_length=1,
         max_length=PLANNED_AT_ONCE,
-        description="key: a name to refer to it by; needs: keys or ids of what has to be done before; for: the member "
-        "who is given it once it is ready, without it whoever claims it; parent: what it is a part of; files: globs "
-        "that nobody else changes while it is claimed; check: a command that has to end with 0 before it is done; "
-        "on_failure: what becomes of it when one that it needs fails (hold, skip, cancel).",
+        description="key: a name to refer to the task; needs: dependencies, as keys or ids; for: the member who is "
+        "assigned the task when it is ready, by default the first who claims it; parent: the parent "
+        "task; files: globs that no other member changes while the task is claimed; check: a command "
+        "that has to exit with 0 before the task is done; on_failure: effect of a failed dependency "
+        "(hold, skip, cancel).",
     ),
 ]
-Words = Annotated[str, msgspec.Meta(max_length=RESULT_CHARACTERS, description="Everybody reads it.")]
+Words = Annotated[str, msgspec.Meta(max_length=RESULT_CHARACTERS, description="Text, visible to all members.")]
 
 
 class TaskPlanRequest(InSpace, frozen=True, kw_only=True):
@@ -55,49 +56,45 @@ class TaskPlanRequest(InSpace, frozen=True, kw_only=True):
 
 
 class TasksRequest(ForwardInSpace, frozen=True, kw_only=True):
-    """The tasks to list."""
+    """Filter of tasks."""
 
     state: Annotated[TaskState, msgspec.Meta(description="State of the tasks.")] | None = None
     for_: (
-        Annotated[
-            str, msgspec.Meta(max_length=64, description="Only those that are for this member, or claimed by it.")
-        ]
+        Annotated[str, msgspec.Meta(max_length=64, description="Only tasks assigned to this member, or claimed by it.")]
         | None
     ) = msgspec.field(default=None, name="for")
     path: (
-        Annotated[
-            str, msgspec.Meta(max_length=4096, description="Only those that hold this file now: who may write it.")
-        ]
+        Annotated[str, msgspec.Meta(max_length=4096, description="Only claimed tasks whose files include this path.")]
         | None
     ) = None
 
 
 class TaskRequest(InSpace, frozen=True, kw_only=True):
-    """One task."""
+    """Task."""
 
     task: Name = msgspec.field(name="id")
 
 
 class TaskDoneRequest(TaskRequest, frozen=True, kw_only=True):
-    """The result of a task."""
+    """Result of a task."""
 
     result: Words = ""
 
 
 class TaskEndRequest(TaskRequest, frozen=True, kw_only=True):
-    """The reason for the end of a task."""
+    """Reason for the end of a task."""
 
     reason: Words = ""
 
 
 class TaskSplitRequest(TaskRequest, frozen=True, kw_only=True):
-    """The parts of a task."""
+    """Parts of a task."""
 
     tasks: Specs
 
 
 class TaskPlanResult(msgspec.Struct, frozen=True, kw_only=True):
-    """The planned tasks: ids by key, and in the order of the list."""
+    """Planned tasks: ids by key, and in the order of the list."""
 
     ids: dict[str, str]
     tasks: tuple[str, ...]
@@ -115,9 +112,9 @@ class TaskListResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TaskResult(msgspec.Struct, frozen=True, kw_only=True):
-    """The task as it is now. ``output`` is the end of what its check printed, where that failed.
+    """Task after the change. ``output`` is the end of a failed check's output.
 
-    ``handover`` was left by others who were at it before.
+    ``handover`` contains notes of earlier assignees.
     """
 
     task: TaskInfo
@@ -130,7 +127,8 @@ class TaskResult(msgspec.Struct, frozen=True, kw_only=True):
 async def plan(
     asked: TaskPlanRequest, actor: Actor, store: StoreAccess, files: ProjectFiles
 ) -> TasksPlanned | TaskPlanResult:
-    """Plan what is to be done as tasks that need each other; one that is for a member is given to it."""
+    """Plan tasks with dependencies. A task with for is assigned to that member as soon as its dependencies are done;
+    the others can be claimed. Returns the ids of the tasks."""
     confined = _confined(actor, asked.tasks, store, files)
 
     def change(tx: Transaction) -> TasksPlanned | TaskPlanResult:
@@ -145,7 +143,7 @@ async def plan(
 
 
 def list_tasks(conn: apsw.Connection, asked: TasksRequest, actor: Actor) -> TaskList | TaskListResult:
-    """List the tasks of your team: what is ready, who is at which, and what waits for what."""
+    """List the tasks of your team with state, assignee and dependencies. Use it to find a task to claim."""
     if asked.path is None:
         found = task_views.listed(conn, asked.space, page_of(asked, "t"), state=asked.state, name=asked.for_)
     else:
@@ -158,28 +156,30 @@ def list_tasks(conn: apsw.Connection, asked: TasksRequest, actor: Actor) -> Task
 
 
 def show_task(conn: apsw.Connection, asked: TaskRequest) -> TaskDocument:
-    """Show one task, by its id or its key."""
+    """Return one task, by its id or its key."""
     found = tasks.find(conn, asked.space, asked.task)
     if found is None:
         text = f"{place_of(asked.space)} has no task {asked.task[:40]!r}"
-        raise Refused("not_found", text, "awk task list shows them")
+        raise Refused("not_found", text, "list the tasks with `awk task list`")
     return document(task_views.info(found))
 
 
 def claim(tx: Transaction, asked: TaskRequest, actor: Actor) -> TaskDocument | TaskResult:
-    """Claim a task that is ready, so that nobody else does it."""
+    """Claim a ready task, so that no other member works on it. Finish it with team_task_done or team_task_fail. Fails
+    if the task is not ready or is claimed."""
     changed = transitions.claim(tx, asked.space, asked.task, author=actor.author)
-    checks = f"; {changed.task.check!r} has to end with 0 then" if changed.task.check else ""
+    checks = f"; {changed.task.check!r} has to exit with 0 before the task is done" if changed.task.check else ""
     left = work_notes.left_with(tx.conn, asked.space, changed.task.id)
-    return _changed(tx, actor, changed, f"you hold it until you say team_task_done or team_task_fail{checks}", left)
+    return _changed(tx, actor, changed, f"you hold it until team_task_done or team_task_fail{checks}", left)
 
 
 async def finish(
     asked: TaskDoneRequest, actor: Actor, store: StoreAccess, files: ProjectFiles, processes: ProcessControl
 ) -> TaskDocument | TaskResult:
-    """Say that a task that you hold is done. If it has a check, that is run first, and has to pass.
+    """Mark a task that you hold as done, with its result. If the task has a check, the check runs first and must pass;
+    otherwise you still hold the task, and receive the output of the check.
 
-    A person may end any task so, and no check is run then. A failed check leaves the task claimed.
+    A person may end any task in this way, without a check.
     """
     identity = actor.identity
     row = None if identity is None else store.reader.now(tasks.find, asked.space, asked.task)
@@ -199,7 +199,7 @@ async def finish(
                 confined=row.confined or definition.sandbox != "off",
             )
         if outcome.why is not None:
-            note = f"it is not done: {outcome.why}. You still hold it: mend it, and say done again"
+            note = f"it is not done: {outcome.why}. You still hold the task: fix it, and call team_task_done again"
             return TaskResult(task=task_views.info(row), message_id="", note=note, output=outcome.output)
 
     def change(tx: Transaction) -> TaskDocument | TaskResult:
@@ -212,21 +212,23 @@ async def finish(
 
 
 def fail(tx: Transaction, asked: TaskEndRequest, actor: Actor) -> TaskDocument | TaskResult:
-    """Say that a task that you hold cannot be done, and why."""
+    """Mark a task that you hold as failed, with the reason. Its dependents wait for a person unless they specify
+    otherwise."""
     changed = transitions.fail(tx, asked.space, asked.task, asked.reason, author=actor.author, call_key=actor.call_key)
-    note = "it has failed; what needs it waits for a person, unless its on_failure says otherwise"
+    note = "the task has failed; its dependents wait for a person, unless on_failure specifies otherwise"
     return _changed(tx, actor, changed, note)
 
 
 def cancel(tx: Transaction, asked: TaskEndRequest, actor: Actor) -> TaskDocument:
-    """Cancel a task that is not over."""
+    """Cancel an unfinished task."""
     changed = transitions.cancel_task(tx, asked.space, asked.task, asked.reason)
     _withdraw(tx, changed)
     return document(changed.task)
 
 
 async def split(asked: TaskSplitRequest, actor: Actor, store: StoreAccess, files: ProjectFiles) -> TaskPlanResult:
-    """Make parts of a task that you hold, for anybody; it is ready again once they are done."""
+    """Split a task that you hold into parts that any member can claim. The task is ready again when the parts are done.
+    Returns the ids of the parts."""
     planned = await store.writer.commit(
         transitions.split,
         asked.space,
@@ -241,12 +243,12 @@ async def split(asked: TaskSplitRequest, actor: Actor, store: StoreAccess, files
 
 def _planned(planned: transitions.Planned) -> TaskPlanResult:
     given = len(planned.instruction_ids)
-    note = "what is for somebody is given to them once it is ready; the rest goes to whoever claims it"
+    note = "tasks with for are assigned as soon as they are ready; the others can be claimed"
     return TaskPlanResult(
         ids=planned.ids,
         tasks=planned.tasks,
         message_id=planned.message_id,
-        note=f"{given} given out now; {note}" if given else note,
+        note=f"{given} assigned now; {note}" if given else note,
     )
 
 
@@ -260,25 +262,25 @@ def _changed(
 
 
 def _withdraw(tx: Transaction, changed: TaskChanged) -> None:
-    """Cancel the work that the task was given out as, if that waits for its turn."""
+    """Cancel the instruction of the task if it still waits."""
     work = None if changed.withdrawn is None else instructions.find(tx.conn, changed.withdrawn)
     if work is not None and work.state in ("queued", "yielded", "waiting"):
         close_cancelled(tx, work.number, work.epoch)
 
 
 def _confined(actor: Actor, specs: tuple[TaskSpec, ...], store: StoreAccess, files: ProjectFiles) -> bool:
-    """Return whether the checks in ``specs`` are those of a confined agent. Raises Refused (forbidden) where somebody
-    would have to be asked before the agent runs a command."""
+    """Return whether the checks in ``specs`` come from a sandboxed agent. Raises Refused (forbidden) if the agent's
+    commands need approval."""
     if actor.identity is None or not _has_check(specs):
         return False
     definition = own_definition(actor.agent, store, files)
     policy = store.reader.now(approvals.of_run, actor.identity.instruction) or definition.approval
     runs_commands = definition.backend != "sdk" or "bash" in definition.tools
-    # A script is the user's own words, and nobody is asked about its commands either.
+    # A mock script is the user's text, and its commands need no approval.
     is_script = MOCK in (definition.backend, definition.model.partition("/")[0])
     if not is_script and not (policy == "auto" and runs_commands):
-        text = "a check is a command, and you may run none without somebody being asked"
-        hint = "say in text how to see that it is done; the user can give a check: awk task add --check"
+        text = "a check is a command, and your commands need approval"
+        hint = "describe in text how to verify the task; the user can add a check: awk task add --check"
         raise Refused("forbidden", text, hint)
     return definition.sandbox != "off"
 
@@ -288,20 +290,20 @@ def _has_check(specs: tuple[TaskSpec, ...]) -> bool:
 
 
 TASKS = "/spaces/<space>/tasks"
-_IDS = "TASK... their ids (t3), or their keys"
+_IDS = "TASK... task ids (t3) or keys"
 _ENDED = "ended_lines"
-_CLAIM = CommandFront("task claim", "claim tasks, so that no agent does them", _ENDED, {"id": _IDS})
+_CLAIM = CommandFront("task claim", "Claim tasks, so that no agent works on them", _ENDED, {"id": _IDS})
 _DONE = CommandFront(
     "task done",
-    "count tasks as done, so that what needs them goes on",
+    "Mark tasks as done, so that their dependents can start",
     _ENDED,
-    {"id": _IDS, "result": "TEXT what came of it; the members read it"},
+    {"id": _IDS, "result": "TEXT result, visible to the members"},
 )
 _FAIL = CommandFront(
-    "task fail", "count tasks as failed", _ENDED, {"id": _IDS, "reason": "TEXT why; the members read it"}
+    "task fail", "Mark tasks as failed", _ENDED, {"id": _IDS, "reason": "TEXT reason, visible to the members"}
 )
 _CANCEL = CommandFront(
-    "task cancel", "cancel tasks that are not over", _ENDED, {"id": _IDS, "reason": "TEXT the members read it"}
+    "task cancel", "Cancel unfinished tasks", _ENDED, {"id": _IDS, "reason": "TEXT reason, visible to the members"}
 )
 OPERATIONS = (
     operation(

@@ -1,4 +1,4 @@
-"""Tokens for people's own programs. The text of a token is only in the answer that creates it."""
+"""Tokens for people's own programs. The text of a token is only in the answer to its creation."""
 
 from typing import Annotated, Final
 
@@ -13,34 +13,34 @@ from protocol.api.tokens import SCOPE_PATTERN, TokenList, TokenMade
 from protocol.message import Event
 
 RECHECK: Final = "recheck"
-"""Type of an event that makes each stream check its token again; no client receives it."""
+"""Type of the event that makes each stream check its token again. Clients do not receive it."""
 
 
 class TokenRequest(Ask, frozen=True, kw_only=True):
-    """POST /tokens. ``scope`` is ``read``, ``operate``, ``approve``, or of some agents only ``approve:alice,bob``."""
+    """POST /tokens. ``scope`` is ``read``, ``operate``, ``approve``, or for some agents only ``approve:alice,bob``."""
 
     scope: Annotated[str, msgspec.Meta(pattern=SCOPE_PATTERN)]
     name: Annotated[str, msgspec.Meta(max_length=100)] = ""
 
 
 class OneTokenRequest(Ask, frozen=True, kw_only=True):
-    """One token."""
+    """Token."""
 
     id: str
 
 
 def list_tokens(store: StoreAccess) -> TokenList:
-    """List the tokens that are valid."""
+    """List the valid tokens."""
     return TokenList(tokens=store.reader.now(tokens.all_, store.now_ms()))
 
 
 async def create_token(asked: TokenRequest, store: StoreAccess) -> TokenMade:
-    """Create a token. Its text is in this answer only."""
+    """Create a token. Its text is shown only in this answer."""
     return await store.writer.commit(tokens.create, asked.scope, asked.name, store.salt() + store.salt())
 
 
 async def revoke_token(asked: OneTokenRequest, store: StoreAccess) -> TokenList:
-    """Revoke a token: its next request is refused, and its streams end. Returns those that are left."""
+    """Revoke a token. Its next request is refused, and its streams end. Returns the remaining tokens."""
     await store.writer.commit(tokens.revoke, asked.id)
     store.feed.live(Event(type=RECHECK, at=rfc3339(store.now_ms())))
     return list_tokens(store)
@@ -51,7 +51,7 @@ OPERATIONS = (
         list_tokens,
         "GET /tokens",
         scope="admin",
-        cli=CommandFront("token list", "list the tokens that are valid", "tokens_lines"),
+        cli=CommandFront("token list", "List the valid tokens", "tokens_lines"),
     ),
     operation(create_token, "POST /tokens", status=201, scope="admin", secret=True),
     operation(revoke_token, "DELETE /tokens/<id>", scope="admin"),

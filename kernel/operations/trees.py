@@ -1,4 +1,4 @@
-"""Working trees: how agents' own stand and what is taken over there, what was changed in them, and their removal."""
+"""Working trees: status, commits, changes and removal."""
 
 from typing import Annotated, Final
 
@@ -17,12 +17,12 @@ from protocol.errors import Refused
 from protocol.names import number_of, place_of, run_id
 
 FILES: Final = 200
-"""Named of those that are not committed."""
+"""Maximum number of uncommitted files in an answer."""
 MESSAGE_CHARACTERS: Final = 8000
 
 
 class DiffRequest(InSpace, frozen=True, kw_only=True):
-    """The changes to show."""
+    """Filter of changes."""
 
     agent: Annotated[str, msgspec.Meta(description="Name of an agent.")] | None = None
     run: Run = None
@@ -30,7 +30,7 @@ class DiffRequest(InSpace, frozen=True, kw_only=True):
 
 
 class ColleagueBranch(msgspec.Struct, frozen=True, kw_only=True):
-    """A colleague's branch: commits that are only there (``theirs``), and that are only on yours (``yours``)."""
+    """Branch of a colleague: number of commits only there (``theirs``), and only on your branch (``yours``)."""
 
     agent: str
     branch: str
@@ -40,35 +40,37 @@ class ColleagueBranch(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TreeStatusResult(msgspec.Struct, frozen=True, kw_only=True):
-    """The state of your tree. ``changed`` files are not committed: the first of ``changed_total``."""
+    """State of your tree. ``changed`` has the first of ``changed_total`` uncommitted files."""
 
     path: str
     branch: str
     base: str
     commit: str
     ahead: int
-    """Commits since its base."""
+    """Commits since the base."""
     changed: tuple[str, ...]
     changed_total: int
     follows: str | None
-    """Whose last commit it is brought to before each of your instructions."""
+    """Agent to whose last commit the tree is updated before each of your instructions."""
     colleagues: tuple[ColleagueBranch, ...]
 
 
 class TreeTakeRequest(Ask, frozen=True, kw_only=True):
-    """A branch to take over."""
+    """Branch to merge or to reset to."""
 
     from_: Annotated[
-        str, msgspec.Meta(min_length=1, max_length=64, description="Whose branch: a colleague of tree_status.")
+        str, msgspec.Meta(min_length=1, max_length=64, description="Colleague whose branch to take, from tree_status.")
     ]
     mode: Annotated[
         TakeMode,
-        msgspec.Meta(description="merge: both sides' work, if it does not conflict; reset: theirs in place of yours."),
+        msgspec.Meta(
+            description="merge: combine both sides if they do not conflict; reset: replace your work with theirs."
+        ),
     ] = "merge"
 
 
 class TreeTakeResult(msgspec.Struct, frozen=True, kw_only=True):
-    """Your tree is at ``commit``. ``left``: a ref that keeps what your branch had and has no more; null: nothing."""
+    """Result. Your tree is at ``commit``. ``left``: ref with the replaced commits of your branch. Null: none."""
 
     branch: str
     commit: str
@@ -77,13 +79,15 @@ class TreeTakeResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TreeCommitRequest(Ask, frozen=True, kw_only=True):
-    """What to commit."""
+    """Commit to create."""
 
-    message: Annotated[str, msgspec.Meta(min_length=1, max_length=MESSAGE_CHARACTERS, description="What was done.")]
+    message: Annotated[
+        str, msgspec.Meta(min_length=1, max_length=MESSAGE_CHARACTERS, description="Description of the change.")
+    ]
 
 
 class TreeCommitResult(msgspec.Struct, frozen=True, kw_only=True):
-    """Your branch is at ``commit``. ``committed`` is false where there was nothing to commit."""
+    """Result. Your branch is at ``commit``. ``committed`` is false if there was nothing to commit."""
 
     branch: str
     commit: str
@@ -92,33 +96,33 @@ class TreeCommitResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def diff(asked: DiffRequest, store: StoreAccess, files: ProjectFiles) -> DiffReport:
-    """Show what agents changed in their working trees, in the newest run of a space or in the one that is named."""
+    """Show the agents' changes in their working trees, in the newest run of a space or in a given run."""
     record = run_at(store, files, place_of(asked.space), asked.run)
     found = await files.worktrees.diffs.report(record.id, asked.agent, patch=asked.patch)
     if not found and asked.agent is not None:
-        hint = "it has one while its workflow runs, where that says workspace: {git: worktree}"
+        hint = "working trees exist while the workflow runs, with workspace: {git: worktree}"
         raise Refused("not_found", f"{asked.agent[:60]!r} has no working tree in {record.place}", hint)
     return DiffReport(space=record.place, worktrees=found)
 
 
 def list_worktrees(conn: apsw.Connection, asked: OfRun) -> WorktreeList:
-    """List all working trees, or those of one run."""
+    """List all working trees, or the trees of one run."""
     found = _trees_of(conn, asked.run)
     return WorktreeList(worktrees=tuple(map(_row_of, found)), total=len(found))
 
 
 async def remove_worktrees(asked: RemoveWorktrees, store: StoreAccess, files: ProjectFiles) -> RemovedWorktrees:
-    """Remove working trees with nothing to lose, or with ``force`` whatever is in them.
+    """Remove working trees without unmerged changes, or with ``force`` any tree.
 
     A run that has not ended keeps its trees: named, it is refused. Asked again it says what is left.
     """
     if asked.run is None and (asked.force or asked.agents):
-        raise Refused("bad_request", "force, and names of agents, are for one run", "say which: --run r12")
+        raise Refused("bad_request", "force and agent names need one run", "name the run: --run r12")
     trees = store.reader.now(_trees_of, asked.run)
     unknown = sorted(set(asked.agents) - {tree.name for tree in trees})
     if unknown:
         text = f"{unknown[0][:60]!r} has no working tree in {str(asked.run)[:20]}"
-        raise Refused("not_found", text, "awk worktree list")
+        raise Refused("not_found", text, "list the trees with `awk worktree list`")
     ended = tuple(tree for tree in trees if not asked.agents or tree.name in asked.agents)
     running = {record.id for record in store.reader.now(workflows.running)}
     if asked.run is not None and any(tree.run in running for tree in ended):
@@ -150,12 +154,15 @@ def _trees_of(conn: apsw.Connection, run: str | None) -> tuple[Worktree, ...]:
         return worktrees.all_(conn)
     number = number_of(run, "r")
     if number is None or workflows.by_id(conn, number) is None:
-        raise Refused("not_found", f"there is no run {run[:100]!r}", "awk runs lists them; they are called like r12")
+        raise Refused(
+            "not_found", f"run {run[:100]!r} not found", "list the runs with `awk runs`; a run is named like r12"
+        )
     return worktrees.of_run(conn, number)
 
 
 async def tree_status(actor: Actor, files: ProjectFiles) -> TreeStatusResult:
-    """See your git working tree: its commit, what is not committed, your colleagues' branches."""
+    """Show your git working tree: its commit, uncommitted files, and your colleagues' branches. Use it before
+    tree_take."""
     tree, found = await files.worktrees.work.standing(actor.agent)
     return TreeStatusResult(
         path=tree.cwd,
@@ -176,15 +183,17 @@ async def tree_status(actor: Actor, files: ProjectFiles) -> TreeStatusResult:
 
 
 async def tree_take(asked: TreeTakeRequest, actor: Actor, files: ProjectFiles) -> TreeTakeResult:
-    """Bring a colleague's commits into your working tree: merge them, or reset to them."""
+    """Take a colleague's commits into your working tree: merge them, or reset to them. Returns the new commit. Fails if
+    your tree has uncommitted changes or the merge conflicts."""
     tree, tip = await files.worktrees.work.take(actor.agent, asked.from_, asked.mode)
     return TreeTakeResult(branch=tree.branch, commit=tip.commit, ahead=tip.ahead, left=tip.left or None)
 
 
 async def tree_commit(asked: TreeCommitRequest, actor: Actor, files: ProjectFiles) -> TreeCommitResult:
-    """Commit all that is not committed in your working tree."""
+    """Commit all uncommitted changes in your working tree. Returns the commit, or committed: false if nothing
+    changed."""
     if "\0" in asked.message or not asked.message.strip():
-        raise Refused("bad_request", "a commit needs a message of words", "say in a line what was done")
+        raise Refused("bad_request", "commit message is empty", "describe the change in one line")
     tree, tip = await files.worktrees.work.commit(actor.agent, asked.message)
     return TreeCommitResult(branch=tree.branch, commit=tip.commit, ahead=tip.ahead, committed=tip.made)
 

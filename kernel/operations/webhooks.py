@@ -1,6 +1,6 @@
-"""Webhooks: those out are listed and tried again; those in are messages of programs that have no token, and sign.
+"""Webhooks: list and retry outgoing webhooks; incoming hooks are signed messages of programs without a token.
 
-What comes in is data of a stranger's, and prompts quote it as such (class ``web``).
+Incoming text is untrusted, and prompts quote it as such (class ``web``).
 """
 
 import hashlib
@@ -31,19 +31,19 @@ from protocol.ndjson import reject_duplicate_keys
 from protocol.target import find_mentions
 
 _NOBODYS_KEY: Final = bytes(32)
-"""A name that is not known costs as much time as one that is."""
+"""Placeholder secret, so that unknown and known hooks take the same time."""
 
 logger = logging.getLogger(__name__)
 
 
 class WebhookRequest(Ask, frozen=True, kw_only=True):
-    """One webhook."""
+    """Webhook."""
 
     id: str
 
 
 class HookRequest(Ask, frozen=True, kw_only=True):
-    """The hook that a message came by."""
+    """Hook that received a message."""
 
     name: str
 
@@ -58,9 +58,9 @@ async def list_webhooks(store: StoreAccess, files: ProjectFiles, kernel: KernelC
 
 
 def retry_webhook(tx: Transaction, asked: WebhookRequest, files: ProjectFiles) -> WebhookList:
-    """Send again what waits, and what happened since a 410. Returns all webhooks.
+    """Retry pending deliveries, and deliver events since a 410. Returns all webhooks.
 
-    ``otel`` is the collector of spans.
+    ``otel`` is the trace collector.
     """
     project = files.catalog.kept_project()
     if asked.id == traces.NEED and project.otel is not None:
@@ -69,8 +69,8 @@ def retry_webhook(tx: Transaction, asked: WebhookRequest, files: ProjectFiles) -
     hooks = {webhook_id(outgoing_unit(hook).digest): hook for hook in project.webhooks}
     hook = hooks.get(asked.id)
     if hook is None:
-        text = f"there is no webhook {asked.id[:40]!r}"
-        raise Refused("not_found", text, "awk webhook list shows them; ids look like w1a2b3c4d5e6f")
+        text = f"webhook {asked.id[:40]!r} not found"
+        raise Refused("not_found", text, "list the webhooks with `awk webhook list`; ids look like w1a2b3c4d5e6f")
     webhooks.retry(tx, outgoing_unit(hook).digest, host_of(hook.url))
     return _listed(tx.conn, files.catalog, tx.now_ms)
 
@@ -93,10 +93,10 @@ def _listed(conn: apsw.Connection, catalog: Catalog, now_ms: int) -> WebhookList
 
 
 async def receive_hook(asked: HookRequest, actor: Actor, store: StoreAccess, files: ProjectFiles) -> SendReceipt:
-    """Take a message, signed as Standard Webhooks has it; its id is the idempotency key.
+    """Receive a message that is signed according to Standard Webhooks. Its id is the idempotency key.
 
-    A name that nobody gave, a hook that is not trusted and a wrong signature have one answer, so nobody learns which
-    hooks there are.
+    An unknown hook, an untrusted hook and a wrong signature receive the same answer, so that strangers cannot discover
+    hooks.
     """
     name, signed = asked.name, actor.signed
     assert signed is not None, "the route says that it is signed"
@@ -104,13 +104,13 @@ async def receive_hook(asked: HookRequest, actor: Actor, store: StoreAccess, fil
     key: bytes | None = None
     if hook is not None:
         found = files.trust.fault(incoming_unit(name, hook)) or signing_key(hook.secret, files.environ)
-        if isinstance(found, str):  # it may not be used: as if there were none
+        if isinstance(found, str):  # Unusable hooks look like unknown ones.
             _tell_once(name, found)
         else:
             key = found
     genuine = is_genuine(key or _NOBODYS_KEY, signed, store.now_ms() // 1000)
     if hook is None or key is None or not genuine:
-        raise Refused("bad_signature", "there is no hook that this request was signed for")
+        raise Refused("bad_signature", "hook not found, or signature not valid")
     text, mentions = said_by(signed.body)
     said = OutsideMessage(hook.to, text, sender=f"{HOOK}{name}", mentions=mentions)
     once = RequestKey(said.sender, signed.id, hashlib.sha256(signed.body).digest())
@@ -123,9 +123,10 @@ def _tell_once(name: str, why: str) -> None:
 
 
 def said_by(body: bytes) -> tuple[str, tuple[str, ...]]:
-    """The words of ``body`` and whom they wake: its ``text``, or all of it. Raises DecodeError, DuplicateKey.
+    """Return the text of ``body`` and the members that it wakes: its ``text``, or the whole body. Raises DecodeError,
+    DuplicateKey.
 
-    Only ``text`` can wake whom it mentions: a name somewhere in data was not meant to.
+    Only mentions in ``text`` wake members, because names in other data are no mentions.
     """
     value = msgspec.json.decode(body)
     reject_duplicate_keys(body)
@@ -135,12 +136,12 @@ def said_by(body: bytes) -> tuple[str, tuple[str, ...]]:
     return msgspec.json.format(body, indent=0).decode(), ()
 
 
-_LIST = CommandFront("webhook list", "list those of the project file, and how they stand", "webhooks_lines")
+_LIST = CommandFront("webhook list", "List the webhooks of the project file with their state", "webhooks_lines")
 _RETRY = CommandFront(
     "webhook retry",
-    "tell one again what it was not told, also after its server answered 410",
+    "Retry the deliveries of a webhook, including those after a 410",
     "webhooks_lines",
-    {"id": "WEBHOOK its id, as list and needs show it"},
+    {"id": "WEBHOOK id from awk webhook list"},
 )
 OPERATIONS = (
     operation(list_webhooks, "GET /webhooks", cli=_LIST),

@@ -1,4 +1,4 @@
-"""Workflows that run: listed, started, shown, paused, resumed, continued and stopped."""
+"""Running workflows: list, start, show, pause, resume, continue and stop."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -38,21 +38,19 @@ _EXIT_OF_SIGNAL: Mapping[str, int] = {"INT": 130, "TERM": 143, "HUP": 129, "PIPE
 
 
 class OfWorkflow(Ask, frozen=True, kw_only=True):
-    """A request about a running workflow."""
+    """Request about a running workflow."""
 
     workflow: Annotated[str, msgspec.Meta(min_length=1)] = msgspec.field(name="name")
-    tag: Annotated[str, msgspec.Meta(description="Tag of the workflow, which tells several runs of it apart.")] = (
-        DEFAULT_TAG
-    )
+    tag: Annotated[str, msgspec.Meta(description="Tag that distinguishes several runs of the workflow.")] = DEFAULT_TAG
 
     @property
     def place(self) -> str:
-        """The name of its space."""
+        """Return the name of its space."""
         return workflow_space(self.workflow, self.tag)
 
 
 class StopWorkflowRequest(OfWorkflow, frozen=True, kw_only=True):
-    """The workflow to stop."""
+    """Workflow to stop."""
 
     wait: Wait = True
     signal: Annotated[
@@ -61,7 +59,7 @@ class StopWorkflowRequest(OfWorkflow, frozen=True, kw_only=True):
 
 
 def list_workflows(conn: apsw.Connection) -> WorkflowList:
-    """List the workflows that run."""
+    """List the running workflows."""
     return WorkflowList(workflows=tuple(_shown(conn, record) for record in workflows.running(conn)))
 
 
@@ -73,7 +71,7 @@ async def start_workflow(
     processes: ProcessControl,
     kernel: KernelControl,
 ) -> WorkflowRow:
-    """Start a workflow that stays until it is stopped.
+    """Start a workflow that runs until it is stopped. Use workflow_run for work with an end.
 
     It is answered once it runs. A repeat of the request waits for the same answer.
     """
@@ -92,7 +90,7 @@ async def start_workflow(
 
 
 def check_works(kernel: KernelControl) -> None:
-    """Raise Refused (safe_mode) where work would be begun that nobody does, and somebody would wait for it."""
+    """Raise Refused (safe_mode) if the kernel would not start the work and the client would wait forever."""
     if kernel.state.safe_mode():
         raise Refused("safe_mode", WAY_OUT)
 
@@ -105,14 +103,14 @@ async def launch(
     files: ProjectFiles,
     processes: ProcessControl,
 ) -> StartedRun:
-    """Check, set up and start a workflow, once for the key of the request; with the options of a ``run``, if it is one.
+    """Check, set up and start a workflow, once for the key of the request, with the options of a ``run`` if given.
 
-    The caller has asked ``check_works`` first. Raises Refused and BadDefinition; then nothing was started.
+    The caller has called ``check_works``. On Refused and BadDefinition, nothing was started.
     """
     confined = actor.access != ADMIN
     if confined and is_remote(request.workflow):
-        hint = "ask the owner to run it, or to put the file into the project"
-        raise Refused("forbidden", "this token runs workflows of the project only: by name, or by path", hint)
+        hint = "ask the administrator to run it, or to put the file into the project"
+        raise Refused("forbidden", "this token can run workflows of the project only: by name, or by path", hint)
 
     def before(key: RequestKey) -> StartedRun | None:
         return store.reader.now(started_before, key, store.now_ms())
@@ -122,7 +120,7 @@ async def launch(
         if is_remote(request.workflow):
             checkout = await files.remotes.checkout(request.workflow, update=request.update)
         elif request.update:
-            raise Refused("bad_request", "--update is for a remote workflow: what is here is read each time")
+            raise Refused("bad_request", "--update is for remote workflows only: local files are always read again")
         asked = msgspec.structs.replace(request, trust=True) if files.trust.everything else request
         running = frozenset(record.place for record in store.reader.now(workflows.running))
 
@@ -138,7 +136,7 @@ async def launch(
                 confined=confined,
             )
             if checkout is not None:
-                pin(files.catalog.root, checkout)  # only what is trusted is pinned
+                pin(files.catalog.root, checkout)  # Pin only trusted content.
             return prepared
 
         prepared = await trio.to_thread.run_sync(checked)
@@ -146,7 +144,7 @@ async def launch(
         if any(member.definition.needs.labels for member in prepared.loaded.members):
             workspace = prepared.loaded.definition.workspace
             if isinstance(workspace, Workspace) and workspace.git == "shared":
-                text = "agents that share one working tree (workspace.git: shared) work on one machine, not on nodes"
+                text = "agents that share one working tree (workspace.git: shared) cannot run on nodes"
                 raise Refused("bad_definition", text, "write git: worktree, or leave out needs.labels")
             await clone_base(files.worktrees.repository)
             left_behind = await uncommitted(files.worktrees.repository.git, files.catalog.root)
@@ -167,7 +165,7 @@ async def launch(
 
 
 async def show_workflow(asked: OfWorkflow, store: StoreAccess, files: ProjectFiles) -> WorkflowRow:
-    """Return a workflow that runs."""
+    """Return a running workflow."""
     row = await store.reader.read(_row_of, asked.place)
     if row is None:
         raise not_running(store, files, asked.place)
@@ -175,10 +173,10 @@ async def show_workflow(asked: OfWorkflow, store: StoreAccess, files: ProjectFil
 
 
 async def end_workflow(asked: StopWorkflowRequest, store: StoreAccess, processes: ProcessControl) -> WorkflowRow:
-    """Stop a workflow; what is open in it is cancelled.
+    """Stop a workflow. Its unfinished work is cancelled.
 
-    ``?signal=TERM``: a client was ended by that, and its exit code is the run's. Answered when the trees of its agents
-    are gone, with ``?wait=false`` at once.
+    ``?signal=TERM``: the signal that ended the client determines the run's exit code. The answer is sent when all
+    processes of its agents have exited, with ``?wait=false`` immediately.
     """
     record = store.reader.now(workflows.running_at, asked.place)
     if record is None:
@@ -195,17 +193,17 @@ async def end_workflow(asked: StopWorkflowRequest, store: StoreAccess, processes
 
 
 async def pause(asked: OfWorkflow, store: StoreAccess, files: ProjectFiles) -> WorkflowRow:
-    """Begin nothing in a workflow; what runs gives way after its next entry."""
+    """Pause a workflow. No new work starts; running work yields after its next entry."""
     return await _change(asked, store, files, pause_workflow)
 
 
 async def resume(asked: OfWorkflow, store: StoreAccess, files: ProjectFiles) -> WorkflowRow:
-    """Let a paused workflow continue."""
+    """Resume a paused workflow."""
     return await _change(asked, store, files, resume_workflow)
 
 
 async def continue_(asked: OfWorkflow, store: StoreAccess, files: ProjectFiles) -> WorkflowRow:
-    """Give a workflow its limits once more."""
+    """Renew the limits of a workflow that has reached them."""
     return await _change(asked, store, files, continue_workflow)
 
 
@@ -251,7 +249,7 @@ def _shown(conn: apsw.Connection, record: WorkflowRecord) -> WorkflowRow:
 def _rows(
     run: Callable[..., Any], method: str, verb: str = "", manage: ToolFront | None = None, **more: Any
 ) -> tuple[Operation, Operation]:
-    """Return the routes of a verb: of ``main``, and with a tag."""
+    """Return the routes of a verb: for tag ``main``, and with a tag."""
     return (
         operation(run, f"{method} /workflows/<name>{verb}", without=("tag",), **more),
         operation(run, f"{method} /workflows/<name>/<tag>{verb}", manage=manage, **more),

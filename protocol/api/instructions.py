@@ -119,7 +119,7 @@ class InstructionInfo(InstructionSummary, frozen=True, kw_only=True, tag_field="
     """Id (a3) and deadline of the approval request that the instruction waits for."""
     approval_expires: str | None = None
     approvals: tuple[AskedApproval, ...] = ()
-    """All approval requests, in order."""
+    """Approval requests in order."""
     unasked: str | None = None
     """Missing key that the instruction waits for."""
     until: str | None = None

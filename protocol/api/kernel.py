@@ -27,8 +27,7 @@ class UpgradeRequest(Ask, frozen=True, kw_only=True):
 
 
 UpgradeState = Literal["none", "checking", "waiting", "replacing", "done", "failed"]
-"""``checking``: the new version is tested. ``waiting``: running work has not yet reached a step where it can be
-transferred."""
+"""``checking``: the new version is tested. ``waiting``: running work has not reached a point of transfer."""
 
 
 class UpgradeReport(Document, frozen=True, kw_only=True):
@@ -95,8 +94,7 @@ class StatusReport(Document, frozen=True, kw_only=True):
     """Reason that nothing can be written now."""
     kernel: KernelInfo | None = None
     term: int | None = None
-    """Number of the kernel. It is higher than that of any earlier kernel of the project, and far higher in a copy that
-    was promoted."""
+    """Number of the kernel, higher for each new kernel of the project, and far higher for a promoted copy."""
     standby: StandbyState | None = None
     """Copy of the log at another location, if the project has one."""
     agents: dict[str, int] = {}
@@ -120,7 +118,7 @@ class UsageNumbers(Body, frozen=True, kw_only=True):
     """Number of ended instructions by status. The others are unfinished."""
     steps: int
     worked_seconds: float
-    """Working time of all ended attempts, as far as known. Waiting time does not count."""
+    """Working time of all ended attempts, if known. Waiting time does not count."""
     unpriced: int
     """Number of instructions with tokens of unknown price."""
 
@@ -141,7 +139,7 @@ GROUPED_BY: Final[tuple[GroupedBy, ...]] = ("agent", "workflow", "model", "day")
 class UsageGroup(UsageNumbers, frozen=True, kw_only=True):
     """Work that ended in a period. ``key`` has the value of each criterion; {} is the total.
 
-    The model is that of the last attempt, days are in UTC; ``""``: in no workflow, or never started.
+    The model is the one of the last attempt, days are in UTC; ``""``: in no workflow, or never started.
     """
 
     key: dict[str, str]

@@ -44,7 +44,7 @@ class MergedBranch(Body, frozen=True, kw_only=True):
 
 
 class MergeOutcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Result of a merge, as far as known."""
+    """Known result of a merge."""
 
     branches: tuple[MergedBranch, ...] = ()
     commit: str | None = None

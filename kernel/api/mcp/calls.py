@@ -1,11 +1,11 @@
-"""Tool calls: arguments checked, handler run, result or refusal encoded. Knows nothing of MCP's revisions.
+"""Tool calls: check the arguments, run the handler, encode the result or the refusal. Independent of MCP revisions.
 
-A refusal is a result with ``isError`` and a code, so that the model reads it and can mend its call.
+A refusal is a result with ``isError`` and a code, so that the model can read it and correct its call.
 
-POST /call is a tool of agents without MCP and without a token, for whatever an attempt runs. The caller is the attempt
-in whose process tree the other end of the connection is, as the system says, if the request shows the attempt's cookie
-as well: a server among its processes may fetch what strangers name. The tools, their scopes and what they answer are
-those of Daemon MCP.
+POST /call offers the tools of agents without MCP and without a token, for the programs of an attempt. The caller is the
+attempt whose process tree holds the other end of the connection, according to the system, if the request also has the
+attempt's cookie: a server among its processes may send requests on behalf of strangers. Tools, scopes and answers are
+those defined for Daemon MCP.
 """
 
 import hashlib
@@ -49,36 +49,36 @@ from protocol.tools import ToolScope
 
 P = ParamSpec("P")
 T = TypeVar("T")
-STOPPING: Final = Refused("stopping", "the kernel is stopping; whether this call took effect is not known")
+STOPPING: Final = Refused("stopping", "the kernel is stopping; the call may or may not have taken effect")
 KEY_LIMIT: Final = 200
 
 
 class Failure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The result of a refused call."""
+    """Result of a refused call."""
 
     code: str
     detail: str
     hint: str | None = None
     conflict: DocumentConflict | None = None
-    """Of ``version_conflict``: the three texts."""
+    """For ``version_conflict``: the three texts."""
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """The structured result of a call, as JSON."""
+    """Structured result of a call, as JSON."""
 
     body: bytes
     is_error: bool = False
     words: bytes | None = None
-    """Its text, where it is nothing but that."""
+    """Plain text result, if it has no structure."""
 
     @property
     def text(self) -> str:
-        """The result as text."""
+        """Return the result as text."""
         return (self.body if self.words is None else self.words).decode()
 
 
 class Asker(msgspec.Struct, frozen=True):
-    """The author of a call of a management tool: a person, or a program of theirs."""
+    """Author of a management tool call: a person or their program."""
 
     access: Access
     client_port: int
@@ -90,10 +90,10 @@ def _given(arguments: msgspec.Struct) -> dict[str, Any]:
 
 
 def _space_named(caller: Actor, name: str | None, store: StoreAccess) -> SpaceId:
-    """The space that a call is made in: ``name``, which is below that of the caller's run, or where it works.
+    """Return the space of a call: ``name``, which is below the run's space, or the caller's space.
 
-    Whether the caller is in it, the commit looks at again. Raises Refused (not_found): it is not there, or the caller
-    is not in it.
+    The commit checks the membership again. Raises Refused (not_found) if the space does not exist or the caller is no
+    member.
     """
     identity = caller.agent
     if name is None:
@@ -105,9 +105,9 @@ def _space_named(caller: Actor, name: str | None, store: StoreAccess) -> SpaceId
 
 
 class GrantedWriter:
-    """The writer as it is handed to one call that is made by a grant of ``scope``.
+    """Writer for one call under a grant of ``scope``.
 
-    Each commit of the call has the authority that is there then; the first that changes something counts as the use.
+    Each commit checks the current grant; the first change counts as its use.
     """
 
     def __init__(self, writer: CommitWriter, author: Author, scope: Scope) -> None:
@@ -117,7 +117,7 @@ class GrantedWriter:
         self._counts = True
 
     async def commit(self, job: Callable[Concatenate[Transaction, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Commit ``job`` as the writer does. Raises Refused (forbidden) as well."""
+        """Commit ``job`` as the writer does. Also raises Refused (forbidden)."""
 
         def run(tx: Transaction) -> T:
             return job(tx, *args, **kwargs)
@@ -127,21 +127,21 @@ class GrantedWriter:
         return result
 
     async def trouble(self) -> Refused | None:
-        """Return why nothing can be written now."""
+        """Return why no commit is possible now, or None."""
         return await self._writer.trouble()
 
 
 class ToolDispatcher:
-    """Runs calls, and can end those under way."""
+    """Execution of tool calls, which it can cancel."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
         self._running: set[trio.CancelScope] = set()
 
     async def call(self, tool: TeamTool, caller: Actor, arguments: object) -> Answer:
-        """Run ``tool`` for ``caller``. Never raises but by cancellation.
+        """Run ``tool`` for ``caller``. Raises only on cancellation.
 
-        Cancellation: what was handed to the writer is committed all the same; a repeat with the same key finds it.
+        Cancellation: jobs that the writer has received are committed; a repeated call with the same key finds them.
         """
 
         async def run() -> Answer:
@@ -149,7 +149,7 @@ class ToolDispatcher:
                 may = tool.scope in opened_by(caller.agent) or tool.scope == "tree"
                 granted = None if may else self._granted(tool, caller)
                 asked = msgspec.convert(arguments, tool.asks)
-                # A grant is used before what reads, or changes files: no commit takes that back.
+                # Use the grant before reads and file changes, which no commit can undo.
                 if granted is not None and (not tool.row.changes or tool.scope == "memory"):
                     await self._services.store.writer.commit(use, caller.attempt, granted)
                     granted = None
@@ -162,8 +162,8 @@ class ToolDispatcher:
                     fields["space"] = _space_named(caller, fields.get("space"), services.store)
                 given = await invoke(tool.row, services, caller, tool.row.request(**fields))
             except QuotaReached as reached:
-                # The refusal, which is told to those who watch as well.
-                with suppress(Refused):  # it ended meanwhile, or the kernel stops
+                # Watchers receive the refusal as an event.
+                with suppress(Refused):  # the instruction has ended, or the kernel is stopping
                     await self._services.store.writer.commit(tell_reached, caller.attempt, reached.quota, reached.limit)
                 raise
             answer = Answer(encode_json(given), words=None if tool.front.words is None else tool.front.words(given))
@@ -173,7 +173,7 @@ class ToolDispatcher:
         answer = await self._answered(tool, run)
 
         async def booked() -> Answer:
-            """Book what the answer shows, before it is given: what its reader writes is trusted no more than that."""
+            """Record the trust of the answer before it is sent: what its reader writes is trusted no more than that."""
             store, number = self._services.store, number_of(caller.agent.instruction, "i")
             seen = await store.reader.read(trust.of_answer, caller.agent, ToolResult(tool.name, answer.text))
             if CLASSES.index(seen) > CLASSES.index(store.reader.now(trust.of_work, number)):
@@ -195,7 +195,7 @@ class ToolDispatcher:
             actor = Actor(access=asker.access, request_key=key)
             request = tool.row.request(**_given(asked))
             given = await perform(self._services, tool.row, actor, request, asker.client_port)
-            assert not isinstance(given, Stream), "no tool is of a handler that streams"
+            assert not isinstance(given, Stream), "no tool has a handler that streams"
             return Answer(given.body if isinstance(given, Response) else encode_json(given))
 
         return await self._answered(tool, run)
@@ -208,14 +208,14 @@ class ToolDispatcher:
             except msgspec.ValidationError as error:
                 text = f"the arguments of {tool.name} do not fit: {error}"
                 return failed(Refused("bad_request", text, takes(tool.asks, str(error))))
-            except Exception as error:  # noqa: BLE001 - the boundary: a tool that fails is answered
+            except Exception as error:  # noqa: BLE001 - the boundary: a failing tool is answered
                 return failed(refusal_of(error))
             finally:
                 self._running.discard(scope)
         return failed(STOPPING)
 
     def opened(self, identity: Identity) -> frozenset[ToolScope]:
-        """The scopes whose tools ``identity`` may call now: those of its token, and what it was given."""
+        """Return the scopes that ``identity`` may use now: by its token and by grants."""
         opened = opened_by(identity)
         if not identity.has_grants:
             return opened
@@ -223,53 +223,57 @@ class ToolDispatcher:
         return opened | store.reader.now(grants.given_to, identity, store.now_ms())[0]
 
     def _granted(self, tool: TeamTool, caller: Actor) -> Scope:
-        """The scope of ``tool``, if the caller was given it. Raises Refused (forbidden)."""
+        """Return the scope of ``tool`` if the caller has it by a grant. Raises Refused (forbidden)."""
         store, identity = self._services.store, caller.agent
         if identity.has_grants:
             usable, spent = store.reader.now(grants.given_to, identity, store.now_ms())
-            for scope in usable | spent:  # what is used up may be called again for what it was answered
+            for scope in usable | spent:  # a used-up grant may repeat calls that it has answered
                 if scope == tool.scope:
                     return scope
         raise out_of_scope(tool, identity.name)
 
     async def fail_after(self, seconds: float) -> None:
-        """Answer in place of every call that is still under way after ``seconds``."""
+        """Cancel all calls that still run after ``seconds``, and answer them."""
         await trio.sleep(seconds)
         for scope in tuple(self._running):
             scope.cancel()
 
 
 def out_of_scope(tool: TeamTool, agent: str) -> Refused:
-    """The refusal of a tool that neither the agent's file nor anybody gave it."""
+    """Return the refusal of a tool outside the scopes of the agent's file and grants."""
     text = (
         f"{tool.name} is not among the tools of {agent}: neither its file nor a grant gives it the scope {tool.scope}"
     )
-    return Refused("forbidden", text, "go on without it; what you may call is listed to you")
+    return Refused("forbidden", text, "continue without this tool; use the listed tools")
 
 
 def call_key(value: object) -> str | None:
-    """The key of a call from ``_meta``: a short string, or none."""
+    """Return the key of a call in ``_meta``, or None if it is invalid."""
     return value if isinstance(value, str) and 0 < len(value) <= KEY_LIMIT else None
 
 
 def failed(refused: Refused) -> Answer:
-    """The answer to a call that is refused."""
+    """Return the answer to a refused call."""
     conflict = refused.conflict if isinstance(refused, Clashing) else None
     failure = Failure(code=refused.code, detail=refused.text, hint=refused.hint, conflict=conflict)
     return Answer(encode_json(failure), is_error=True)
 
 
 class CallRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The body."""
+    """Body of POST /call."""
 
     tool: Annotated[str, msgspec.Meta(max_length=200)]
     arguments: dict[str, Any] = {}
 
 
 def by_nobody() -> Refused:
-    """The refusal of a call that is no attempt's."""
-    text = f"this was asked by no process of an attempt that runs, or without {COOKIE_FIELD}: $AGENT_WORKER_COOKIE"
-    return Refused("unauthorized", text, "it is for what an agent starts; others need a token: awk token create")
+    """Return the refusal of a call from outside an attempt."""
+    text = f"the caller is no process of a running attempt, or {COOKIE_FIELD} does not match $AGENT_WORKER_COOKIE"
+    return Refused(
+        "unauthorized",
+        text,
+        ("only programs of an attempt can use /call; other programs need a token: awk token create"),
+    )
 
 
 _decode: Final = msgspec.json.Decoder(CallRequest).decode
@@ -279,7 +283,7 @@ _failure: Final = msgspec.json.Decoder(Failure).decode
 async def answer_call(
     calls: ToolDispatcher, identity: Identity, fields: Fields, body: bytes, scope: AsgiScope, send: Send
 ) -> None:
-    """Answer one call of ``identity``; not, where its client leaves before."""
+    """Answer one call of ``identity``, unless its client disconnects before."""
     queue: ReceiveQueue = scope[RECEIVE_QUEUE]
     reply: Response | None = None
     with trio.CancelScope() as staying, queue.leaving(staying.cancel):
@@ -306,7 +310,7 @@ async def answer_call(
                 problem = problem_of(Refused(failure.code, failure.detail, failure.hint))
                 problem = msgspec.structs.replace(problem, conflict=failure.conflict)
                 reply = Response(problem.status, encode_json(problem), PROBLEM)
-        except Exception as error:  # noqa: BLE001 - the boundary: a call that fails is answered
+        except Exception as error:  # noqa: BLE001 - the boundary: a failing call is answered
             reply = problem_reply(refusal_of(error))
     if reply is not None:
         await send_reply(reply, send)

@@ -1,4 +1,4 @@
-"""/mcp: requests that fast_path reads are answered here, all others by the SDK, imported when first needed."""
+"""Endpoint /mcp. It answers requests that fast_path understands; the SDK, imported on demand, answers the others."""
 
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -34,7 +34,7 @@ _Serve = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
 class Endpoint:
-    """Serves MCP without sessions: each request stands for itself, as its token does."""
+    """MCP without sessions: each request is identified by its token."""
 
     def __init__(self, calls: ToolDispatcher, services: Services) -> None:
         self._calls = calls
@@ -46,7 +46,7 @@ class Endpoint:
 
     @asynccontextmanager
     async def run(self) -> AsyncGenerator[None, None]:
-        """Serve while the block lasts. Leave it in the task that entered it, after the last request."""
+        """Serve within the block. Leave it in the task that entered it, after the last request."""
         async with trio.open_nursery() as self._nursery:
             yield
             self._nursery.cancel_scope.cancel()
@@ -60,7 +60,7 @@ class Endpoint:
             offered = self._of_attempt(principal.identity)
         else:
             offered = self._of_people(principal, (scope.get("client") or ("", 0))[1])
-        # A call, or an answer that is known at once; None where the SDK has to look at it.
+        # A call or a known answer; None if the SDK has to decide.
         plain: DirectCall | Listening | Response | None
         try:
             if scope["method"] == "GET":
@@ -76,21 +76,21 @@ class Endpoint:
             await self._push(principal, plain, fields, receive, send)
             return
         try:
-            reject_duplicate_keys(body)  # of two readers each would see another call
+            reject_duplicate_keys(body)  # two readers could see different calls
         except DuplicateKey as twice:
-            refusal = Refused("bad_request", f"this is no call: {twice}", "give each argument once")
+            refusal = Refused("bad_request", f"duplicate argument: {twice}", "give each argument once")
             answer = reply_to(plain, failed(refusal)) if isinstance(plain, DirectCall) else problem_reply(refusal)
             await send_reply(answer, send)
             return
         except (ValueError, RecursionError):
-            pass  # no JSON: whoever reads it next says so
+            pass  # invalid JSON is reported by the next reader
         if isinstance(plain, DirectCall) and (plain.tool.front.waits or plain.tool.row.waits):
             await send_or_stream(partial(_call, offered, plain), fields, receive, send)
             return
         if plain is not None:
             await send_reply(plain if isinstance(plain, Response) else await _call(offered, plain), send)
             return
-        async with self._opening:  # the first that needs the SDK has it imported; the others wait for the same
+        async with self._opening:  # the first request that needs the SDK imports it; others wait
             kind = type(principal).__name__
             if kind not in self._sdk:
                 assert self._nursery is not None, "a request comes while run() lasts"
@@ -100,12 +100,14 @@ class Endpoint:
         await serve(scope, replay(body, receive), with_common_headers(send))
 
     async def _push(self, access: Access, asked: Listening, fields: Fields, receive: Receive, send: Send) -> None:
-        """Answer with notifications until the client leaves, its token is taken back or the kernel stops."""
+        """Send notifications until the client disconnects, its token is revoked or the kernel stops."""
         store = self._services.store
         with ExitStack() as listening:
             try:
                 if STREAM not in fields.get(b"accept", b""):
-                    raise Refused("method_not_allowed", "what is pushed is a stream of events", "accept one")
+                    raise Refused(
+                        "method_not_allowed", "notifications are a stream of events", "send Accept: text/event-stream"
+                    )
                 for shows in ("needs_list", "events_read"):
                     MANAGEMENT[shows].row.check(access)
                 listening.enter_context(self._listeners.place(access.name))
@@ -128,7 +130,7 @@ class Endpoint:
             situation = situation_of(identity.space, files.catalog, reader)
             try:
                 definition = definition_for(identity.agent, identity.space, files.catalog, reader)
-            except (Refused, BadDefinition):  # its file is gone, or wrong: its token says what it may call
+            except (Refused, BadDefinition):  # the file is missing or invalid: its token decides
                 return listed(header, offered_tools(situation, opened))
             return listed(header, offered_tools(situation, opened, definition.scopes, definition.tools))
 
@@ -143,7 +145,7 @@ class Endpoint:
 
     async def _serve_by_sdk(self, offered: OfferedTools, *, task_status: trio.TaskStatus[_Serve]) -> None:
         manager = await trio.to_thread.run_sync(load_sdk, offered)
-        logging.getLogger("mcp").setLevel(logging.WARNING)  # it tells of every request of the older revisions
+        logging.getLogger("mcp").setLevel(logging.WARNING)  # it logs every request of the older revisions
         async with manager.run():
             task_status.started(manager.handle_request)
             await trio.sleep_forever()
@@ -154,14 +156,14 @@ async def _call(offered: OfferedTools, plain: DirectCall) -> Response:
 
 
 def load_sdk(offered: OfferedTools) -> "StreamableHTTPSessionManager":
-    """The SDK's way of serving the tools of such a offered. Imports it: takes more than half a second."""
+    """Return the SDK's manager for tools of this kind. The import takes more than half a second."""
     from kernel.api.mcp.sdk_server import build_manager  # noqa: PLC0415  (see above)
 
     return build_manager(offered)
 
 
 def with_common_headers(send: Send) -> Send:
-    """``send`` with our common headers on the answers of the SDK."""
+    """Return ``send`` with the common headers on the SDK's answers."""
     names = {name for name, _ in COMMON}
 
     async def send_with_headers(message: Message) -> None:

@@ -1,4 +1,5 @@
-"""Answers initialize, ping, tools/list, tools/call, server/discover of all revisions; leaves all else to the SDK.
+"""Fast path for initialize, ping, tools/list, tools/call and server/discover of all revisions. The SDK answers the
+rest.
 
 It reads ``subscriptions/listen`` too, served beside it. More exactly, it answers a POST in shape to the letter:
 one JSON-RPC message with no field beyond those below, from a client that reads JSON, whose headers agree with the body.
@@ -28,24 +29,24 @@ from protocol.tools import AUTH_REQUEST, OFFERED_TO, TO_MODEL
 NAME: Final = "agent-worker"
 TEAM_INSTRUCTIONS: Final = "Talk to your team: read and write the channel of your workspace, and see who is there."
 CALL_KEY: Final = "agent-worker/call"
-"""Key of ``_meta``: names one call, so that repeating it does not do it twice."""
+"""Key of ``_meta`` that identifies a call, so that a repeated call takes effect once."""
 OFFERED: Final = "agent_worker.offered"
-"""Key of the ASGI scope under which the SDK's way finds the tools of who asks."""
+"""Key of the ASGI scope with the tools for the caller, which the SDK's server reads."""
 CAPABILITIES: Final = {"tools": {"listChanged": False}}
 
 
 class OfferedTools(msgspec.Struct, frozen=True):
-    """Daemon MCP as one caller has it: an attempt, or a program of people's own."""
+    """Daemon MCP for one caller: an attempt, or a program of a person."""
 
     tools: Mapping[str, Tool]
-    """All of its kind, whether they are open to it or not."""
+    """Tools for this kind of caller, including those outside its scopes."""
     listed: Callable[[str | None], tuple[dict[str, Any], ...]]
-    """Those that are, as MCP lists them; takes the header that says to whom they are offered."""
+    """Function that returns the listed tools; its argument is the header with the audience."""
     call: Callable[[Tool, str | None, object], Awaitable[Answer]]
-    """Takes the key of the call, and its arguments."""
+    """Function that runs a call; it receives the tool, the key of the call and the arguments."""
     instructions: str
     pushes: bool = False
-    """It may listen for notifications."""
+    """Whether the caller may listen for notifications."""
 
 
 _HEADER: Final = OFFERED_TO.lower().encode()
@@ -53,17 +54,17 @@ _HEADER: Final = OFFERED_TO.lower().encode()
 
 @lru_cache(maxsize=64)
 def listed(header: str | None, names: frozenset[str]) -> tuple[dict[str, Any], ...]:
-    """The tools that are offered by their ``names``, and those that no model is, by ``header``.
+    """Return the offered tools by ``names``, and the tools that are not for models, depending on ``header``.
 
-    A model is not offered to ask for an approval: what runs the tool does, in its own words. Made when somebody asks:
-    the schemas of all tools take 14 ms, which a start need not wait for.
+    Models are not offered auth_request: the program that runs the tool asks instead. The result is built on demand,
+    because the schemas of all tools take 14 ms.
     """
     shown = names if header == TO_MODEL else names | {AUTH_REQUEST}
     return tuple(tool.described for tool in TOOLS.values() if tool.name in shown)
 
 
 def listed_to(fields: Fields, offered: OfferedTools) -> tuple[dict[str, Any], ...]:
-    """The tools of ``offered``, by the header fields of a request."""
+    """Return the listed tools of ``offered`` for a request."""
     return offered.listed(TO_MODEL if fields.get(_HEADER) == TO_MODEL.encode() else None)
 
 
@@ -71,7 +72,7 @@ _INVALID_PARAMS: Final = -32602
 
 
 class DirectCall(msgspec.Struct, frozen=True):
-    """A call that needs nothing of the SDK. ``extra`` is what the revision adds to every result."""
+    """Call that needs no SDK. ``extra`` is what the revision adds to every result."""
 
     id: int | str
     tool: Tool
@@ -81,24 +82,24 @@ class DirectCall(msgspec.Struct, frozen=True):
 
 
 def wants_json(fields: Fields) -> bool:
-    """Return whether the client reads JSON, and has put nothing of a tool's arguments in headers."""
+    """Return whether the client reads JSON and sends no tool arguments in headers."""
     plain_accept = b"application/json" in fields.get(b"accept", b"")
     return plain_accept and not any(name.startswith(b"mcp-param-") for name in fields)
 
 
 def result_reply(id_: int | str, result: Mapping[str, Any]) -> Response:
-    """The JSON-RPC response that carries ``result``."""
+    """Return the JSON-RPC response with ``result``."""
     return Response(200, encode_json({"jsonrpc": "2.0", "id": id_, "result": result}))
 
 
 def unknown_tool(id_: int | str, name: str, status: int) -> Response:
-    """The error of the protocol for a tool that is not listed; the revisions differ in the ``status`` it has."""
+    """Return the protocol error for an unknown tool. The ``status`` depends on the revision."""
     error = {"code": _INVALID_PARAMS, "message": f"Unknown tool: {name[:100]}"}
     return Response(status, encode_json({"jsonrpc": "2.0", "id": id_, "error": error}))
 
 
 def reply_to(call: DirectCall, answer: Answer) -> Response:
-    """The JSON-RPC response that carries the ``answer`` to ``call``."""
+    """Return the JSON-RPC response with the ``answer`` to ``call``."""
     result = {
         **call.extra,
         "content": [{"type": "text", "text": answer.text}],
@@ -109,7 +110,7 @@ def reply_to(call: DirectCall, answer: Answer) -> Response:
 
 
 _REVISIONS: Final = (None, b"2024-11-05", b"2025-03-26", b"2025-06-18", b"2025-11-25")
-"""All that a client may name in the header; before the greeting, and in the oldest ones, it names none."""
+"""Values of the revision header. It is missing before initialization, and in the oldest revisions."""
 
 
 class _Client(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -165,7 +166,7 @@ _message: Final = msgspec.json.Decoder(_Initialize | _Initialized | _Ping | _Lis
 
 
 def read(fields: Fields, body: bytes, offered: OfferedTools) -> DirectCall | Response | None:
-    """The call in ``body``, or the answer where that is known at once; None where it is anything but plain."""
+    """Return the call in ``body`` or a known answer, or None if the SDK has to answer."""
     if fields.get(b"mcp-protocol-version") not in _REVISIONS or not wants_json(fields):
         return None
     try:
@@ -190,7 +191,7 @@ def read(fields: Fields, body: bytes, offered: OfferedTools) -> DirectCall | Res
             }
         case _Ping():
             result = {}
-        case _:  # a list
+        case _:  # tools/list
             result = {"tools": listed_to(fields, offered)}
     return result_reply(message.id, result)
 
@@ -254,14 +255,14 @@ _request: Final = msgspec.json.Decoder(_ModernCall | _ModernList | _Discover | _
 
 
 def modern_read(fields: Fields, body: bytes, offered: OfferedTools) -> DirectCall | Listening | Response | None:
-    """The call in ``body``, or the answer where that is known at once; None where it is anything but plain."""
+    """Return the call in ``body`` or a known answer, or None if the SDK has to answer."""
     if fields.get(b"mcp-protocol-version") != REVISION.encode() or not wants_json(fields):
         return None
     try:
         request = _request.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
-    # The headers have to say what the body says: two readers of one request must not see two requests.
+    # The headers must match the body: two readers of one request must not see two requests.
     said = fields.get(b"mcp-method", b"").decode("latin-1"), fields.get(b"mcp-name", b"").decode("latin-1")
     name = request.params.name if isinstance(request, _ModernCall) else ""
     if said != (request.__struct_config__.tag, name):
@@ -278,6 +279,6 @@ def modern_read(fields: Fields, body: bytes, offered: OfferedTools) -> DirectCal
             answer = Listening(listens.notifications.ours, request.id, _EXTRA) if offered.pushes else None
         case _ModernList():
             answer = result_reply(request.id, {**_EXTRA, **_UNCACHED, "tools": listed_to(fields, offered)})
-        case _:  # a discovery
+        case _:  # server/discover
             answer = result_reply(request.id, {**_DISCOVERY, "instructions": offered.instructions})
     return answer

@@ -1,10 +1,9 @@
-"""Notifications to people's programs that listen: who mentions the user, and what needs a person.
+"""Notifications for MCP clients of people: mentions of the user, and new needs.
 
-Two ways, as MCP's revisions have them: GET /mcp (up to 2025-11-25), and the answer to ``subscriptions/listen``. Neither
-needs a session. Both are server-sent events whose id is the seq of the last event that was looked at: who comes back
-with it (``Last-Event-ID``, or ``since``) is told what it missed, perhaps some of it twice. What needs a person is told
-as it stands, so a listener that was away lacks nothing. Each look is at the store, never at what was published: a slow
-listener costs one place in memory and no more.
+Both transports of MCP's revisions are supported without sessions: GET /mcp (up to 2025-11-25), and the answer to
+``subscriptions/listen``. Both are server-sent events whose id is the seq of the last checked event. A client that
+reconnects with it (``Last-Event-ID`` or ``since``) receives what it missed, possibly with duplicates. Open needs are
+sent again after a reconnect.
 """
 
 from collections import Counter
@@ -29,29 +28,29 @@ from protocol.target import find_mentions
 from protocol.text import encode_json
 
 NAMESPACE: Final = "agent-worker"
-"""Our key among what a client may listen for."""
+"""Key of these notifications in a client's subscription."""
 SUBSCRIPTION: Final = "io.modelcontextprotocol/subscriptionId"
 ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
 TEXT_CHARACTERS: Final = 2000
-"""Of a message; channel_read has the whole."""
+"""Maximum characters of a message's text. channel_read has the whole text."""
 NEEDS_LIMIT: Final = 20
-"""Of what needs a person; needs_list has the others."""
+"""Maximum number of needs. needs_list has the others."""
 STREAM: Final = b"text/event-stream"
 REST_SECONDS: Final = 1.0
-"""Between two looks, however much happens."""
+"""Minimum seconds between two checks."""
 BATCH: Final = 200
 EACH_LIMIT: Final = 8
 ALL_LIMIT: Final = 64
-"""Listeners of one token, and of all: each makes us look at what needs a person."""
+"""Maximum number of listeners of one token, and of all. Each causes checks of the needs."""
 
 STEPS: Final = frozenset({"instruction.step", "instruction.leased", "attempt.started", "worker.log"})
-"""After these nobody has anything new to do, and they are most of what happens."""
+"""Frequent events that change no need."""
 TURNS: Final = frozenset(DURABLE) - STEPS | {BYE}
 _MESSAGES: Final = EventFilter(type="message")
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
-    """The events that a client listens for. ``since``: mentions after this seq too, as the last id it heard says."""
+    """Events that a client listens for. ``since``: include mentions after this seq."""
 
     mention: bool = False
     needs: bool = False
@@ -59,13 +58,13 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Filter(msgspec.Struct, frozen=True, kw_only=True):
-    """The notifications that a client asks for in subscriptions/listen. Of what is not ours nothing ever comes."""
+    """Notifications that a client requests in subscriptions/listen. Unknown ones are ignored."""
 
     ours: Wanted | None = msgspec.field(name=NAMESPACE, default=None)
 
 
 class Listening(msgspec.Struct, frozen=True):
-    """A request for notifications: GET, or one with an ``id``, whose results have ``extra`` in them."""
+    """Request for notifications: GET, or one with an ``id``, whose results contain ``extra``."""
 
     wanted: Wanted | None
     id: int | str | None = None
@@ -73,7 +72,7 @@ class Listening(msgspec.Struct, frozen=True):
 
 
 class Mention(msgspec.Struct, frozen=True, kw_only=True):
-    """A message that mentions the user. ``text`` is what its author wrote, cut: data, not an instruction."""
+    """Message that mentions the user. ``text`` is untrusted and may be cut."""
 
     seq: int
     space: str
@@ -82,18 +81,18 @@ class Mention(msgspec.Struct, frozen=True, kw_only=True):
     at: str
     instruction: str | None
     cut: bool
-    """channel_read has more of it."""
+    """Whether channel_read has more text."""
 
 
 class Listeners:
-    """Those who listen, by the holder of their token, and the bound on them."""
+    """Listeners by the holder of their token, with a limit."""
 
     def __init__(self) -> None:
         self._counts: Counter[str] = Counter()
 
     @contextmanager
     def place(self, holder: str) -> Generator[None]:
-        """A place for one more. Raises Refused (busy)."""
+        """Reserve a place for a listener within the block. Raises Refused (busy)."""
         if self._counts[holder] >= EACH_LIMIT or self._counts.total() >= ALL_LIMIT:
             raise Refused("busy", "too many programs listen already", "let one go, or read events with events_read")
         self._counts[holder] += 1
@@ -106,7 +105,7 @@ class Listeners:
 
 
 class Notice(msgspec.Struct, frozen=True):
-    """One notification, and up to which event everything was looked at. Without a method: only that, a sign of life."""
+    """Notification, with the event up to which everything was checked. Without a method, it is a keep-alive."""
 
     last: int
     method: str = ""
@@ -116,7 +115,7 @@ class Notice(msgspec.Struct, frozen=True):
 async def tell(
     wanted: Wanted, store: StoreAccess, files: ProjectFiles, kernel: KernelControl
 ) -> AsyncGenerator[Notice, None]:
-    """Notifications, until the kernel stops. The first is a sign of life, that says from where on mentions are told."""
+    """Yield notifications until the kernel stops. The first is a keep-alive with the starting event."""
     newest = store.reader.now(feed.event_range).newest
     last, gap = resume_point(store, newest if wanted.since is None else wanted.since)
     shown = NeedList(items=(), total=0)
@@ -164,7 +163,8 @@ def _mention(event: Event) -> Mention:
 
 
 async def frames(notices: AsyncGenerator[Notice, None], asked: Listening) -> AsyncGenerator[bytes, None]:
-    """``notices`` as server-sent events. The answer to a request begins with what is told, and ends with a result."""
+    """Yield ``notices`` as server-sent events. The answer to a request starts with an acknowledgement and ends with a
+    result."""
     meta = {} if asked.id is None else {"_meta": {SUBSCRIPTION: asked.id}}
     started = False
     async with aclosing(notices) as passing:
@@ -174,13 +174,13 @@ async def frames(notices: AsyncGenerator[Notice, None], asked: Listening) -> Asy
             elif started:
                 yield PING
             elif asked.id is None:
-                yield b"id: %d\ndata: \n\n" % told.last  # from here on the client can come back
+                yield b"id: %d\ndata: \n\n" % told.last  # from here on, the client can resume
             else:
                 ours = asked.wanted
                 honored = {} if ours is None else {NAMESPACE: {**msgspec.to_builtins(ours), "since": told.last}}
                 yield _frame(told.last, {"method": ACKNOWLEDGED, "params": {"notifications": honored, **meta}})
             started = True
-    if asked.id is not None:  # the kernel stops
+    if asked.id is not None:  # the kernel is stopping
         both = {**asked.extra.get("_meta", {}), SUBSCRIPTION: asked.id}
         yield _frame(None, {"id": asked.id, "result": {**asked.extra, "_meta": both}})
 
@@ -191,7 +191,7 @@ def _frame(last: int | None, message: Mapping[str, Any]) -> bytes:
 
 
 def since_of(header: bytes | None) -> int | None:
-    """The seq that ``Last-Event-ID`` gives. Raises Refused (bad_request)."""
+    """Return the seq in ``Last-Event-ID``. Raises Refused (bad_request)."""
     if header is None:
         return None
     if not (header.isdigit() and len(header) <= 16):

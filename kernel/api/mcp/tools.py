@@ -1,6 +1,6 @@
-"""The tables of tools: TOOLS of agents, MANAGEMENT of people's own programs. Listing and calling both read them.
+"""Tables of tools: TOOLS for agents, MANAGEMENT for programs of people. Lists and calls read them.
 
-What a person's program may do by a tool is what the REST API lets the same token do.
+A person's program may do with a tool what the REST API allows the same token.
 """
 
 import logging
@@ -43,7 +43,7 @@ class Tool(msgspec.Struct, frozen=True, eq=False, dict=True):
 
     @cached_property
     def asks(self) -> type[msgspec.Struct]:
-        """The arguments: the fields of the request, those of a page last."""
+        """Return the arguments: the fields of the request, paging fields last."""
         fields = [self._argument(one) for one in msgspec.structs.fields(self.row.request) if self._is_argument(one)]
         fields.sort(key=lambda one: self._rank(one[0]))
         return struct_of("Arguments", f"Arguments of {self.name}.", fields)
@@ -101,7 +101,7 @@ class TeamTool(Tool, frozen=True, eq=False):
 
     @property
     def scope(self) -> ToolScope:
-        """The part of the tools that it is of; those of ``tree`` say so to who calls them without one."""
+        """Return the scope that opens the tool. Tools of ``tree`` report a missing working tree themselves."""
         return CONTEXT_SCOPES[self.name]
 
 
@@ -110,7 +110,7 @@ class PeopleTool(Tool, frozen=True, eq=False):
 
     @property
     def gives(self) -> type[msgspec.Struct]:
-        """The result: that of the route."""
+        """Return the result of the route."""
         assert self.row.answers is not None, "no tool streams"
         return self.row.answers
 
