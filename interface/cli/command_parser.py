@@ -63,19 +63,22 @@ class CommandParser(argparse.ArgumentParser):
 
 def parser_for(command: Command, program: str, configure: Configure) -> CommandParser:
     """The parser of one command."""
-    about = f"{command.help[0].upper()}{command.help[1:]}."
     prog = f"{program} {command.word}"
     epilog = f"Words after -- are {command.after}." if command.takes_params else None
-    parser = CommandParser(prog=prog, description=about, epilog=epilog, allow_abbrev=False)
+    parser = CommandParser(prog=prog, description=f"{command.help}.", epilog=epilog, allow_abbrev=False)
     configure(parser)
-    parser.add_argument("--project", metavar="DIR", help="the project (default: found from the working directory)")
-    parser.add_argument("-v", "--verbose", action="count", default=0, help="say more; -vv shows where an error arose")
+    parser.add_argument(
+        "--project", metavar="DIR", help="project directory (default: found from the working directory)"
+    )
+    parser.add_argument(
+        "-v", "--verbose", action="count", default=0, help="print more detail; -vv prints a traceback for errors"
+    )
     return parser
 
 
 def name_argument(parser: argparse.ArgumentParser) -> None:
     """NAME."""
-    parser.add_argument("name", metavar="NAME", help="the agent")
+    parser.add_argument("name", metavar="NAME", help="name of the agent")
 
 
 def common_flags(parser: argparse.ArgumentParser) -> None:
@@ -90,7 +93,9 @@ class AgentArguments:
     """The words that may follow NAME, each with what it takes."""
 
     def __init__(self, parser: argparse.ArgumentParser, shown: str, more: str = "") -> None:
-        self._words = parser.add_subparsers(dest="doing", metavar=shown, help=f"without it: show all{more}")
+        self._words = parser.add_subparsers(
+            dest="doing", metavar=shown, help=f"action (default: show everything{more})"
+        )
 
     def add(self, word: str) -> argparse.ArgumentParser:
         """The parser of one."""
@@ -116,7 +121,8 @@ class Subcommand(NamedTuple):
 
 def generated(words: str) -> Subcommand:
     """Return a command that is made of an operation."""
-    return Subcommand(words.rsplit(maxsplit=1)[-1], verbs()[words]["help"], GENERATED)
+    about: str = verbs()[words]["help"]
+    return Subcommand(words.rsplit(maxsplit=1)[-1], about[0].upper() + about[1:], GENERATED)
 
 
 class Subcommands(NamedTuple):
@@ -132,8 +138,7 @@ class Subcommands(NamedTuple):
         words = ", ".join(verb.word for verb in self.verbs)
         verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=self.required, help=words)
         for verb in self.verbs:
-            about = f"{verb.help[0].upper()}{verb.help[1:]}."
-            one = verbs.add_parser(verb.word, help=verb.help, description=about, allow_abbrev=False)
+            one = verbs.add_parser(verb.word, help=verb.help, description=f"{verb.help}.", allow_abbrev=False)
             self._load(verb)[0](one)
             common_flags(one)
         json_flag(parser)

@@ -26,8 +26,10 @@ Event = dict[str, Any]
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """[-f] [--since D]."""
-    parser.add_argument("-f", "--follow", action="store_true", help="go on as they come; without --since from now on")
-    parser.add_argument("--since", type=duration, metavar="D", help="only those of the last 10m, 2h, ...")
+    parser.add_argument(
+        "-f", "--follow", action="store_true", help="print new events as they occur; without --since, only new events"
+    )
+    parser.add_argument("--since", type=duration, metavar="D", help="only events within this duration (10m, 2h)")
     jsonl_flag(parser)
 
 
@@ -217,7 +219,7 @@ def asked_line(event: events.Event, program: str, *, can_approve: bool) -> str |
     who, what, name = (one_line(str(part)) for part in (event.agent, event.data.get("tool"), event.data.get("id")))
     if not can_approve:
         return f"note: {who} needs an approval to call {what}"
-    return f"note: {who} waits for your approval to call {what}: {program} pending {name}, {program} approve {name}"
+    return f"note: {who} waits for your approval to call {what}: {program} needs {name}, {program} approve {name}"
 
 
 def failure_lines(event: events.Event) -> list[str]:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Final, TextIO, cast
 
-from interface.cli.command_table import BY_WORD, Command, meant_command
+from interface.cli.command_table import BY_WORD, Command, meant_command, without_alias
 from interface.cli.context import Context, Streams
 from interface.cli.exits import Exit, Interrupted, of_failure
 from interface.cli.output import Output, OutputLost
@@ -54,6 +54,7 @@ def run(words: Sequence[str], streams: Streams) -> int:
     try:
         if not words or words[0] in _HELP:
             words = ["help", *words[1:]]
+        words = without_alias(words)
         command = BY_WORD.get("version" if words[0] == "--version" else words[0])
         if command is None:
             word = words[0]

@@ -47,7 +47,7 @@ AUDIT: Final = Listing("rows", "before")
 MESSAGES: Final = Listing("messages", "before", newest_last=True)
 
 
-def count_flag(parser: argparse.ArgumentParser, default: int | None = LONGEST, what: str = "the first N") -> None:
+def count_flag(parser: argparse.ArgumentParser, default: int | None = LONGEST, what: str = "number of entries") -> None:
     """``-n``, which every command that lists has; without a ``default`` all are listed."""
     usual = "all" if default is None else default
     parser.add_argument("-n", type=_count, default=default, metavar="N", help=f"{what} (default: {usual}; 0: all)")

@@ -262,7 +262,7 @@ def test_an_agent_whose_file_broke_is_listed_with_what_it_does(cli: Cli, kernel:
     kernel.answers["GET /agents"] = AgentList(agents=(broken, never))
     _, alice, bad = cli("ls").out.splitlines()
     assert alice.split()[:2] == ["alice", "idle"]
-    assert alice.endswith("a.yaml:1: no (what it said before counts)")
+    assert alice.endswith("a.yaml:1: no (the previous version stays in effect)")
     assert bad.endswith("a.yaml:1: no")
 
 

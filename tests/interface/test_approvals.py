@@ -33,7 +33,7 @@ def test_what_waits_is_listed_as_patterns_are_compared_with_it(cli: Cli, kernel:
     (row,) = cli("pending", "--json").json()["approvals"]
     assert (row["id"], row["input"]) == ("a3", PUSH)
     kernel.answers["GET /approvals"] = Pending(approvals=())
-    assert cli("pending").out == "nothing waits for approval\n"
+    assert cli("pending").out == "no pending approvals\n"
 
 
 def test_one_request_is_shown_with_all_of_its_input(cli: Cli, kernel: KernelDouble) -> None:
@@ -64,7 +64,7 @@ def test_what_is_approved_once_for_all_is_listed_and_taken_back(cli: Cli, kernel
     kernel.answers["GET /approvals/rules"] = ApprovalRules(rules=(RULE,))
     assert cli("pending", "--rules").out.splitlines()[1].split() == ["r2", "(all)", "bash", AT, *RULE.pattern.split()]
     kernel.answers["DELETE /approvals/rules/r2"] = ApprovalRules(rules=())
-    assert cli("deny", "r2").out == "nothing was approved once for all\n"
+    assert cli("deny", "r2").out == "no approval rules\n"
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_an_instruction_says_which_approval_it_waits_for(cli: Cli, kernel: Kerne
     kernel.answers["GET /instructions/i7"] = instruction(
         status="waiting", standing="person", waits_for="approval", approval="a3", approval_expires=AT
     )
-    assert f"  waits     approval a3 until {AT}: awk pending a3, awk approve a3\n" in cli("show", "i7").out
+    assert f"  waits     approval a3 until {AT}: awk needs a3, awk approve a3\n" in cli("show", "i7").out
 
 
 def test_the_words_of_run_are_the_protocols() -> None:
@@ -218,7 +218,7 @@ def test_who_attaches_where_nobody_answers_is_only_told(
     ran = cli("attach", "coder", *flags, terminal=terminal, stdin="y\n")
     assert [asked.path for asked in kernel.asked if asked.path.startswith("/approvals")] == []
     assert "Approve" not in ran.err
-    told = "coder waits for your approval to call bash: awk pending a3, awk approve a3" in ran.err
+    told = "coder waits for your approval to call bash: awk needs a3, awk approve a3" in ran.err
     assert told is not bool(flags)
     assert "approval.requested" in ran.out
 

@@ -310,6 +310,6 @@ def test_a_personal_space_is_peeked_at(cli: Cli) -> None:
         ArchiveEnd(rows={"channel": 1, "votes": 0}),
     ]
     Path(cli.root / "alice.jsonl").write_bytes(b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
-    assert "awk peek alice --archive alice.jsonl" in cli("import", "alice.jsonl").out
+    assert "awk channel alice --archive alice.jsonl" in cli("import", "alice.jsonl").out
     assert cli("peek", "alice", "--archive", "alice.jsonl").out == "user: hi\n"
     assert json.loads(cli("import", "alice.jsonl", "--json").out)["rows"] == {"channel": 1}

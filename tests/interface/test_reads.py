@@ -227,7 +227,7 @@ def test_what_work_took_fits_on_80_columns_without_the_outcomes_that_nothing_had
 
 
 @pytest.mark.parametrize(
-    "words", [["queue", "@review"], ["channel", "alice"], ["channel", "@Review!"], ["send", "a b", "x"]]
+    "words", [["queue", "@review"], ["channel", "Alice!"], ["channel", "@Review!"], ["send", "a b", "x"]]
 )
 def test_a_target_that_cannot_be_is_refused_before_anything_is_asked(
     words: list[str], cli: Cli, kernel: KernelDouble

@@ -17,31 +17,31 @@ from interface.agent_dir import AgentDir, agent_name, find_agent, open_agents, o
 from interface.claude_file import translate
 from interface.cli.command_parser import Subcommand, Subcommands, name_argument
 from interface.cli.commands.project_setup import header, write_schemas
-from interface.cli.commands.queue import agents_lines
 from interface.cli.context import Context
-from interface.cli.output import Screen, escape, one_line
+from interface.cli.output import Screen, escape, one_line, table
 from interface.client import Client, new_key, quoted
 from interface.discovery import URL
 from interface.failure import Failure, Unreachable
 from protocol.agent import Restart
 from protocol.agent_files import AgentDeleted, AgentWritten
 from protocol.agent_layout import AGENT_SUFFIX, HOME, PARTS, agent_file, default_dir
+from protocol.api.agents import AgentList
 from protocol.inspection import ProjectWritten
 from protocol.yaml_writer import Value, block, document
 
 AGENT_VERBS: Final = Subcommands(
     "agent",
     (
-        Subcommand("list", "list the agents of the project"),
-        Subcommand("info", "show what an agent is"),
-        Subcommand("create", "write the file of a new agent"),
-        Subcommand("edit", "change the file of an agent, in an editor or by KEY=VALUE", file="agent_edit"),
-        Subcommand("delete", "move an agent and its context to the trash", file="agent_edit"),
-        Subcommand("memory", "show or change what an agent knows", file="agent_context"),
-        Subcommand("notes", "show or add notes of an agent", file="agent_context"),
-        Subcommand("soul", "show who an agent is, and decide what it suggests of that", file="agent_context"),
-        Subcommand("todo", "show or change what an agent has to do", file="agent_context"),
-        Subcommand("reindex", "make the index of what agents said and did anew", file="agent_context"),
+        Subcommand("list", "List the agents of the project"),
+        Subcommand("info", "Show the definition and the state of an agent"),
+        Subcommand("create", "Create an agent"),
+        Subcommand("edit", "Edit the file of an agent in $EDITOR or with KEY=VALUE", file="agent_edit"),
+        Subcommand("delete", "Move an agent and its context to the trash", file="agent_edit"),
+        Subcommand("memory", "Show or change the memory of an agent", file="agent_context"),
+        Subcommand("notes", "Show or add notes of an agent", file="agent_context"),
+        Subcommand("soul", "Show the traits of an agent and decide on the changes it proposes", file="agent_context"),
+        Subcommand("todo", "Show or change the to-do list of an agent", file="agent_context"),
+        Subcommand("reindex", "Rebuild the search index of agents' conversations", file="agent_context"),
     ),
 )
 
@@ -52,9 +52,14 @@ _SANDBOX: Final = {
 }
 
 
+def configure_agent_list(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--running", action="store_true", help="fail if no kernel runs (default: read the files)")
+
+
 def run_agent_list(context: Context) -> int:
     try:
-        client = context.kernel() if context.environ.get(URL) else context.find_kernel()
+        required = context.args.running or context.environ.get(URL)
+        client = context.kernel() if required else context.find_kernel()
         agents = client.get("/agents")
     except Unreachable as error:
         if context.environ.get(URL):
@@ -62,6 +67,16 @@ def run_agent_list(context: Context) -> int:
         context.out.note(context.why_down(error))
         agents = offline.agent_list(context.project.root)
     return context.answer(agents, agents_lines)
+
+
+def agents_lines(found: AgentList, screen: Screen) -> list[str]:
+    rows: list[list[str]] = []
+    for one in found.agents:
+        wrong = one.error and f"{one.error}{'' if one.state == 'error' else ' (the previous version stays in effect)'}"
+        rows.append([one.name, one.state, one.backend, one.model or "-", one.source, wrong or one.file or "-"])
+    if not rows:
+        return ["no agents; create one: awk agent create NAME -m MODEL"]
+    return table(["NAME", "STATE", "BACKEND", "MODEL", "SOURCE", "FILE"], rows, screen)
 
 
 def configure_agent_info(parser: argparse.ArgumentParser) -> None:
@@ -199,20 +214,48 @@ class _Source(NamedTuple):
 
 
 def configure_agent_create(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", metavar="NAME", help="its name")
-    parser.add_argument("-m", "--model", metavar="MODEL", help="provider/name, or an alias")
-    parser.add_argument("-b", "--backend", metavar="BACKEND", help="what runs it (default: sdk)")
-    prompt = parser.add_mutually_exclusive_group()
-    prompt.add_argument("-s", "--system", metavar="TEXT", help="its system prompt")
-    prompt.add_argument("--system-file", metavar="FILE", help="a file of the project that has its system prompt")
-    parser.add_argument("--role", metavar="R", help="what it is, in a few words")
-    parser.add_argument("--expertise", metavar="A,B", help="what it knows about")
+    parser.add_argument("name", metavar="NAME", nargs="?", help="name of the new agent")
     parser.add_argument(
-        "--from", dest="source", metavar="AGENT|FILE.md", help="an agent made by new, or a file of .claude/agents"
+        "--ephemeral", action="store_true", help="create it without a file, until the kernel stops; NAME is optional"
+    )
+    parser.add_argument("-m", "--model", metavar="MODEL", help="model as provider/name, or an alias")
+    parser.add_argument("-b", "--backend", metavar="BACKEND", help="backend that runs the agent (default: sdk)")
+    prompt = parser.add_mutually_exclusive_group()
+    prompt.add_argument("-s", "--system", metavar="TEXT", help="system prompt")
+    prompt.add_argument("--system-file", metavar="FILE", help="project file that contains the system prompt")
+    parser.add_argument("--role", metavar="R", help="role of the agent in a few words")
+    parser.add_argument("--expertise", metavar="A,B", help="areas of expertise, separated by commas")
+    parser.add_argument(
+        "--from", dest="source", metavar="AGENT|FILE.md", help="ephemeral agent or .claude/agents file to convert"
     )
 
 
+def create_ephemeral(context: Context) -> int:
+    """Create an agent without a file and print its name. Starts a kernel if none runs."""
+    args = context.args
+    if args.model is None:
+        raise Failure("usage", "-m/--model is missing", "for example: -m provider/name")
+    if args.system_file or args.role or args.expertise or args.source:
+        raise Failure("usage", "--ephemeral only accepts -m, -b and -s", "leave it out to create an agent file")
+    given = {name: getattr(args, name) for name in ("name", "model", "backend", "system")}
+    body = {name: value for name, value in given.items() if value is not None}
+    is_mock = body.get("backend") == _MOCK or str(body["model"]).startswith(f"{_MOCK}/")
+    reply = (
+        {"mock": [{"text": "You said: ${{ message.text }}"}]} if is_mock else {"system": "You are a helpful assistant."}
+    )
+    document = context.started_kernel().post("/agents", {**reply, **body}, key=new_key())
+    return context.answer(document, created_lines)
+
+
+def created_lines(made: dict[str, Any], _screen: Screen) -> list[str]:
+    return [str(made["name"])]
+
+
 def run_agent_create(context: Context) -> int:
+    if context.args.ephemeral:
+        return create_ephemeral(context)
+    if context.args.name is None:
+        raise Failure("usage", "NAME is missing", "see awk agent create --help")
     root, name = context.project.root, agent_name(context.args.name)
     path = agent_file(name)
     exists = Failure("already_exists", f"Agent {name!r} already exists ({path})", f"Use: awk agent edit {name}")

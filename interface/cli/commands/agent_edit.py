@@ -127,7 +127,7 @@ def configure_agent_edit(parser: argparse.ArgumentParser) -> None:
         "changes",
         metavar="KEY=VALUE",
         nargs="*",
-        help="model=provider/name, timeouts.idle=5m, 'soul.expertise=[a, b]'; KEY= removes it; none: $EDITOR",
+        help="key to set (model=provider/name, 'soul.expertise=[a, b]') or remove (KEY=) (default: open $EDITOR)",
     )
 
 
@@ -259,7 +259,7 @@ def _put(folder: SafeDir, place: AgentDir, before: str, after: str) -> bool:
 
 def configure_agent_delete(parser: argparse.ArgumentParser) -> None:
     name_argument(parser)
-    parser.add_argument("--yes", action="store_true", help="do not ask")
+    parser.add_argument("--yes", action="store_true", help="delete without confirmation")
 
 
 def run_agent_delete(context: Context) -> int:

@@ -1,4 +1,4 @@
-"""``awk channel``, ``peek``, ``clear``, ``export`` and ``import``: what was said in a space, and archives of it."""
+"""``awk channel``, ``clear``, ``export`` and ``import``: messages of a space and their archives."""
 
 import argparse
 import json
@@ -16,7 +16,7 @@ from interface.cli.output import Screen, escape, one_line
 from interface.cli.parsing import archive_flag, json_flag, jsonl_flag
 from interface.cli.prompts import can_ask
 from interface.cli.requests import MESSAGES, Listing, act, count_flag, fetch_list, tell_rest
-from interface.cli.targets import RUN, concerns, target, workflow_target
+from interface.cli.targets import RUN, concerns, target
 from interface.client import quoted
 from interface.event_follow import CONNECTED, Follower
 from interface.failure import Failure, Unreachable
@@ -32,15 +32,6 @@ SINCE: Final = Listing("messages", "since")
 
 Message = dict[str, Any]
 """One protocol.message.Message, as JSON."""
-
-
-def configure(parser: argparse.ArgumentParser) -> None:
-    """[-n N] [-f]."""
-    count_flag(parser, DEFAULT_COUNT, "the last N")
-    parser.add_argument("-f", "--follow", action="store_true", help="go on as messages come")
-    archive_flag(parser)
-    json_flag(parser)
-    jsonl_flag(parser)
 
 
 def show(context: Context, space: str, only: str | None = None, run: str | None = None) -> int:
@@ -131,23 +122,47 @@ def decoded_lines(message: Message, screen: Screen) -> list[str]:
 
 
 def configure_channel(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("target", metavar="@WORKFLOW[:TAG]", help="the workflow")
-    parser.add_argument("--run", metavar="RUN", help="only what was said in that run (r12), also an earlier one")
-    configure(parser)
+    parser.add_argument(
+        "target", metavar="TARGET", nargs="?", help="@review[:tag], alice or alice@review (default: the only one)"
+    )
+    parser.add_argument("--run", metavar="RUN", help="only messages of this run (r12)")
+    count_flag(parser, DEFAULT_COUNT, "number of latest messages")
+    parser.add_argument("-f", "--follow", action="store_true", help="print new messages as they arrive")
+    archive_flag(parser)
+    json_flag(parser)
+    jsonl_flag(parser)
 
 
 def run_channel(context: Context) -> int:
-    space = workflow_target(context.args.target).space
-    return show(context, space, run=context.args.run)
+    asked = target(context.args.target or _only_target(context))
+    only = asked.agent if asked.workflow is not None else None
+    return show(context, asked.space, only, context.args.run)
+
+
+def _only_target(context: Context) -> str:
+    """Return the only running workflow, or else the only agent. Raises Failure if there are none or several."""
+    client = context.kernel()
+    running = [row for row in json.loads(client.get("/workflows"))["workflows"] if row["state"] == "running"]
+    names = [str(Target(None, row["name"], row["tag"])) for row in running]
+    names = names or [row["name"] for row in json.loads(client.get("/agents"))["agents"]]
+    client.close()
+    if len(names) != 1:
+        hint = f"one of: {', '.join(names)}" if names else "create an agent: awk agent create NAME -m MODEL"
+        raise Failure("usage", "TARGET is missing", hint)
+    return names[0]
 
 
 def configure_clear(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "target", metavar="RUN|TARGET", help="a run (r12), all runs of @review[:tag], or what alice was told directly"
+        "target",
+        metavar="RUN|TARGET",
+        help="run (r12), workflow with all its runs (@review[:tag]), or agent (alice: its direct messages)",
     )
-    parser.add_argument("--run", metavar="RUN", help="of a workflow only this run (r12; default: all its runs)")
-    parser.add_argument("--yes", action="store_true", help="do not ask")
-    parser.add_argument("--force", action="store_true", help="also working trees with work that is nowhere else")
+    parser.add_argument("--run", metavar="RUN", help="for a workflow: only this run (r12; default: all runs)")
+    parser.add_argument("--yes", action="store_true", help="clear without confirmation")
+    parser.add_argument(
+        "--force", action="store_true", help="also delete working trees with unmerged or uncommitted work"
+    )
     json_flag(parser)
 
 
@@ -184,44 +199,23 @@ def cleared_lines(done: Cleared, _screen: Screen) -> list[str]:
     return [one_line(line) for line in lines]
 
 
-def configure_peek(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "target", metavar="TARGET", nargs="?", help="alice, @review[:tag] or alice@review (default: the only one)"
-    )
-    configure(parser)
-
-
-def run_peek(context: Context) -> int:
-    named: str | None = context.args.target
-    if not named:
-        # The workflow that runs, or the project's agent, where there is one only.
-        client = context.kernel()
-        running = [row for row in json.loads(client.get("/workflows"))["workflows"] if row["state"] == "running"]
-        names = [str(Target(None, row["name"], row["tag"])) for row in running]
-        names = names or [row["name"] for row in json.loads(client.get("/agents"))["agents"]]
-        client.close()
-        if len(names) != 1:
-            hint = f"one of: {', '.join(names)}" if names else "there are no agents yet"
-            raise Failure("usage", "peek at whom?", hint)
-        named = names[0]
-    asked = target(named)
-    only = asked.agent if asked.workflow is not None else None
-    return show(context, asked.space, only)
-
-
 FORMATS: Final = ("jsonl", "md")
 _ENDS: Final = (b'{"part":"end"', b"End of the archive: ")
 
 
 def configure_export(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "target", metavar="RUN|TARGET", help="a run (r12), all runs of @review[:tag], or what alice was told directly"
+        "target",
+        metavar="RUN|TARGET",
+        help="run (r12), workflow with all its runs (@review[:tag]), or agent (alice: its direct messages)",
     )
     parser.add_argument(
-        "--format", choices=FORMATS, default=FORMATS[0], help="jsonl, which import reads; md, a page for people"
+        "--format", choices=FORMATS, default=FORMATS[0], help="jsonl for awk import, or md for reading (default: jsonl)"
     )
-    parser.add_argument("-o", "--output", metavar="FILE", help="write it there, whole or not at all")
-    parser.add_argument("--json", action="store_true", help="with -o: print one JSON document about the file")
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", help="output file, written atomically (default: standard output)"
+    )
+    parser.add_argument("--json", action="store_true", help="with -o: print one JSON document that describes the file")
 
 
 def run_export(context: Context) -> int:
@@ -277,7 +271,7 @@ def _write(path: str, lines: Iterator[bytes]) -> int:
 
 
 def configure_import(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("archive", metavar="FILE", help="what awk export wrote (jsonl)")
+    parser.add_argument("archive", metavar="FILE", help="archive from awk export (jsonl)")
     json_flag(parser)
 
 
@@ -301,6 +295,6 @@ def run_import(context: Context) -> int:
     if runs:
         lines += [f"awk show {runs[-1]['id']} {of}", f"awk channel @{head.space} {of}"]
     else:
-        lines.append(f"awk peek {head.space.partition(':')[2]} {of}")
+        lines.append(f"awk channel {head.space.partition(':')[2]} {of}")
     context.out.lines(map(one_line, lines))
     return 0

@@ -205,7 +205,7 @@ PROGRAMS = ("agent-worker", "awk")
 
 
 def configure_completion(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("shell", choices=SHELLS, help="whose script to print; its first lines say where to put it")
+    parser.add_argument("shell", choices=SHELLS, help="shell; the first lines of the script explain its installation")
 
 
 def run_completion(context: Context) -> int:
@@ -218,7 +218,7 @@ def run_completion(context: Context) -> int:
 
 
 def configure_complete(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("kind", metavar="KIND", help="what is wanted: target, agent, workflow, instruction ...")
+    parser.add_argument("kind", metavar="KIND", help="kind of candidates: target, agent, workflow, instruction ...")
 
 
 def run_complete(context: Context) -> int:

@@ -26,9 +26,9 @@ from protocol.discovery import ADMIN, digest
 TOKEN_VERBS: Final = Subcommands(
     "token",
     (
-        Subcommand("create", "make a token, and print it this once"),
+        Subcommand("create", "Create a token and print it once"),
         generated("token list"),
-        Subcommand("revoke", "take tokens back: their next request is refused"),
+        Subcommand("revoke", "Revoke tokens, effective with their next request"),
     ),
 )
 
@@ -41,7 +41,7 @@ def configure_token_create(parser: argparse.ArgumentParser) -> None:
         help="read: look; operate: and give work, and steer it; approve: and decide what waits for a person "
         "(approve:alice,bob: approve calls of these agents only)",
     )
-    parser.add_argument("--name", metavar="NAME", default="", help="whom it is for, for the list")
+    parser.add_argument("--name", metavar="NAME", default="", help="name of the token in awk token list")
 
 
 def run_token_create(context: Context) -> int:
@@ -61,7 +61,7 @@ def tokens_lines(found: TokenList, screen: Screen) -> list[str]:
 
 
 def configure_token_revoke(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("ids", metavar="TOKEN", nargs="+", help="its id, such as k3")
+    parser.add_argument("ids", metavar="TOKEN", nargs="+", help="id of the token, such as k3")
 
 
 def run_token_revoke(context: Context) -> int:
@@ -107,9 +107,9 @@ _PAGE: Final = """<!doctype html>
 
 
 def configure_open(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--read-only", action="store_true", help="let the page look, and change nothing")
+    parser.add_argument("--read-only", action="store_true", help="open the page in read-only mode")
     parser.add_argument(
-        "--print", action="store_true", help="print the address, good for one browser in the next minute"
+        "--print", action="store_true", help="print the address instead; it is valid once, for one minute"
     )
     json_flag(parser)
 
@@ -172,7 +172,7 @@ NODE_VERBS: Final = Subcommands(
     "node",
     (
         generated("node list"),
-        Subcommand("add", "have a node that the project file does not name"),
+        Subcommand("add", "Add a node that the project file does not define"),
         generated("node drain"),
         generated("node rm"),
     ),
@@ -182,8 +182,14 @@ KEYS: Final = ("host", "image", "container", "pod", "namespace", "address", "com
 
 
 def configure_node(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--join", metavar="WORD", help="be a node of the kernel that made this word (- reads it)")
-    parser.add_argument("--project-id", metavar="ID", help="be a node of the kernel that is spoken to over our streams")
+    parser.add_argument(
+        "--join", metavar="WORD", help="join the kernel that issued this join token (- reads standard input)"
+    )
+    parser.add_argument(
+        "--project-id",
+        metavar="ID",
+        help="serve as a node over standard input and output for the kernel of this project",
+    )
     NODE_VERBS.configure(parser)
 
 
@@ -234,20 +240,24 @@ def nodes_lines(found: NodeList, screen: Screen) -> list[str]:
 
 
 def configure_node_add(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", metavar="NAME", help="what it is called")
+    parser.add_argument("name", metavar="NAME", help="name of the node")
     parser.add_argument(
-        "--via", choices=("ssh", "slurm", "kubectl", "docker", "ray", "command"), help="the engine that leads there"
+        "--via",
+        choices=("ssh", "slurm", "kubectl", "docker", "ray", "command"),
+        help="engine that connects to the node",
     )
-    parser.add_argument("--join", action="store_true", help="it dials home: print the command to type there")
-    parser.add_argument("--host", help="ssh, slurm: the machine; with --join: where it finds this one")
-    parser.add_argument("--image", help="docker, kubectl: a container of this image is started")
-    parser.add_argument("--container", help="docker: one that runs; kubectl: which of the pod's")
-    parser.add_argument("--pod", help="kubectl: one that runs")
-    parser.add_argument("--namespace", help="kubectl: the namespace")
-    parser.add_argument("--address", help="ray: the cluster")
-    parser.add_argument("--command", metavar="PROGRAM", help="the program there (default: agent-worker)")
-    parser.add_argument("--label", action="append", default=[], help="what agents may ask for; can be repeated")
-    parser.add_argument("--workers", type=int, metavar="N", help="how many attempts run there at once (default: 8)")
+    parser.add_argument(
+        "--join", action="store_true", help="create a join token and print the command to run on the node"
+    )
+    parser.add_argument("--host", help="ssh, slurm: host of the node; with --join: address of this kernel")
+    parser.add_argument("--image", help="docker, kubectl: image of the container to start")
+    parser.add_argument("--container", help="docker: running container; kubectl: container of the pod")
+    parser.add_argument("--pod", help="kubectl: running pod")
+    parser.add_argument("--namespace", help="kubectl: namespace")
+    parser.add_argument("--address", help="ray: address of the cluster")
+    parser.add_argument("--command", metavar="PROGRAM", help="command on the node (default: agent-worker)")
+    parser.add_argument("--label", action="append", default=[], help="label that agents can require; repeatable")
+    parser.add_argument("--workers", type=int, metavar="N", help="maximum number of concurrent attempts (default: 8)")
 
 
 def run_node_add(context: Context) -> int:

@@ -30,10 +30,10 @@ _CUT: Final = 40
 PROPOSAL_VERBS: Final = Subcommands(
     "proposal",
     (
-        Subcommand("list", "list what is put to the vote, or was in one workflow"),
-        Subcommand("show", "show one proposal, its votes and what came of it"),
-        Subcommand("vote", "vote yourself; a vote is final"),
-        Subcommand("cancel", "call a vote off, so that nobody wins"),
+        Subcommand("list", "List open proposals, or all proposals of one workflow"),
+        Subcommand("show", "Show a proposal, its votes and its result"),
+        Subcommand("vote", "Vote on a proposal; a vote is final"),
+        Subcommand("cancel", "Cancel a vote without a result"),
     ),
 )
 
@@ -41,7 +41,7 @@ PROPOSAL_VERBS: Final = Subcommands(
 def configure_proposal_list(parser: argparse.ArgumentParser) -> None:
     text = "those of its latest run, ended or not; without it: those that are open, of all workflows"
     parser.add_argument("target", metavar="@WORKFLOW[:TAG]", nargs="?", help=text)
-    parser.add_argument("--all", action="store_true", help="without a workflow: those that have ended too")
+    parser.add_argument("--all", action="store_true", help="include closed proposals if no workflow is given")
     count_flag(parser)
     archive_flag(parser)
 
@@ -149,8 +149,10 @@ def outcome(one: BallotInfo) -> str:
 
 def configure_proposal_vote(parser: argparse.ArgumentParser) -> None:
     proposal_argument(parser)
-    parser.add_argument("choice", metavar="CHOICE", help="the id of one of its options: yes or no of an approval")
-    parser.add_argument("--reason", metavar="TEXT", default="", help="kept with your vote; the members read it")
+    parser.add_argument("choice", metavar="CHOICE", help="id of an option, or yes or no")
+    parser.add_argument(
+        "--reason", metavar="TEXT", default="", help="reason, stored with the vote and visible to the members"
+    )
 
 
 def run_proposal_vote(context: Context) -> int:
@@ -160,7 +162,7 @@ def run_proposal_vote(context: Context) -> int:
 
 def configure_proposal_cancel(parser: argparse.ArgumentParser) -> None:
     proposal_argument(parser)
-    parser.add_argument("--reason", metavar="TEXT", default="", help="the members read it")
+    parser.add_argument("--reason", metavar="TEXT", default="", help="reason, visible to the members")
 
 
 def run_proposal_cancel(context: Context) -> int:
@@ -225,15 +227,15 @@ RULE_VERBS: Final = Subcommands(
     (
         generated("rule list"),
         generated("rule show"),
-        Subcommand("add", "define the rules of a file, or define them anew"),
-        Subcommand("rm", "switch rules off; they are kept, and do nothing"),
-        Subcommand("test", "say what a rule would have done in a run; nothing is done"),
+        Subcommand("add", "Add or replace rules from a file"),
+        Subcommand("rm", "Disable rules without deleting them"),
+        Subcommand("test", "Test a rule against the messages of a run without taking effect"),
     ),
 )
 
 
 def _workflow_argument(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("target", metavar="@WORKFLOW[:TAG]", help="its latest run")
+    parser.add_argument("target", metavar="@WORKFLOW[:TAG]", help="workflow; its latest run is used")
 
 
 def _path(context: Context) -> str:
@@ -274,7 +276,7 @@ def rule_lines(one: RuleInfo, screen: Screen) -> list[str]:
 
 
 def configure_rule_add(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE", help="YAML: one rule, a list of them, or rules: with a list")
+    parser.add_argument("file", metavar="FILE", help="YAML file with one rule, a list of rules, or the key rules:")
     _workflow_argument(parser)
 
 
@@ -286,7 +288,7 @@ def run_rule_add(context: Context) -> int:
 
 
 def configure_rule_rm(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", metavar="RULE", help="its name")
+    parser.add_argument("name", metavar="RULE", help="name of the rule")
     _workflow_argument(parser)
 
 
@@ -307,8 +309,8 @@ def _changed_lines(told: dict[str, Any], _screen: Screen) -> list[str]:
 
 
 def configure_rule_test(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("rule", metavar="RULE|FILE", help="a file with one rule, or the name of one of the run's")
-    parser.add_argument("--run", metavar="RUN", required=True, help="whose messages are looked at")
+    parser.add_argument("rule", metavar="RULE|FILE", help="file with one rule, or the name of a rule of the run")
+    parser.add_argument("--run", metavar="RUN", required=True, help="run whose messages are tested")
 
 
 def run_rule_test(context: Context) -> int:

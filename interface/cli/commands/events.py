@@ -61,10 +61,10 @@ def configure_logs(parser: argparse.ArgumentParser) -> None:
         "target", metavar="TARGET", nargs="?", help="alice, @review[:tag] or alice@review (default: all)"
     )
     parser.add_argument(
-        "--previous", action="store_true", help="its last attempt that ended; without a target the kernel before this"
+        "--previous", action="store_true", help="previous attempt, or, without a target, the previous kernel process"
     )
-    parser.add_argument("--level", choices=LEVELS, help="only what is at least so grave")
-    count_flag(parser, None, "the last N lines; with -f before those that come")
+    parser.add_argument("--level", choices=LEVELS, help="minimum level of log lines")
+    count_flag(parser, None, "number of latest lines")
     event_view.configure(parser)
 
 

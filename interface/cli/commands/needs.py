@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import closing, suppress
 from typing import Any, Final
 
+from interface.cli.commands.permissions import show_approvals
 from interface.cli.commands.projects import refuse_named_kernel, tell_missing
 from interface.cli.context import Context
 from interface.cli.exits import Exit
@@ -34,13 +35,22 @@ _STYLES: Final = {"approval": "yellow", "vote": "yellow", "dead": "dim"}
 
 
 def configure_needs(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("-f", "--follow", action="store_true", help="go on: say what comes, and what is settled")
-    all_projects_flag(parser, "of all your projects whose kernel runs, not of this one alone")
+    parser.add_argument("-f", "--follow", action="store_true", help="print new and resolved items as they change")
+    parser.add_argument(
+        "id", metavar="APPROVAL", nargs="?", help="approval request to show with its complete input (a3)"
+    )
+    parser.add_argument("--approvals", action="store_true", help="list only approvals, with their input (exit code 0)")
+    parser.add_argument("--rules", action="store_true", help="list the rules of approve --always; awk deny deletes one")
+    all_projects_flag(parser, "include all your projects with a running kernel")
     count_flag(parser)
     json_flag(parser)
 
 
 def run_needs(context: Context) -> int:
+    if context.args.approvals or context.args.rules or context.args.id is not None:
+        if context.args.follow or context.args.all_projects:
+            raise Failure("usage", "-f and -A exclude approvals", "leave out APPROVAL, --approvals and --rules")
+        return show_approvals(context)
     if context.args.all_projects:
         refuse_named_kernel(context)
     if context.args.follow:

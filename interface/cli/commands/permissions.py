@@ -1,4 +1,4 @@
-"""``awk approve``, ``deny``, ``pending``, ``grant`` and ``audit``: what agents may do, and what was given to them."""
+"""``awk approve``, ``deny``, ``grant`` and ``audit``: permissions of agents."""
 
 import argparse
 import re
@@ -22,22 +22,16 @@ from protocol.api.history import AuditList
 _REQUEST: Final = re.compile(r"a\d+", re.ASCII)
 _RULE: Final = re.compile(r"r\d+", re.ASCII)
 _ALWAYS: Final = (
-    "grant every call of this tool by this agent, now and from now on, whose whole input, as pending shows it, fits"
-    """ PATTERN: '{"command":"git *"}'; * is any text, and here covers 'git x; rm -rf ~' too"""
+    "approve this and all future calls of this tool by this agent whose complete input, as in awk needs, matches"
+    """ PATTERN: '{"command":"git *"}'; * matches any text, so this also matches 'git x; rm -rf ~'"""
 )
 
 
-def configure_pending(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("id", metavar="APPROVAL", nargs="?", help="one of them (a3), with all of its input")
-    parser.add_argument("--rules", action="store_true", help="what approve --always granted; deny ID takes it back")
-    count_flag(parser)
-    json_flag(parser)
-
-
-def run_pending(context: Context) -> int:
+def show_approvals(context: Context) -> int:
+    """Print pending approvals, one of them, or the approval rules."""
     asked: str | None = context.args.id
     if context.args.rules and asked is not None:
-        raise Failure("usage", "--rules lists them all")
+        raise Failure("usage", "--rules excludes APPROVAL", "awk needs --rules lists all approval rules")
     if context.args.rules:
         return show_list(context, "/approvals/rules", RULES, approval_rules_lines)
     if asked is None:
@@ -54,7 +48,7 @@ def pending_lines(found: Pending, screen: Screen) -> list[str]:
         given = given or msgspec.json.encode(row.input, order="sorted").decode()
         rows.append([row.id, row.agent, row.space, row.tool, row.expires_at, given, row.reason or "-"])
     header = ["ID", "AGENT", "SPACE", "TOOL", "EXPIRES", "INPUT", "REASON"]
-    return table(header, rows, screen) if rows else ["nothing waits for approval"]
+    return table(header, rows, screen) if rows else ["no pending approvals"]
 
 
 def approval_lines(one: ApprovalInfo, _screen: Screen) -> list[str]:
@@ -69,13 +63,13 @@ def approval_rules_lines(found: ApprovalRules, screen: Screen) -> list[str]:
     rules = found.rules
     rows = [[row.id, row.agent or "(all)", row.tool, row.created_at, row.pattern] for row in rules]
     header = ["ID", "AGENT", "TOOL", "SINCE", "PATTERN"]
-    return table(header, rows, screen) if rows else ["nothing was approved once for all"]
+    return table(header, rows, screen) if rows else ["no approval rules"]
 
 
 def configure_approve(parser: argparse.ArgumentParser) -> None:
-    configure_decision(parser, "what awk pending lists (a3)")
+    configure_decision(parser, "approval request, as in awk needs (a3)")
     parser.add_argument("--always", metavar="PATTERN", help=_ALWAYS)
-    parser.add_argument("--all-agents", action="store_true", help="with --always: whichever agent makes it")
+    parser.add_argument("--all-agents", action="store_true", help="with --always: apply to all agents")
 
 
 def run_approve(context: Context) -> int:
@@ -90,7 +84,7 @@ def run_approve(context: Context) -> int:
 
 
 def configure_deny(parser: argparse.ArgumentParser) -> None:
-    configure_decision(parser, "what awk pending lists (a3), or one standing rule (r2), which is taken back")
+    configure_decision(parser, "approval request (a3), or one approval rule to delete (r2)")
 
 
 def run_deny(context: Context) -> int:
@@ -105,7 +99,9 @@ def run_deny(context: Context) -> int:
 
 def configure_decision(parser: argparse.ArgumentParser, ids: str) -> None:
     parser.add_argument("ids", metavar="APPROVAL", nargs="+", help=ids)
-    parser.add_argument("--reason", metavar="TEXT", default="", help="kept with the decision; who is denied reads it")
+    parser.add_argument(
+        "--reason", metavar="TEXT", default="", help="reason, stored with the decision and visible to the agent"
+    )
     json_flag(parser)
 
 
@@ -113,7 +109,7 @@ def check_id(name: str) -> str:
     """``name`` as that of a request. Raises Failure (usage)."""
     if not _REQUEST.fullmatch(name):
         text = f"{name[:100]!r} is not a request for approval: ids look like a3"
-        raise Failure("usage", text, "awk pending lists them")
+        raise Failure("usage", text, "list them: awk needs --approvals")
     return name
 
 
@@ -139,15 +135,17 @@ SCOPES: Final = get_args(Scope)
 GRANT_VERBS: Final = Subcommands(
     "grant",
     (
-        Subcommand("list", "list what was given, by whom, and what it comes to now"),
-        Subcommand("give", "give an agent a scope that its file does not give it"),
+        Subcommand("list", "List grants, their origin and their current state"),
+        Subcommand("give", "Grant an agent a scope that its file does not include"),
         generated("grant revoke"),
     ),
 )
 
 
 def configure_grant_list(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("target", metavar="@WORKFLOW[:TAG]", nargs="?", help="only its latest run")
+    parser.add_argument(
+        "target", metavar="@WORKFLOW[:TAG]", nargs="?", help="only grants of the latest run of this workflow"
+    )
     count_flag(parser)
 
 
@@ -176,10 +174,12 @@ def grants_lines(found: GrantList, screen: Screen) -> list[str]:
 
 
 def configure_grant_give(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("scope", metavar="SCOPE", choices=SCOPES, help=f"what it may use: {', '.join(SCOPES)}")
-    parser.add_argument("--to", metavar="TARGET", required=True, help="who gets it, such as alice@review")
-    parser.add_argument("--until", metavar="D", help="for so long (2h), or to this time (2026-11-22T18:00:00Z)")
-    parser.add_argument("--uses", metavar="N", type=int, help="for so many calls")
+    parser.add_argument("scope", metavar="SCOPE", choices=SCOPES, help=f"scope to grant: {', '.join(SCOPES)}")
+    parser.add_argument(
+        "--to", metavar="TARGET", required=True, help="agent that receives the grant, such as alice@review"
+    )
+    parser.add_argument("--until", metavar="D", help="duration (2h) or end time (2026-11-22T18:00:00Z)")
+    parser.add_argument("--uses", metavar="N", type=int, help="maximum number of calls")
 
 
 def run_grant_give(context: Context) -> int:
@@ -200,7 +200,7 @@ def grant_lines(one: dict[str, Any], _screen: Screen) -> list[str]:
 
 
 def configure_audit(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--agent", metavar="AGENT", help="only where this agent asked, or was asked")
+    parser.add_argument("--agent", metavar="AGENT", help="only queries from or to this agent")
     count_flag(parser)
     json_flag(parser)
 

@@ -36,7 +36,9 @@ _STEP: Final = 2
 
 
 def configure_validate(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("files", metavar="FILE", nargs="*", help="agent, workflow or project files (default: all)")
+    parser.add_argument(
+        "files", metavar="FILE", nargs="*", help="agent, workflow or project files (default: all files)"
+    )
     json_flag(parser)
 
 
@@ -65,7 +67,7 @@ def configure_config(parser: argparse.ArgumentParser) -> None:
         "asked",
         metavar="FILE|NAME",
         nargs="?",
-        help="a file, an agent, a workflow, @workflow or agent@workflow (default: the project)",
+        help="file, agent, workflow, @workflow or agent@workflow (default: the project)",
     )
     json_flag(parser)
 
@@ -106,8 +108,10 @@ def _mapping(
 
 
 def configure_schema(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("kind", choices=KINDS, nargs="?", help="print the JSON Schema of this file")
-    parser.add_argument("--write", action="store_true", help="write all of them where the files' headers look")
+    parser.add_argument("kind", choices=KINDS, nargs="?", help="kind of file")
+    parser.add_argument(
+        "--write", action="store_true", help="write all schemas to the paths that file headers refer to"
+    )
 
 
 def run_schema(context: Context) -> int:
@@ -164,7 +168,7 @@ def configure_init(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--example", choices=[*_names(), LIST], default=DEFAULT, help=about)
     about = "this program does the work of its agents, in place of their scripts"
     parser.add_argument("--backend", choices=sorted(name for name in CLIS if BACKENDS[name].binaries), help=about)
-    parser.add_argument("-m", "--model", metavar="MODEL", help="with --backend: its model (claude: sonnet)")
+    parser.add_argument("-m", "--model", metavar="MODEL", help="with --backend: model of the agents (claude: sonnet)")
 
 
 def run_init(context: Context) -> int:
@@ -282,9 +286,7 @@ def doctor_lines(report: DoctorReport, screen: Screen) -> list[str]:
     return [*lines, *table(["CHECK", "FINE"], right, screen), f"{len(wrong)} wrong" if wrong else "nothing is wrong"]
 
 
-WORKER_VERBS: Final = Subcommands(
-    "worker", (Subcommand("check", "run a program as a kernel would, and say what it does wrong"),)
-)
+WORKER_VERBS: Final = Subcommands("worker", (Subcommand("check", "Run a worker program and report protocol errors"),))
 DEFAULT_SECONDS: Final = 60.0
 MESSAGE: Final = "Say hello."
 
@@ -292,9 +294,15 @@ MESSAGE: Final = "Say hello."
 def configure_worker_check(parser: argparse.ArgumentParser) -> None:
     what = "the program and its arguments, as command: has them; in quotes, or after --, where an option is among them"
     parser.add_argument("command", metavar="CMD", nargs="*", help=what)
-    parser.add_argument("--message", metavar="TEXT", default=MESSAGE, help=f"what it is asked (default: {MESSAGE})")
     parser.add_argument(
-        "--timeout", type=duration, metavar="D", default=DEFAULT_SECONDS, help="for each of four runs (default: 60s)"
+        "--message", metavar="TEXT", default=MESSAGE, help=f"message that the worker receives (default: {MESSAGE})"
+    )
+    parser.add_argument(
+        "--timeout",
+        type=duration,
+        metavar="D",
+        default=DEFAULT_SECONDS,
+        help="timeout of each of the four runs (default: 60s)",
     )
 
 

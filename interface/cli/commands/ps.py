@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 
 def configure_ps(parser: "argparse.ArgumentParser") -> None:
     parser.add_argument(
-        "target", metavar="TARGET", nargs="?", help="alice, @review[:tag] or alice@review[:tag] (default: all)"
+        "target", metavar="TARGET", nargs="?", help="alice, @review[:tag] or alice@review[:tag] (default: all agents)"
     )
-    parser.add_argument("-a", "--all", action="store_true", help="agents of workflows that have ended, too")
-    all_projects_flag(parser, "of all your projects whose kernel runs")
-    parser.add_argument("-q", "--quiet", action="store_true", help="only names, as other commands take them")
+    parser.add_argument("-a", "--all", action="store_true", help="include agents of ended workflows")
+    all_projects_flag(parser, "include all your projects with a running kernel")
+    parser.add_argument("-q", "--quiet", action="store_true", help="print only names, as other commands accept them")
     parser.add_argument(
-        "--sort", metavar="COLUMN", help="by a column: the largest number first; -COLUMN: the last first"
+        "--sort", metavar="COLUMN", help="sort by this column, largest number first; -COLUMN reverses the order"
     )
-    parser.add_argument("-o", "--columns", metavar="COLUMNS", help="only these, in this order: name,state,cost")
+    parser.add_argument("-o", "--columns", metavar="COLUMNS", help="columns to print, in this order: name,state,cost")
     json_flag(parser)
 
 

@@ -41,56 +41,65 @@ def configure_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "workflow",
         metavar="FILE|NAME",
-        help="a workflow file, a name from .workflows, or github:owner/repo@ref/path.yaml",
+        help="workflow file, name in .workflows, or github:owner/repo@ref/path.yaml",
     )
     tag_flag(parser)
     trust_flag(parser)
     update_flag(parser)
     continue_flag(parser)
-    parser.add_argument("--timeout", type=duration, metavar="D", help="end it after so long (30s, 10m): exit 124")
-    parser.add_argument("--max-cost", type=usd, metavar="USD", help="end it once it has cost so much: exit 6")
-    parser.add_argument("--max-tokens", type=tokens, metavar="N", help="end it once it has used so many tokens: exit 6")
     parser.add_argument(
-        "--exit-code-from", metavar="AGENT", help="exit as the work of this agent ends, whatever that of others does"
+        "--timeout",
+        type=duration,
+        metavar="D",
+        help="maximum duration of the run, such as 30s or 10m (exit code 124 when exceeded)",
     )
     parser.add_argument(
-        "--fail-on", choices=("error", "never"), default="error", help="never: exit 0 once it has ended, however it did"
+        "--max-cost", type=usd, metavar="USD", help="maximum cost of the run in USD (exit code 6 when exceeded)"
     )
     parser.add_argument(
-        "--approve", choices=APPROVALS, help="whether you are asked before a tool runs, whatever the agents' files say"
+        "--max-tokens", type=tokens, metavar="N", help="maximum number of tokens of the run (exit code 6 when exceeded)"
+    )
+    parser.add_argument("--exit-code-from", metavar="AGENT", help="take the exit code from the work of this agent only")
+    parser.add_argument(
+        "--fail-on", choices=("error", "never"), default="error", help="never: exit with code 0 even if the run fails"
     )
     parser.add_argument(
-        "--detach", action="store_true", help="return once it runs; what needs your approval waits for it (pending)"
+        "--approve", choices=APPROVALS, help="approval of tool calls, which overrides the agents' files"
+    )
+    parser.add_argument(
+        "--detach", action="store_true", help="return when the run has started; approvals then wait in awk needs"
     )
     parser.add_argument(
         "--report",
         action="append",
         metavar="REPORTS",
-        help="also write: github, junit:FILE, md:FILE, sarif:FILE; several with commas",
+        help="additional reports, separated by commas: github, junit:FILE, md:FILE, sarif:FILE",
     )
-    parser.add_argument(
-        "--rm", action="store_true", help="end the kernel afterwards, however it went, if this run started it"
-    )
-    parser.add_argument("--dry-run", action="store_true", help="only say what would start; runs and asks nothing")
+    parser.add_argument("--rm", action="store_true", help="stop the kernel after the run if this command started it")
+    parser.add_argument("--dry-run", action="store_true", help="print the execution plan without running it")
     whole = "with --compare: "
     parser.add_argument(
         "--compare",
         choices=("solo",),
-        help="run it in pairs with one agent that has all prompts and tools, and say which of both is worth it",
+        help="compare the workflow, in paired runs, with one agent that has all its prompts and tools",
     )
-    parser.add_argument("--repeat", type=pairs, metavar="N", help=f"{whole}this many pairs at most (default: 10)")
-    parser.add_argument("--check", metavar="CMD", help=f"{whole}a run succeeds if this shell command ends with 0 then")
+    parser.add_argument("--repeat", type=pairs, metavar="N", help=f"{whole}maximum number of pairs (default: 10)")
+    parser.add_argument("--check", metavar="CMD", help=f"{whole}shell command that decides success by exit code 0")
     parser.add_argument(
         "--margin",
         type=share,
         metavar="P",
-        help=f"{whole}who fails in so much more of the runs is as good (default: 0.2)",
+        help=f"{whole}non-inferiority margin: failure rates within P count as equal (default: 0.2)",
     )
-    parser.add_argument("--seed", type=int, metavar="N", help=f"{whole}the order within the pairs, as it was then")
-    parser.add_argument("--total-cost", type=usd, metavar="USD", help=f"{whole}what all runs together may cost")
-    parser.add_argument("--total-tokens", type=tokens, metavar="N", help=f"{whole}how many tokens all may use together")
-    parser.add_argument("--resume", metavar="COMPARISON", help=f"{whole}go on with this comparison (c3)")
-    parser.add_argument("--keep", action="store_true", help=f"{whole}keep the copy of the project that each run had")
+    parser.add_argument(
+        "--seed", type=int, metavar="N", help=f"{whole}seed of an earlier comparison, to repeat the order within pairs"
+    )
+    parser.add_argument("--total-cost", type=usd, metavar="USD", help=f"{whole}maximum total cost of all runs in USD")
+    parser.add_argument(
+        "--total-tokens", type=tokens, metavar="N", help=f"{whole}maximum total number of tokens of all runs"
+    )
+    parser.add_argument("--resume", metavar="COMPARISON", help=f"{whole}continue this comparison (c3)")
+    parser.add_argument("--keep", action="store_true", help=f"{whole}retain the project copy of each run")
     json_flag(parser)
     jsonl_flag(parser)
 
@@ -307,9 +316,9 @@ def plan_lines(plan: "Plan", screen: Screen) -> list[str]:
 
 def configure_watch(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "target", metavar="RUN|@WORKFLOW[:TAG]", help="a run (r12), or the newest of a workflow (@review[:tag])"
+        "target", metavar="RUN|@WORKFLOW[:TAG]", help="run (r12), or the latest run of a workflow (@review[:tag])"
     )
-    parser.add_argument("--exit-status", action="store_true", help="end with the exit code that run would have had")
+    parser.add_argument("--exit-status", action="store_true", help="exit with the exit code of the run")
     json_flag(parser)
     jsonl_flag(parser)
     parser.set_defaults(fail_on="error", detach=True)  # as of run: somebody comes back to what needs an approval

@@ -22,11 +22,13 @@ _DIFF_STYLES: Final = {"+": "green", "-": "red", "@": "cyan", "d": "bold"}
 
 def configure_runs(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "target", metavar="@WORKFLOW[:TAG]", nargs="?", help="only its runs; without a tag those of all its tags"
+        "target", metavar="@WORKFLOW[:TAG]", nargs="?", help="only runs of this workflow; without a tag, of all tags"
     )
-    parser.add_argument("--status", choices=STATUSES, help="only those that run, or that ended so")
-    parser.add_argument("--since", type=duration, metavar="D", help="only those started in the last 10m, 2h, 7d, ...")
-    count_flag(parser, DEFAULT_COUNT, "the newest N")
+    parser.add_argument("--status", choices=STATUSES, help="only runs with this status")
+    parser.add_argument(
+        "--since", type=duration, metavar="D", help="only runs started within this duration (10m, 2h, 7d)"
+    )
+    count_flag(parser, DEFAULT_COUNT, "number of latest runs")
     json_flag(parser)
 
 
@@ -58,9 +60,9 @@ def configure_diff(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "target",
         metavar="TARGET|RUN",
-        help="alice@review[:tag], @review[:tag] for all of its agents, or an earlier run (r12)",
+        help="alice@review[:tag], @review[:tag] for all its agents, or a run (r12)",
     )
-    parser.add_argument("--stat", action="store_true", help="files and numbers of lines only")
+    parser.add_argument("--stat", action="store_true", help="print only files and numbers of lines")
     json_flag(parser)
 
 
@@ -105,27 +107,31 @@ FILES: Final = 100
 
 def configure_merge(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "target", metavar="RUN|@WORKFLOW[:TAG]", help="a run (r12: awk runs lists them), or the last one of a workflow"
+        "target", metavar="RUN|@WORKFLOW[:TAG]", help="run (r12, as in awk runs), or the latest run of a workflow"
     )
-    parser.add_argument("--agent", metavar="NAME", help="only the branch of this agent; else those of all of them")
-    parser.add_argument("--into", metavar="BRANCH", help="merge into this one; else into that which the run began from")
+    parser.add_argument(
+        "--agent", metavar="NAME", help="only the branch of this agent; repeatable (default: all agents)"
+    )
+    parser.add_argument(
+        "--into", metavar="BRANCH", help="target branch (default: the branch from which the run started)"
+    )
     parser.add_argument(
         "--squash",
         action="store_const",
         const=True,
-        help="one commit for all of it, in place of a merge of each branch",
+        help="create one commit instead of one merge per branch",
     )
     parser.add_argument(
-        "--check", metavar="CMD", help="a shell command that has to succeed on the result before anything is changed"
+        "--check", metavar="CMD", help="shell command that must succeed on the result before the branch changes"
     )
     parser.add_argument(
         "--return",
         action="store_true",
         dest="give_back",
-        help="what cannot be merged becomes work for the agent whose it is; exits with 1 all the same",
+        help="send conflicts back to their agents as work (exit code 1 remains)",
     )
     parser.add_argument(
-        "--dry-run", action="store_true", help="only say what would come of it; changes nothing and runs no check"
+        "--dry-run", action="store_true", help="print the result without changing anything or running the check"
     )
     json_flag(parser)
 
@@ -187,9 +193,9 @@ def _head(info: MergeInfo, screen: Screen) -> str:
 WORKTREE_VERBS: Final = Subcommands(
     "worktree",
     (
-        Subcommand("list", "list the working trees there are"),
-        Subcommand("rm", "remove those of a run that has ended"),
-        Subcommand("prune", "remove all of ended runs in which nothing would be lost"),
+        Subcommand("list", "List working trees"),
+        Subcommand("rm", "Delete the working trees of an ended run"),
+        Subcommand("prune", "Delete all working trees of ended runs that contain no unmerged work"),
     ),
 )
 _RUN: Final = "only of this run (r12)"
@@ -213,9 +219,13 @@ def worktrees_lines(listed: WorktreeList, screen: Screen) -> list[str]:
 
 
 def configure_worktree_rm(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("agents", metavar="AGENT", nargs="*", help="only theirs (default: all of the run)")
-    parser.add_argument("--run", metavar="RUN", required=True, help="of this run (r12), which has ended")
-    parser.add_argument("--force", action="store_true", help="also work that is nowhere else: it does not come back")
+    parser.add_argument(
+        "agents", metavar="AGENT", nargs="*", help="only working trees of these agents (default: all agents of the run)"
+    )
+    parser.add_argument("--run", metavar="RUN", required=True, help="ended run (r12)")
+    parser.add_argument(
+        "--force", action="store_true", help="also delete unmerged or uncommitted work; it cannot be restored"
+    )
 
 
 def run_worktree_rm(context: Context) -> int:

@@ -58,10 +58,10 @@ def configure_send(parser: argparse.ArgumentParser) -> None:
         "--batch",
         action=Batch,
         metavar="FILE",
-        help="many messages, each a line {to, text} of JSON, in place of TARGET and MESSAGE; - reads standard input",
+        help="file with one JSON object {to, text} per line instead of TARGET and MESSAGE; - reads standard input",
     )
-    parser.add_argument("--wait", action="store_true", help="wait for the answers, and print them")
-    parser.add_argument("--timeout", type=duration, metavar="D", help="with --wait: at most so long (30s, 5m)")
+    parser.add_argument("--wait", action="store_true", help="wait for the answers and print them")
+    parser.add_argument("--timeout", type=duration, metavar="D", help="with --wait: maximum time to wait (30s, 5m)")
     json_flag(parser)
 
 
@@ -383,7 +383,7 @@ class AnswerStream:
 def configure_serve(parser: argparse.ArgumentParser) -> None:
     target_argument(parser)
     message_argument(parser)
-    parser.add_argument("--json", action="store_true", help="what it does anyway")
+    parser.add_argument("--json", action="store_true", help="print one JSON document (always on)")
 
 
 def run_serve(context: Context) -> int:

@@ -32,10 +32,10 @@ from osfiles.atomic_write import replacing
 SERVICE_VERBS: Final = Subcommands(
     "service",
     (
-        Subcommand("print", "print the systemd user unit, or the launchd property list"),
-        Subcommand("install", "write it, and start it where the service manager can be reached"),
-        Subcommand("uninstall", "stop it and remove it"),
-        Subcommand("run", "be the service of all projects: start the kernels that are needed, until stopped"),
+        Subcommand("print", "Print the systemd user unit or launchd property list"),
+        Subcommand("install", "Install the service and start it if the service manager is available"),
+        Subcommand("uninstall", "Stop and remove the service"),
+        Subcommand("run", "Run as the service of all projects and start their kernels on demand"),
     ),
 )
 SYSTEMCTL_SECONDS: Final = 150.0
@@ -52,9 +52,11 @@ def run_service(context: Context) -> int:
 
 def _configure(parser: argparse.ArgumentParser) -> None:
     kinds = parser.add_mutually_exclusive_group()
-    kinds.add_argument("--systemd", action="store_true", help="a systemd user unit (default, but on macOS)")
-    kinds.add_argument("--launchd", action="store_true", help="a launchd property list (default on macOS)")
-    parser.add_argument("--all", action="store_true", help="one service for all projects: it starts what is needed")
+    kinds.add_argument("--systemd", action="store_true", help="use systemd (default, except on macOS)")
+    kinds.add_argument("--launchd", action="store_true", help="use launchd (default on macOS)")
+    parser.add_argument(
+        "--all", action="store_true", help="use one service for all projects, which starts kernels on demand"
+    )
 
 
 configure_service_print = configure_service_install = configure_service_uninstall = _configure

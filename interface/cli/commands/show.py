@@ -29,12 +29,12 @@ _STATUS_STYLES: Final = {"done": "green", "running": "cyan"}
 
 def configure_show(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "id", metavar="RUN|INSTRUCTION", help="a run (r12; review:main: its last) or an instruction (i7)"
+        "id", metavar="RUN|INSTRUCTION", help="run (r12, or review:main for the latest run) or instruction (i7)"
     )
-    parser.add_argument("--prompt", action="store_true", help="of an instruction: what the model is told first")
-    parser.add_argument("--steps", action="store_true", help="of an instruction: what was done, call by call")
-    parser.add_argument("--full", action="store_true", help="with --steps: all of arguments and results, however long")
-    count_flag(parser, what="with --steps: the first N")
+    parser.add_argument("--prompt", action="store_true", help="for an instruction: print the prompt of the model")
+    parser.add_argument("--steps", action="store_true", help="for an instruction: print each model and tool call")
+    parser.add_argument("--full", action="store_true", help="with --steps: print arguments and results in full")
+    count_flag(parser, what="with --steps: number of first calls")
     archive_flag(parser)
     json_flag(parser)
 
@@ -141,7 +141,7 @@ def wait_text(info: InstructionInfo) -> str:
     """The reason why it waits, for how long, and what to do about it; "" where nothing keeps it."""
     if info.approval and info.waits_for == "approval":
         name = info.approval
-        return f"approval {name} until {info.approval_expires}: awk pending {name}, awk approve {name}"
+        return f"approval {name} until {info.approval_expires}: awk needs {name}, awk approve {name}"
     if info.waits_for == "person":
         return f"an answer: awk show --prompt {info.id}, awk answer {info.id} TEXT"
     if info.standing not in ("time", "person"):

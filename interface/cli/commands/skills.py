@@ -23,11 +23,11 @@ from protocol.inspection import FetchedSkills, SkillList, SkillPin
 SKILLS_VERBS: Final = Subcommands(
     "skills",
     (
-        Subcommand("list", "list the skills of the project, and who reads them"),
-        Subcommand("import", "copy skills out of a repository, pinned to a commit"),
-        Subcommand("update", "look up again what imported skills come from"),
-        Subcommand("rm", "remove imported skills"),
-        Subcommand("install-self", "put a skill into the project that teaches a coding agent to use agent-worker"),
+        Subcommand("list", "List the skills of the project and the agents that use them"),
+        Subcommand("import", "Copy skills from a repository, pinned to a commit"),
+        Subcommand("update", "Update imported skills from their repositories"),
+        Subcommand("rm", "Delete imported skills"),
+        Subcommand("install-self", "Install a skill that teaches coding agents to use agent-worker"),
     ),
 )
 
@@ -72,9 +72,9 @@ def skills_lines(found: SkillList, screen: Screen) -> list[str]:
 
 
 def configure_skills_import(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("source", metavar="SOURCE", help="github:owner/repo@ref/path: a skill, or a folder of skills")
-    parser.add_argument("names", metavar="NAME", nargs="*", help="only these")
-    parser.add_argument("--force", action="store_true", help="in place of what is there")
+    parser.add_argument("source", metavar="SOURCE", help="skill or folder of skills as github:owner/repo@ref/path")
+    parser.add_argument("names", metavar="NAME", nargs="*", help="only these skills")
+    parser.add_argument("--force", action="store_true", help="replace existing skills")
 
 
 def run_skills_import(context: Context) -> int:
@@ -98,8 +98,10 @@ def run_skills_import(context: Context) -> int:
 
 
 def configure_skills_update(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("names", metavar="NAME", nargs="*", help="only these (default: all that were imported)")
-    parser.add_argument("--force", action="store_true", help="also what was changed here: the changes are lost")
+    parser.add_argument("names", metavar="NAME", nargs="*", help="only these skills (default: all imported skills)")
+    parser.add_argument(
+        "--force", action="store_true", help="also update locally changed skills and discard the changes"
+    )
 
 
 def run_skills_update(context: Context) -> int:
@@ -120,8 +122,8 @@ def run_skills_update(context: Context) -> int:
 
 
 def configure_skills_rm(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("names", metavar="NAME", nargs="+", help="skills that were imported")
-    parser.add_argument("--force", action="store_true", help="also what was changed here")
+    parser.add_argument("names", metavar="NAME", nargs="+", help="names of imported skills")
+    parser.add_argument("--force", action="store_true", help="also delete locally changed skills")
 
 
 def run_skills_rm(context: Context) -> int:

@@ -34,14 +34,12 @@ _PASSED_ON: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUI
 
 
 def configure_start(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "workflow", metavar="FILE|NAME", nargs="?", help="a workflow to start (default: only the kernel)"
-    )
+    parser.add_argument("workflow", metavar="FILE|NAME", nargs="?", help="workflow to start (default: only the kernel)")
     tag_flag(parser)
     trust_flag(parser)
     update_flag(parser)
     continue_flag(parser)
-    parser.add_argument("--foreground", action="store_true", help="stay, log to stderr, end with the kernel")
+    parser.add_argument("--foreground", action="store_true", help="run in the foreground and log to stderr")
 
 
 def run_start(context: Context) -> int:
@@ -178,13 +176,11 @@ LADDER_SECONDS: Final = 25.0
 def configure_stop(parser: argparse.ArgumentParser) -> None:
     targets = "alice, @review[:tag] or alice@review[:tag] (default: all)"
     parser.add_argument("targets", metavar="TARGET", nargs="*", help=targets)
-    parser.add_argument(
-        "--grace", type=duration, metavar="D", help="how long running work may take to end (default: 10s)"
-    )
-    parser.add_argument("--now", action="store_true", help="no grace")
-    parser.add_argument("--no-wait", action="store_true", help="do not wait until their processes have ended")
-    parser.add_argument("--yes", action="store_true", help="do not ask")
-    all_projects_flag(parser, "the kernels of all your projects")
+    parser.add_argument("--grace", type=duration, metavar="D", help="time for running work to finish (default: 10s)")
+    parser.add_argument("--now", action="store_true", help="stop running work immediately")
+    parser.add_argument("--no-wait", action="store_true", help="return without waiting for processes to exit")
+    parser.add_argument("--yes", action="store_true", help="stop without confirmation")
+    all_projects_flag(parser, "stop the kernels of all your projects")
 
 
 def run_stop(context: Context) -> int:
@@ -292,7 +288,9 @@ def stop_kernel(context: Context, client: Client, grace: float) -> None:
 
 def configure_restart(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("target", metavar="TARGET", nargs="?", help="alice or alice@review[:tag]")
-    parser.add_argument("--kernel", action="store_true", help="the kernel: what runs goes on after its last entry")
+    parser.add_argument(
+        "--kernel", action="store_true", help="restart the kernel; running work resumes after its last entry"
+    )
     trust_flag(parser)
     json_flag(parser)
 
@@ -327,9 +325,9 @@ _OVER: Final = ("done", "failed", "none")
 
 def configure_upgrade(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--to", metavar="PATH", help="a virtual environment or its agent-worker (default: what is installed now)"
+        "--to", metavar="PATH", help="virtual environment, or its agent-worker program (default: the installed version)"
     )
-    parser.add_argument("--status", action="store_true", help="only say how the last one went")
+    parser.add_argument("--status", action="store_true", help="print the result of the last upgrade")
     json_flag(parser)
 
 

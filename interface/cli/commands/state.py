@@ -25,8 +25,8 @@ GROUPS: Final = get_args(PruneGroup)
 
 
 def configure_backup(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE", help="where to: whole or not at all, for its owner alone to read")
-    parser.add_argument("--force", action="store_true", help="replace a file of that name")
+    parser.add_argument("file", metavar="FILE", help="backup file, written atomically and readable only by its owner")
+    parser.add_argument("--force", action="store_true", help="replace an existing file")
     json_flag(parser)
 
 
@@ -48,17 +48,21 @@ def backup_lines(made: BackupReport, _screen: Screen) -> list[str]:
 
 
 def configure_restore(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE", help="what awk backup wrote; with --promote, the folder of a standby")
-    parser.add_argument("--promote", action="store_true", help="go on with a standby: its original must not run again")
+    parser.add_argument(
+        "file", metavar="FILE", help="file from awk backup; with --promote, the directory of a standby copy"
+    )
+    parser.add_argument(
+        "--promote", action="store_true", help="promote a standby copy; the original project must not run again"
+    )
     parser.add_argument(
         "--force",
         action="store_true",
-        help="set aside what is there first, and say where; with --promote, also where the original may run",
+        help="move existing state aside first; with --promote, continue even if the original may be running",
     )
     parser.add_argument(
         "--trust",
         action="store_true",
-        help="keep its consents and commands: only for a backup that you made yourself (or AGENT_WORKER_TRUST=1)",
+        help="restore consents and commands; only for your own backups (or AGENT_WORKER_TRUST=1)",
     )
     json_flag(parser)
 
@@ -84,7 +88,7 @@ def restore_lines(done: RestoreReport, _screen: Screen) -> list[str]:
 
 
 def configure_df(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("-n", type=int, default=RUNS, metavar="N", help="so many runs at most (0: all)")
+    parser.add_argument("-n", type=int, default=RUNS, metavar="N", help="maximum number of runs (0: all)")
     json_flag(parser)
 
 
@@ -107,9 +111,13 @@ def df_lines(found: DiskUsage, screen: Screen) -> list[str]:
 
 
 def configure_prune(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("what", metavar="WHAT", nargs="*", help=f"only these (default: all): {', '.join(GROUPS)}")
-    parser.add_argument("--dry-run", action="store_true", help="say what would go, and why, and remove nothing")
-    parser.add_argument("--yes", action="store_true", help="do not ask")
+    parser.add_argument(
+        "what", metavar="WHAT", nargs="*", help=f"only these groups (default: all): {', '.join(GROUPS)}"
+    )
+    parser.add_argument(
+        "--dry-run", action="store_true", help="print the data that would be deleted, and why, without deleting it"
+    )
+    parser.add_argument("--yes", action="store_true", help="delete without confirmation")
     json_flag(parser)
 
 
@@ -157,12 +165,12 @@ def _size(count: int) -> str:
 
 STANDBY_VERBS: Final = Subcommands(
     "standby",
-    (Subcommand("check", "put a copy together elsewhere, and say up to when it goes; changes nothing"),),
+    (Subcommand("check", "Verify a standby copy in a temporary directory and print its last timestamp"),),
 )
 
 
 def configure_standby_check(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("folder", metavar="DIR", help="what standby.to of the project file named")
+    parser.add_argument("folder", metavar="DIR", help="directory of the copy, as in standby.to of the project file")
 
 
 def run_standby_check(context: Context) -> int:

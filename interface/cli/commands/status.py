@@ -22,7 +22,10 @@ _DOWN: Final = b'{"schema":"awk/status/1","state":"down","kernel":null,"agents":
 
 def configure_status(parser: "argparse.ArgumentParser") -> None:
     parser.add_argument(
-        "target", metavar="TARGET", nargs="?", help="alice, @review[:tag] or alice@review (default: the kernel and all)"
+        "target",
+        metavar="TARGET",
+        nargs="?",
+        help="alice, @review[:tag] or alice@review (default: the kernel and all workflows)",
     )
     json_flag(parser)
 
@@ -97,7 +100,7 @@ def configure_stats(parser: "argparse.ArgumentParser") -> None:
     parser.add_argument("--by", type=_parts, metavar="WHAT", help=by)
     when = "only what ended since then: 7d, 2h, 2026-11-01, or a time such as 2026-11-01T12:00:00Z"
     parser.add_argument("--since", type=_moment, metavar="T", help=when)
-    parser.add_argument("--until", type=_moment, metavar="T", help="and before then (default: now)")
+    parser.add_argument("--until", type=_moment, metavar="T", help="end of the period, as for --since (default: now)")
     json_flag(parser)
 
 

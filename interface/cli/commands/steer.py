@@ -34,10 +34,13 @@ SHOWN: Final = 20
 def bulk_flags(parser: argparse.ArgumentParser) -> None:
     """ID... or what many are chosen by."""
     parser.add_argument(
-        "ids", metavar=WORDS, nargs="*", help="instructions (i7 i8), or a workflow: all there (@review[:tag])"
+        "ids",
+        metavar=WORDS,
+        nargs="*",
+        help="instructions (i7 i8), or a workflow with all its instructions (@review[:tag])",
     )
-    parser.add_argument("--agent", metavar="AGENT", help="all of this agent: alice, alice@review[:tag]")
-    parser.add_argument("--dry-run", action="store_true", help="only say which it would be")
+    parser.add_argument("--agent", metavar="AGENT", help="all instructions of this agent: alice or alice@review[:tag]")
+    parser.add_argument("--dry-run", action="store_true", help="print the affected instructions without changing them")
     json_flag(parser)
 
 
@@ -167,7 +170,7 @@ def changed_lines(body: bytes, _screen: Screen) -> list[str]:
 
 
 def configure_instructions(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("ids", metavar="ID", nargs="+", help="an instruction (i7)")
+    parser.add_argument("ids", metavar="ID", nargs="+", help="id of an instruction (i7)")
     json_flag(parser)
 
 
@@ -176,14 +179,16 @@ configure_promote = configure_instructions
 
 def configure_cancel(parser: argparse.ArgumentParser) -> None:
     bulk_flags(parser)
-    parser.add_argument("--queued", action="store_true", help="only what no worker is at: what runs goes on")
-    parser.add_argument("--yes", action="store_true", help="do not ask about many")
+    parser.add_argument("--queued", action="store_true", help="only queued instructions; running instructions continue")
+    parser.add_argument("--yes", action="store_true", help="cancel many instructions without confirmation")
 
 
 def configure_retry(parser: argparse.ArgumentParser) -> None:
     bulk_flags(parser)
-    parser.add_argument("--all", action="store_true", help="all that dead lists")
-    parser.add_argument("--fresh", action="store_true", help="from the beginning; what its calls did may happen twice")
+    parser.add_argument("--all", action="store_true", help="all instructions that awk dead lists")
+    parser.add_argument(
+        "--fresh", action="store_true", help="start over; side effects of earlier calls may occur twice"
+    )
 
 
 def run_cancel(context: Context) -> int:
@@ -194,9 +199,11 @@ def run_cancel(context: Context) -> int:
 
 
 def configure_answer(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("ids", metavar="ID", nargs=1, help="an instruction that waits for a person (i7), as in needs")
-    parser.add_argument("message", metavar="TEXT", help="what you say; - reads it from standard input")
-    parser.add_argument("--as", dest="name", metavar="AGENT", help="refuse it where somebody else is asked by now")
+    parser.add_argument("ids", metavar="ID", nargs=1, help="instruction that waits for a person, as in awk needs (i7)")
+    parser.add_argument("message", metavar="TEXT", help="answer, or - to read standard input")
+    parser.add_argument(
+        "--as", dest="name", metavar="AGENT", help="fail if the instruction is now assigned to another person"
+    )
     json_flag(parser)
 
 
@@ -206,8 +213,8 @@ def run_answer(context: Context) -> int:
 
 
 def configure_reassign(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("ids", metavar="ID", nargs=1, help="an instruction that waits for a person (i7), as in needs")
-    parser.add_argument("to", metavar="AGENT", help="a member of its workspace: a person, or a model, which begins")
+    parser.add_argument("ids", metavar="ID", nargs=1, help="instruction that waits for a person, as in awk needs (i7)")
+    parser.add_argument("to", metavar="AGENT", help="new assignee: a human or model agent of the workspace")
     json_flag(parser)
 
 

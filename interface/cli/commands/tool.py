@@ -24,11 +24,11 @@ from protocol.yaml_edit import NotYaml, read, with_value, without_value
 TOOL_VERBS: Final = Subcommands(
     "tool",
     (
-        Subcommand("list", "list the tools that agents can have, and who has them"),
-        Subcommand("add", "make a command a tool of the project"),
-        Subcommand("import", "take tools over from a file of another project"),
-        Subcommand("mock", "have a tool give a canned answer, and nothing run"),
-        Subcommand("rm", "remove a tool of the project"),
+        Subcommand("list", "List the available tools and the agents that use them"),
+        Subcommand("add", "Add a command as a tool of the project"),
+        Subcommand("import", "Import tools from a file of another project"),
+        Subcommand("mock", "Mock a tool: return a fixed result and run no command"),
+        Subcommand("rm", "Delete a tool of the project"),
     ),
 )
 
@@ -70,8 +70,8 @@ def tools_lines(found: ToolList, screen: Screen) -> list[str]:
 
 
 def configure_tool_add(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", metavar="NAME", help="what agents call it")
-    parser.add_argument("-d", "--description", metavar="TEXT", required=True, help="what a model is told of it")
+    parser.add_argument("name", metavar="NAME", help="name of the tool")
+    parser.add_argument("-d", "--description", metavar="TEXT", required=True, help="description of the tool for models")
     parser.add_argument(
         "-a",
         "--argument",
@@ -79,11 +79,13 @@ def configure_tool_add(parser: argparse.ArgumentParser) -> None:
         dest="arguments",
         action="append",
         default=[],
-        help="an argument: path:string, limit:integer? (may be left out); a word ${path} of the command is its value",
+        help="argument NAME:TYPE, with ? if optional (path:string, limit:integer?); ${path} in the command: its value",
     )
-    parser.add_argument("--read-only", action="store_true", help="it changes nothing: nobody is asked before it runs")
-    parser.add_argument("--timeout", metavar="D", help="how long a call may take (default: 120s)")
-    parser.add_argument("--mock", metavar="TEXT", help="a canned answer, in place of running a command")
+    parser.add_argument(
+        "--read-only", action="store_true", help="the tool changes nothing, so its calls need no approval"
+    )
+    parser.add_argument("--timeout", metavar="D", help="timeout of a call (default: 120s)")
+    parser.add_argument("--mock", metavar="TEXT", help="fixed result instead of a command")
 
 
 def run_tool_add(context: Context) -> int:
@@ -127,9 +129,9 @@ def failure_of_flag(failure: Failure, name: str) -> Failure:
 
 
 def configure_tool_import(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE", help="YAML or JSON with the key tools:, such as a project file")
-    parser.add_argument("names", metavar="NAME", nargs="*", help="only these")
-    parser.add_argument("--replace", action="store_true", help="in place of tools of the same name")
+    parser.add_argument("file", metavar="FILE", help="YAML or JSON file with the key tools:, such as a project file")
+    parser.add_argument("names", metavar="NAME", nargs="*", help="only these tools")
+    parser.add_argument("--replace", action="store_true", help="replace tools of the same name")
 
 
 def run_tool_import(context: Context) -> int:
@@ -159,9 +161,9 @@ def run_tool_import(context: Context) -> int:
 
 
 def configure_tool_mock(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", metavar="NAME", help="a tool of the project")
-    parser.add_argument("message", metavar="TEXT", nargs="?", help="the answer; - reads it from standard input")
-    parser.add_argument("--off", action="store_true", help="have it run its command again")
+    parser.add_argument("name", metavar="NAME", help="name of a project tool")
+    parser.add_argument("message", metavar="TEXT", nargs="?", help="fixed result, or - to read standard input")
+    parser.add_argument("--off", action="store_true", help="remove the mock and run the command again")
 
 
 def run_tool_mock(context: Context) -> int:
@@ -190,7 +192,7 @@ def run_tool_mock(context: Context) -> int:
 
 
 def configure_tool_rm(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", metavar="NAME", help="a tool of the project")
+    parser.add_argument("name", metavar="NAME", help="name of a project tool")
 
 
 def run_tool_rm(context: Context) -> int:

@@ -29,10 +29,10 @@ def configure_trust(parser: argparse.ArgumentParser) -> None:
         "words",
         metavar="FILE|NAME",
         nargs="*",
-        help="an agent, a workflow or its file (default: all); list: what is kept; revoke ID...: take it back",
+        help="agent, workflow or file to trust (default: all); or list, or revoke ID...",
     )
-    parser.add_argument("--yes", action="store_true", help="keep it without asking")
-    parser.add_argument("--all", action="store_true", help="with revoke: everything")
+    parser.add_argument("--yes", action="store_true", help="trust without confirmation")
+    parser.add_argument("--all", action="store_true", help="with revoke: all consents")
     json_flag(parser)
 
 

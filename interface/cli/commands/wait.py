@@ -37,16 +37,18 @@ class Standing(NamedTuple):
 
 
 def configure_wait(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("target", metavar="TARGET", help="alice, alice@review, @review:tag, a run (r12), work (i7)")
+    parser.add_argument(
+        "target", metavar="TARGET", help="alice, alice@review, @review:tag, run (r12) or instruction (i7)"
+    )
     parser.add_argument(
         "--for",
         dest="goal",
         choices=("idle", "done", "needs"),
         required=True,
-        help="idle: has nothing to do; done: has ended (a run, an instruction, a workflow); needs: needs a person",
+        help="idle: no work is left; done: the run, instruction or workflow has ended; needs: a person must act",
     )
     parser.add_argument(
-        "--timeout", type=duration, metavar="D", help="for so long at most (10s, 5m); then exit code 124"
+        "--timeout", type=duration, metavar="D", help="maximum time to wait (10s, 5m), then exit with code 124"
     )
     json_flag(parser)
 
