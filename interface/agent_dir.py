@@ -67,7 +67,7 @@ def find_agent(root: str, name: str) -> AgentDir:
         close = get_close_matches(name, names, n=1)
         raise Failure(
             "unknown_agent",
-            f"there is no agent {name!r}: {path} is not there",
+            f"agent {name!r} not found: {path} does not exist",
             f"did you mean {close[0]}?" if close else f"agents here: {', '.join(names[:20]) or 'none'}",
         ) from None
     except OSError as error:
@@ -76,7 +76,9 @@ def find_agent(root: str, name: str) -> AgentDir:
     try:
         data = read(text)
     except NotYaml as error:
-        raise Failure("bad_definition", f"{agent_file(name)} is no YAML: {error}", "mend it: awk validate") from error
+        raise Failure(
+            "bad_definition", f"{agent_file(name)} is not valid YAML: {error}", "check it: awk validate"
+        ) from error
     context = cast("dict[str, object]", data).get("context") if isinstance(data, dict) else None
     said = cast("dict[str, object]", context).get("dir", default_dir(name)) if isinstance(context, dict) else None
     if said is None and not isinstance(context, dict):
@@ -122,7 +124,11 @@ def open_context(place: AgentDir, *, make: bool = False) -> SafeDir:
     owner = _owner(folder, place)
     if owner != place.name and os.path.exists(os.path.join(place.root, agent_file(owner))):
         folder.close()
-        raise Failure("bad_definition", f"{place.file}: {KEY} {place.directory!r} is {owner}'s", "give each its own")
+        raise Failure(
+            "bad_definition",
+            f"{place.file}: {KEY} {place.directory!r} is used by agent {owner}",
+            "give each agent its own directory",
+        )
     return folder
 
 
@@ -186,7 +192,7 @@ def change_project_file(root: str, change: Callable[[str], str]) -> bool:
             try:
                 after = change(before)
             except (NotYaml, Uneditable) as error:
-                raise Failure("failed", f"{name}: {error}", "edit it by hand") from error
+                raise Failure("failed", f"{name}: {error}", "edit the file manually") from error
             if after == before:
                 return False
             if not after.strip():
@@ -194,7 +200,7 @@ def change_project_file(root: str, change: Callable[[str], str]) -> bool:
             faults = check_project_text(name, after)
             if faults:
                 raise Failure(
-                    "bad_definition", f"{faults[0].message}; the file is as it was", faults[0].hint, places=faults
+                    "bad_definition", f"{faults[0].message}; the file was not changed", faults[0].hint, places=faults
                 )
             folder.write(name, after)
     except OSError as error:

@@ -213,7 +213,7 @@ def _encoded(body: object) -> bytes:
         return json.dumps(body, ensure_ascii=False).encode()
     except UnicodeEncodeError as error:
         wrong = error.object[error.start : error.end]
-        raise Failure("usage", f"what was given is not UTF-8 text: it has {wrong!a}") from error
+        raise Failure("usage", f"the input is not UTF-8 text: it contains {wrong!a}") from error
 
 
 def quoted(segment: str) -> str:

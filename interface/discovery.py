@@ -65,7 +65,7 @@ class Proof(NamedTuple):
     """It is in safe mode: it keeps what it is asked, and begins nothing."""
 
 
-IDLE: Final = "note: the kernel is in safe mode and starts no work; status says more, stop and start end it"
+IDLE: Final = "note: the kernel is in safe mode and starts no work; see awk status, or restart it"
 
 
 class Unverified(Unreachable):
@@ -84,14 +84,20 @@ class Hanging(Failure):
         self.endpoint = endpoint if endpoint is not None and lives(endpoint) else None
         """The kernel; None where its process is not known."""
         named = f"pid {self.endpoint.pid}" if self.endpoint else f"it holds {os.path.join(project.state, LOCK)}"
-        hint = "awk stop --now kills it; awk start continues its work" if self.endpoint else "end the process that does"
+        hint = (
+            "kill it: awk stop --now; awk start continues its work"
+            if self.endpoint
+            else "stop the process that holds the lock"
+        )
         super().__init__("no_kernel", f"the kernel of {project.root} does not answer ({named}): {why}", hint)
 
 
 def find_project(environ: Mapping[str, str], cwd: str, asked: str | None) -> Project:
     """The project of a command run in ``cwd``, or the one ``asked`` for. Raises Failure (usage)."""
     if not cwd and not (asked and os.path.isabs(asked)):
-        raise Failure("usage", "the working directory is gone", "cd to one that is there, or give --project")
+        raise Failure(
+            "usage", "the working directory no longer exists", "change to an existing directory, or use --project"
+        )
     if asked is not None and not os.path.isdir(os.path.join(cwd, asked)):
         raise Failure("usage", f"--project {asked}: no such directory")
     root = os.path.realpath(os.path.join(cwd, asked)) if asked is not None else nearest_root(os.path.realpath(cwd))
@@ -130,11 +136,11 @@ def given_endpoint(environ: Mapping[str, str]) -> Endpoint | None:
         return None
     if not token:
         raise Failure(
-            "no_credentials", f"{URL} is set and {TOKEN} is not", f"on this machine neither is needed: unset {URL}"
+            "no_credentials", f"{TOKEN} is missing: {URL} is set", f"set {TOKEN}, or unset {URL} to use a local kernel"
         )
     address = parse_address(url)
     if address is None:
-        raise Failure("usage", f"{URL}={url}: not an address like http://127.0.0.1:4711")
+        raise Failure("usage", f"{URL}={url}: not a valid address; use one such as http://127.0.0.1:4711")
     return Endpoint(address, token, 0, URL)
 
 
@@ -184,8 +190,7 @@ def prove(endpoint: Endpoint, timeout_seconds: float = PROOF_SECONDS) -> Proof:
     if not any(is_proof(proof, key, nonce) for proof in proofs):
         connection.close()
         raise NotOurKernel(
-            f"what listens at {endpoint.address.authority} is not the kernel that {endpoint.origin} names; "
-            "it was not shown the token"
+            f"the server at {endpoint.address.authority} is not the kernel of {endpoint.origin}; the token was not sent"
         )
     return Proof(connection, status, version, idle)
 

@@ -89,8 +89,8 @@ class Follower:
                 return self._connect()
             except (Unreachable, Hanging) as error:
                 if self._clock.now() > give_up:
-                    hint = "what it was doing is kept, and goes on when it is started"
-                    raise Failure("no_kernel", f"the kernel is gone: {error}", hint) from error
+                    hint = "its work is stored and continues when the kernel starts"
+                    raise Failure("no_kernel", f"connection to the kernel lost: {error}", hint) from error
             if not told:
                 self._say("note: the kernel is gone; waiting for it to come back")
                 told = True

@@ -51,7 +51,7 @@ class Connection:
             host = address.host.encode() if address.host.isascii() else address.host
             self._socket = socket.create_connection((host, address.port), timeout_seconds)  # type: ignore[arg-type]
         except OSError as error:
-            raise Unreachable(f"nothing answers at {address.authority} ({error.strerror or error})") from error
+            raise Unreachable(f"no server responds at {address.authority} ({error.strerror or error})") from error
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def close(self) -> None:
@@ -163,7 +163,7 @@ class Response:
             total += len(piece)
             if total > BODY_LIMIT_BYTES:
                 self._connection.close()
-                raise Unreachable(f"the answer is over {BODY_LIMIT_BYTES} bytes")
+                raise Unreachable(f"the response is longer than {BODY_LIMIT_BYTES} bytes")
             pieces.append(piece)
         return b"".join(pieces)
 
@@ -175,7 +175,7 @@ class Response:
                 self._connection.line()
             if size < 0:
                 self._connection.close()
-                raise Unreachable("the answer is cut")
+                raise Unreachable("the response is incomplete")
             while self._connection.line():
                 pass
         elif "content-length" in self.headers:

@@ -65,7 +65,7 @@ def client_of(project: Project) -> Client:
     """A client of the kernel that a project has. Raises Unreachable."""
     endpoint = recorded_endpoint(project)
     if endpoint is None:
-        raise Unreachable(f"no kernel runs for {project.root}")
+        raise Unreachable(f"no kernel is running for {project.root}")
     return Client(endpoint, prove(endpoint, ANSWER_SECONDS).connection)
 
 
@@ -103,7 +103,7 @@ def ask_all(projects: Sequence[Project], ask: Callable[[Project], T], seconds: f
     rounds = -(-len(projects) // AT_ONCE)
     with changed:
         changed.wait_for(lambda: len(answers) == len(projects), timeout=patience * rounds)
-        late = Unreachable(f"no answer within {patience:g} s")
+        late = Unreachable(f"no response within {patience:g} s")
         return [answers.get(project.state) or Answer(project, None, late) for project in projects]
 
 
@@ -149,9 +149,9 @@ def look(project: Project, program: str) -> Standing:
     if not gone:
         return row
     if row.state in ("dead", "stopped"):
-        text = "its directory is gone; its messages and work are kept until you remove them"
+        text = "its directory was deleted; its messages and work remain until you remove them"
         return row._replace(state="removed", pid=None, text=text, command=f"rm -r {quote(project.state)}")
-    text = "its directory is gone, and its kernel goes on"
+    text = "its directory was deleted, but its kernel is still running"
     return row._replace(text=text, command=f"kill {row.pid}" if row.pid else None)
 
 

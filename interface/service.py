@@ -71,7 +71,11 @@ def unit_text(service: Service) -> str:
     log = unit_path(os.path.join(service.state, LOG))
     note = ["/bin/sh", "-c", NOTE, os.path.join(service.state, ENDED)]
     if "$" in service.argv[0]:
-        raise Failure("usage", f"a unit cannot run {service.argv[0]}: it has a $", "install agent-worker elsewhere")
+        raise Failure(
+            "usage",
+            f"{service.argv[0]} cannot be used in a unit: its path contains $",
+            "install agent-worker in another directory",
+        )
     program = service.argv[0].replace("%", "%%")
     named = {SERVICE: f"{service.name}.service"} if service.root else {}
     environ = {**service.environ, **named}
@@ -141,7 +145,7 @@ def _check_text(text: str) -> None:
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        raise Failure("usage", f"a service cannot have {text!a}: it is not UTF-8 text") from error
+        raise Failure("usage", f"{text!a} cannot be used in a service: it is not UTF-8 text") from error
 
 
 def plist_text(service: Service) -> str:
@@ -166,7 +170,7 @@ def plist_text(service: Service) -> str:
     try:
         return plistlib.dumps(document).decode()
     except ValueError as error:
-        raise Failure("usage", f"a property list cannot have the paths of {service.root!r}: {error}") from error
+        raise Failure("usage", f"the paths of {service.root!r} cannot be used in a property list: {error}") from error
 
 
 LOOK_SECONDS: Final = 5.0
@@ -272,6 +276,6 @@ class UserService:
                 ran = subprocess.run(argv, env=env, capture_output=True, timeout=_ANSWER_SECONDS, check=True)
             except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
                 said = (error.stderr or b"").decode("utf-8", "replace").strip().rpartition("\n")[2]
-                raise Failure("failed", f"no answer whether a kernel is needed: {said or error}") from error
+                raise Failure("failed", f"could not check whether a kernel is needed: {said or error}") from error
             before = self._asked[project] = now_like, bool(json.loads(ran.stdout)["needed"])
         return before[1]

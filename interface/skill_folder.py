@@ -23,7 +23,7 @@ LOCK: Final = "skills.lock"
 _NEW: Final = ".new-"
 _OLD: Final = ".old-"
 _NAME: Final = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*", re.ASCII)
-_HINT: Final = "take it from your version control, or remove it"
+_HINT: Final = "restore the file from version control, or delete it"
 _decode: Final = msgspec.json.Decoder(dict[str, SkillPin]).decode
 
 
@@ -43,7 +43,7 @@ def pins(root: str) -> dict[str, SkillPin]:
         raise Failure("bad_definition", f"{HOME}/{LOCK} cannot be read: {error}", _HINT) from error
     wrong = next((name for name in found if not _NAME.fullmatch(name)), None)
     if wrong is not None:  # it becomes a path
-        raise Failure("bad_definition", f"{HOME}/{LOCK} has {wrong[:80]!r}, which is no skill's name", _HINT)
+        raise Failure("bad_definition", f"{HOME}/{LOCK} has {wrong[:80]!r}, which is not a skill name", _HINT)
     return found
 
 

@@ -76,8 +76,8 @@ class TrustFile:
         # Raise Failure (forbidden) for what an agent runs: it would agree to what it wrote itself.
         kernel = recorded_endpoint(self._project)
         if kernel is not None and is_below(Running(kernel.pid, kernel.start_time)):
-            text = "what is trusted is for people to say: this was run by an agent, below the kernel of the project"
-            raise Failure("forbidden", text, "have a person do it, in a terminal of their own")
+            text = "only a person can trust files: this command was run by an agent of the project"
+            raise Failure("forbidden", text, "run the command in your own terminal")
         with self._locked():
             before = self.kept()
             after = change(before)
@@ -102,8 +102,8 @@ class TrustFile:
             os.close(descriptor)
 
     def _refused(self, why: str) -> Failure:
-        hint = f"look at it, and remove it to begin anew (or set {HOME})"
-        return Failure("kernel_configuration", f"{self._path} is not believed: {why}", hint)
+        hint = f"inspect the file and delete it to start over (or set {HOME})"
+        return Failure("kernel_configuration", f"{self._path} was rejected: {why}", hint)
 
 
 class Running(NamedTuple):

@@ -324,7 +324,7 @@ class _Program:
         while line := self._process.stdout.readline(LINE_BYTES + 1):
             try:
                 if len(line) > LINE_BYTES:
-                    raise ValueError("it is longer than 1 MiB")
+                    raise ValueError("longer than 1 MiB")
                 if not line.strip():
                     continue
                 if msgspec.json.decode(line, type=_Tagged).t in _KINDS:

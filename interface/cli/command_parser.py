@@ -27,7 +27,7 @@ _OURS: Final = tuple(
         (r"argument (.+?): invalid choice: (.+) \(choose from (.+)\)", r"\1 cannot be \2. Choose: \3"),
         (r"argument (.+?): invalid (?:int|float) value: (.+)", r"\1 needs a number, not \2"),
         (r"argument (.+?): expected (?:at least )?\w+ arguments?", r"\1 needs a value"),
-        (r"argument (.+?): not allowed with argument (.+)", r"\1 and \2 exclude each other"),
+        (r"argument (.+?): not allowed with argument (.+)", r"\1 and \2 cannot be combined"),
         (r"argument (.+?): ignored explicit argument (.+)", r"\1 takes no value, not \2"),
         (r"one of the arguments (.+) is required", r"one of these is missing: \1"),
         (r"the following arguments are required: ([^,]+)", r"\1 is missing"),
@@ -55,9 +55,9 @@ class CommandParser(argparse.ArgumentParser):
         if not any(action.dest == "message" for action in self._actions):
             advice = ""
         elif message.startswith("unrecognized arguments"):
-            advice = "quote a message of several words; "
+            advice = "quote messages of several words; "
         else:
-            advice = "TARGET comes first, text after -- may begin with -; " if message.endswith("MESSAGE") else ""
+            advice = "put TARGET first, and -- before text that starts with -; " if message.endswith("MESSAGE") else ""
         raise Failure("usage", in_our_words(message), f"{advice}see {self.prog} --help")
 
 
@@ -164,28 +164,28 @@ def usd(text: str) -> float:
     """``0.50`` or ``$2``. Raises ArgumentTypeError, which argparse shows as a usage error."""
     match = _USD.fullmatch(text)
     if match is None or not 0 < float(match[1]) <= 1_000_000:
-        raise ArgumentTypeError(f"{text!r} is not an amount of USD: write it as 0.50, more than 0")
+        raise ArgumentTypeError(f"{text!r} is not a valid amount in USD; use a number above 0, such as 0.50")
     return float(match[1])
 
 
 def tokens(text: str) -> int:
     """A whole number, more than 0. Raises ArgumentTypeError."""
     if not _TOKENS.fullmatch(text) or int(text) == 0:
-        raise ArgumentTypeError(f"{text!r} is not a number of tokens: write it as 50000, more than 0")
+        raise ArgumentTypeError(f"{text!r} is not a valid number of tokens; use a number above 0, such as 50000")
     return int(text)
 
 
 def pairs(text: str) -> int:
     """A number of pairs, 1 to 1,000. Raises ArgumentTypeError."""
     if not _TOKENS.fullmatch(text) or not 1 <= int(text) <= 1000:
-        raise ArgumentTypeError(f"{text!r} is not a number of pairs: write it as 20, from 1 to 1000")
+        raise ArgumentTypeError(f"{text!r} is not a valid number of pairs; use 1 to 1000")
     return int(text)
 
 
 def share(text: str) -> float:
     """A share of all, more than 0 and less than 1. Raises ArgumentTypeError."""
     if not _PLAIN.fullmatch(text) or not 0 < float(text) < 1:
-        raise ArgumentTypeError(f"{text!r} is not a share of all: write it as 0.2, more than 0 and less than 1")
+        raise ArgumentTypeError(f"{text!r} is not a valid proportion; use a number between 0 and 1, such as 0.2")
     return float(text)
 
 
@@ -200,5 +200,5 @@ def duration(text: str) -> float:
         return float(text)
     parts = _PART.findall(text)
     if not parts or "".join(number + unit for number, unit in parts) != text:
-        raise ArgumentTypeError(f"{text!r} is not a duration: use 500ms, 10s, 5m, 2h or 1h30m")
+        raise ArgumentTypeError(f"{text!r} is not a valid duration; use 500ms, 10s, 5m, 2h or 1h30m")
     return sum(float(number) * _SECONDS[unit] for number, unit in parts)

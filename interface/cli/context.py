@@ -94,7 +94,7 @@ class Context:
 
             return self._kept(ArchiveClient(os.path.join(self.cwd, self.args.archive)))
         ours = f"start it with: {self.program} start"
-        hint = f"{URL} names it: unset that to use the project's own kernel" if self.environ.get(URL) else ours
+        hint = f"unset {URL} to use the kernel of this project" if self.environ.get(URL) else ours
         try:
             return self.find_kernel()
         except Unreachable as error:
@@ -123,7 +123,7 @@ class Context:
         endpoint = given_endpoint(self.environ) or recorded_endpoint(self.project)
         if endpoint is None:
             reason = reject_reason(self.project)
-            raise (Unverified(reason) if reason else Unreachable(f"no kernel runs for {self.project.root}"))
+            raise (Unverified(reason) if reason else Unreachable(f"no kernel is running for {self.project.root}"))
         try:
             proof = prove(endpoint)
         except NotOurKernel:
@@ -138,7 +138,7 @@ class Context:
 
         if proof.version != VERSION:
             self.out.note(
-                f"note: the kernel is version {proof.version}, this command {VERSION}; see {self.program} upgrade"
+                f"note: the kernel has version {proof.version}, this command {VERSION}; see {self.program} upgrade"
             )
         if proof.idle:
             self.out.note(IDLE)
@@ -187,8 +187,8 @@ class Context:
         except UnicodeEncodeError as error:
             raise Failure("usage", _NOT_TEXT) from error
         if size > BODY_LIMIT_BYTES:
-            hint = "write the text to a file and name that"
-            raise Failure("too_large", f"the text has more than {BODY_LIMIT_BYTES:,} bytes", hint)
+            hint = "write the text to a file and send its path"
+            raise Failure("too_large", f"the text is longer than {BODY_LIMIT_BYTES:,} bytes", hint)
         return text
 
     def workflow(self, named: str) -> str:
@@ -213,12 +213,10 @@ class Context:
             raise Failure(
                 "not_found",
                 f"{one_line(named)}: no such file",
-                f"the project has a workflow of this name: {self.program} run {name}"
-                if os.path.isfile(known)
-                else None,
+                f"to run the workflow of this name: {self.program} run {name}" if os.path.isfile(known) else None,
             )
         if os.path.commonpath([path, root]) != root:
-            hint = "run it from its own project, or give --project"
+            hint = "run it from its project, or use --project"
             raise Failure("usage", f"{named} is outside the project at {root}", hint)
         return os.path.relpath(path, root)
 
@@ -227,7 +225,7 @@ class Context:
         if self._is_locked():
             raise Hanging(self.project, error) from error
         told = bool(self.environ.get(URL)) or isinstance(error, (Unverified, NotOurKernel))
-        return f"note: {error}" if told else f"no kernel runs for {self.project.root}"
+        return f"note: {error}" if told else f"no kernel is running for {self.project.root}"
 
     def _await_kernel(self, *flags: str, may_spawn: bool) -> Client:
         from interface.autostart import Starter  # noqa: PLC0415  (needs subprocess; a kernel that is up does not)

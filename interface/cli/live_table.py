@@ -67,7 +67,7 @@ def watch(context: Context, details: Details) -> int:
         signal: Signal | None = "changed"
         while signal != "quit":
             if signal == "gone":
-                raise Failure("no_kernel", "the kernel is gone and did not come back")
+                raise Failure("no_kernel", "connection to the kernel lost")
             if signal is not None and signal.startswith(_KEY) and not screen.press(signal.removeprefix(_KEY)):
                 break
             screen.draw()

@@ -62,7 +62,7 @@ def run(words: Sequence[str], streams: Streams) -> int:
             if word.startswith("-"):
                 later = next((other for other in words if other in BY_WORD), "COMMAND")
                 failure = Failure(
-                    "usage", f"{word[:100]} comes after the command", f"{streams.program} {later} {word[:100]}"
+                    "usage", f"{word[:100]} must follow the command", f"{streams.program} {later} {word[:100]}"
                 )
             else:
                 advice = (
@@ -71,7 +71,7 @@ def run(words: Sequence[str], streams: Streams) -> int:
                     else f"{streams.program} --help lists the commands"
                 )
                 if streams.program == "awk":
-                    advice += " (for an awk program of this one word, call the system's awk by its path)"
+                    advice += " (to run it as an awk program, call the system awk by its path)"
                 failure = Failure("usage", f"{streams.program} has no command {word[:100]!r}", advice)
             streams.out.error(failure)
             return Exit.USAGE
@@ -117,17 +117,17 @@ def run_command(command: Command, words: Sequence[str], streams: Streams) -> int
             failure.places = with_lines(failure.places, context.project.root)
         return _failed(failure, context.out, as_json=context.wants_json)
     except Unreachable as error:
-        gone = Failure("no_kernel", f"the kernel went away: {error}", "try again")
+        gone = Failure("no_kernel", f"connection to the kernel lost: {error}", "try again")
         return _failed(gone, context.out, as_json=context.wants_json)
     except (KeyboardInterrupt, BrokenPipeError, OutputLost):
         raise
     except Exception as error:
         if context.args.verbose > 1:
             raise
-        bug = Failure("internal", f"{type(error).__name__}: {error}", "this is a bug; -vv shows where")
+        bug = Failure("internal", f"{type(error).__name__}: {error}", "this is a bug; -vv prints a traceback")
         if isinstance(error, OSError) and error.errno in SCARCE:
-            hint = "raise ulimit -u or ulimit -n, or end other processes"
-            bug = Failure("failed", f"the system refuses what the command needs: {error.strerror}", hint)
+            hint = "raise ulimit -u or ulimit -n, or stop other processes"
+            bug = Failure("failed", f"the system has no resources left for the command: {error.strerror}", hint)
         return _failed(bug, context.out, as_json=context.wants_json)
     finally:
         context.close()

@@ -84,7 +84,7 @@ def decide_in_place(context: Context, approval: str) -> None:
                 if answer in {"y", "a", "n"}:
                     context.out.note(decided(client, asked, answer))
                 else:
-                    context.out.note(f"note: {approval} is left open: {context.program} approve {approval}")
+                    context.out.note(f"note: {approval} remains open: {context.program} approve {approval}")
                 return
     except (Failure, Unreachable) as error:
         context.out.note(one_line(f"note: {approval}: {error}"))
@@ -102,16 +102,16 @@ def answer_in_place(context: Context, instruction: str) -> None:
             asked = json.loads(client.get(f"/instructions/{quoted(instruction)}"))
             if asked["status"] != "waiting" or asked.get("waits_for") != "person":
                 return
-            context.out.note(one_line(f"{asked['agent']} in {asked['space']} is asked ({instruction}):"))
+            context.out.note(one_line(f"{asked['agent']} in {asked['space']} is asked to reply ({instruction}):"))
             told = json.loads(client.get(f"/instructions/{quoted(instruction)}/prompt"))["messages"][-1]["text"]
             context.out.notes(quoted_rows(context, str(told).split("\n")))
             _forget_typed(context)
-            context.out.ask(f"Answer for {asked['agent']} [an empty line ends it, and at once: later] ")
+            context.out.ask(f"Answer for {asked['agent']} [end with an empty line; empty: answer later] ")
             lines: list[str] = []
             while line := context.stdin.readline().rstrip("\n"):
                 lines.append(line)
             if not lines:
-                context.out.note(f"note: {instruction} is left open: {context.program} answer {instruction} TEXT")
+                context.out.note(f"note: {instruction} remains open: {context.program} answer {instruction} TEXT")
                 return
             said = {"text": "\n".join(lines), "as": asked["agent"]}
             client.post(f"/instructions/{quoted(instruction)}/answer", said, key=new_key())
@@ -119,7 +119,7 @@ def answer_in_place(context: Context, instruction: str) -> None:
         context.out.note(one_line(f"note: {instruction}: {error}"))
 
 
-NOT_ALWAYS: Final = "its input has a *, which would stand for any text"
+NOT_ALWAYS: Final = "its input contains *, which would match any text"
 
 
 def always_pattern(asked: Mapping[str, Any]) -> str | None:
@@ -196,7 +196,7 @@ def with_trust(context: Context, request: Request, ask: Callable[[Request], T]) 
 def agrees_to_trust(context: Context, refused: Failure) -> bool:
     """Show what is wanted, and ask. What is to be kept is written before anything is done with it."""
     local = not context.environ.get(URL)  # the state of a kernel that is named there may be elsewhere
-    context.out.note("The project's files are not trusted yet. They would:")
+    context.out.note("The files of this project are not trusted yet. They would:")
     for want in refused.wants:
         context.out.notes(unit_lines(want, context.out.error_screen))
     keep = ", a = yes, and keep it until they change" if local else ""

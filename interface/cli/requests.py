@@ -85,7 +85,7 @@ def tell_rest(context: Context, document: Document, listing: Listing) -> None:
 
 def _count(text: str) -> int:
     if not (text.isascii() and text.isdecimal() and len(text) < 10):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of rows: 0 (all), 1, 2, ...")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a valid number of rows; use 0 (all), 1, 2, ...")
     return int(text)
 
 

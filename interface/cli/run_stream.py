@@ -61,11 +61,11 @@ class Run:
                         return
         except Unreachable as error:
             if self.name is None:
-                hint = f"see whether it runs: {self._context.program} status"
-                raise Failure("no_kernel", f"the kernel went away before it accepted the run: {error}", hint) from error
+                hint = f"check it: {self._context.program} status"
+                raise Failure("no_kernel", f"the kernel exited before it accepted the run: {error}", hint) from error
         if self.name is None:
-            raise Failure("no_kernel", "the kernel ended the stream before it accepted the run")
-        self._context.out.note("note: lost the kernel; the run goes on when it is back")
+            raise Failure("no_kernel", "the kernel closed the stream before it accepted the run")
+        self._context.out.note("note: connection to the kernel lost; the run continues after reconnection")
         yield from self.resume(None)
 
     def resume(self, deadline: float | None) -> Iterator[ServerEvent]:
@@ -109,7 +109,7 @@ class Run:
             self._context.find_kernel().delete(f"/workflows/{quoted(workflow)}/{quoted(tag)}?wait=false{query}")
         except (Failure, Unreachable) as error:
             early = not accepted and isinstance(error, Failure) and error.code == "workflow_not_running"
-            told = "had not begun, and will not" if early else f"was not stopped: {error}"
+            told = "was cancelled before it started" if early else f"was not stopped: {error}"
             self._context.out.note(f"note: {self.name} {told}")
             return accepted
         return True

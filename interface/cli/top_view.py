@@ -233,7 +233,7 @@ class TopView:
     def _row(self) -> PsRow:
         rows = self.rows()
         if not rows:
-            raise Failure("not_found", "there is no agent to choose")
+            raise Failure("not_found", "no agents")
         return rows[self.place()]
 
     def _work(self, client: Client) -> tuple[PsRow, str | None]:
@@ -275,7 +275,7 @@ class TopView:
         """Show a call that waits whole, of the chosen agent if it has one, and ask once."""
         waiting: list[dict[str, Any]] = json.loads(client.get("/approvals"))["approvals"]
         if not waiting:
-            self.said = "nothing waits for approval"
+            self.said = "no pending approvals"
             return
         row = next(iter(self.rows()[self.place() :]), None)
         own = [one for one in waiting if row is not None and one["agent"] == row.name]

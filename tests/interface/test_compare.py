@@ -292,7 +292,7 @@ def test_only_one_goes_on_with_a_comparison_and_with_its_own_workflow(cli: Cli, 
     shutil.copy(cli.root / ".workflows/w.yaml", cli.root / ".workflows/v.yaml")
 
     def meanwhile(_run: ComparedRun, _project: Path) -> dict[str, Any]:
-        assert "somebody is at c1 already" in compare(cli, "--resume", "c1").err
+        assert "comparison c1 is already running" in compare(cli, "--resume", "c1").err
         return won(True)
 
     arms.plays = meanwhile

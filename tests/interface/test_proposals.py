@@ -121,7 +121,7 @@ def test_an_id_alone_is_enough_where_it_says_which(cli: Cli, kernel: KernelDoubl
     assert (slip.code, "did you mean release@deploy:pr-7?" in slip.err) == (5, True)
     kernel.answers["GET /proposals"] = listed(ELSEWHERE, OPEN)
     both = cli("proposal", "vote", "release", "yes")
-    assert (both.code, "say which: release@deploy:pr-7, release@review" in both.err) == (2, True)
+    assert (both.code, "name one: release@deploy:pr-7, release@review" in both.err) == (2, True)
     assert [asked for asked in kernel.asked if asked.method == "POST"] == []
 
 

@@ -119,7 +119,7 @@ def test_no_error_speaks_in_the_words_of_argparse(command: Command, capsys: pyte
         (["wait", "alice"], "--for is missing"),
         (["wait"], "these arguments are missing: TARGET, --for"),
         (["wait", "alice", "--for", "idle", "--timeout"], "--timeout needs a value"),
-        (["wait", "alice", "--for", "idle", "--timeout", "soon"], "--timeout: 'soon' is not a duration"),
+        (["wait", "alice", "--for", "idle", "--timeout", "soon"], "--timeout: 'soon' is not a valid duration"),
         (["memory", "growth", "x"], "RUNS needs a number, not 'x'"),
         (["wait", "--json=x"], "--json takes no value, not 'x'"),
     ],

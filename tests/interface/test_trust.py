@@ -135,7 +135,11 @@ def test_a_file_that_is_wrong_is_left_out_by_its_key_and_is_no_success(cli: Cli)
     (cli.root / ".agents/alice.yaml").write_text(ALICE)
     (cli.root / ".agents/li.yaml").write_text("model: sonnet\n")
     ran = cli("trust", "--yes")
-    assert (ran.code, "skipped .agents/li.yaml: prompt is missing" in ran.err, "kept: 1" in ran.err) == (78, True, True)
+    assert (ran.code, "skipped .agents/li.yaml: prompt is missing" in ran.err, "trusted: 1" in ran.err) == (
+        78,
+        True,
+        True,
+    )
 
 
 @pytest.mark.promise("P19")
@@ -174,7 +178,7 @@ def test_what_an_agent_runs_agrees_to_nothing(cli: Cli, kernel: KernelDouble) ->
     (cli.root / ".agents/alice.yaml").write_text(ALICE.replace("make all", "id"))
     for words, stdin in ((("trust", "--yes"), ""), (("trust",), "y\n"), (("trust", "revoke", "--all"), "")):
         refused = cli(*words, stdin=stdin, terminal=True)
-        assert (refused.code, "for people to say" in refused.err, "a person" in refused.err) == (4, True, True)
+        assert (refused.code, "only a person can trust" in refused.err, "a person" in refused.err) == (4, True, True)
     asks(kernel, ("alice runs: id",))
     assert cli("send", "alice", "hi", stdin="a\n", terminal=True).code == 4
     assert [one["digest"] for one in cli("trust", "list", "--json").json()["consents"]] == [DIGEST]
@@ -205,4 +209,4 @@ def test_a_file_of_consents_that_others_could_write_is_not_added_to(cli: Cli) ->
     state = project_state(str(cli.home), str(cli.root))
     (cli.home / state / "trust.json").chmod(0o666)
     ran = cli("trust", "--yes")
-    assert (ran.code, "is not believed" in ran.err) == (78, True)
+    assert (ran.code, "was rejected" in ran.err) == (78, True)

@@ -46,9 +46,9 @@ AGENT_VERBS: Final = Subcommands(
 )
 
 _SANDBOX: Final = {
-    "off": "off: what it runs can do what you can do",
-    "on": "on: what it runs sees its project and the system, and nothing else of yours",
-    "missing": "on, but bubblewrap is not installed: it is refused work",
+    "off": "off: its programs have all your permissions",
+    "on": "on: its programs can access the project and system files, but not your other files",
+    "missing": "on, but bubblewrap is not installed: the agent receives no work",
 }
 
 
@@ -108,7 +108,7 @@ def run_agent_info(context: Context) -> int:
 
 
 def agent_info_lines(info: dict[str, Any], screen: Screen) -> list[str]:
-    facts = {"file": info["file"] or "none: it lives until the kernel stops"}
+    facts = {"file": info["file"] or "none (ephemeral: exists until the kernel stops)"}
     reason = f" ({info['reason']})" if info.get("reason") else ""
     until = f" until {info['until']}" if info.get("until") else ""
     facts["state"] = f"{info['state']}{until}{reason}"
@@ -267,11 +267,11 @@ def run_agent_create(context: Context) -> int:
         check_name_is_free(client, name)
     keys = completed(name, merged(source.keys, keys_of_flags(context)))
     if "model" not in keys and keys.get("backend") not in (_MOCK, _HUMAN):
-        raise Failure("usage", "the model is missing", "name one: -m provider/name")
+        raise Failure("usage", "-m/--model is missing", "for example: -m provider/name")
     text = header(path) + agent_text(keys)
     faults = offline.check_text(root, name, text, new=True)
     if faults:
-        raise Failure("bad_definition", f"{faults[0].message}; nothing was written", faults[0].hint, places=faults)
+        raise Failure("bad_definition", f"{faults[0].message}; no file was written", faults[0].hint, places=faults)
     try:
         with open_agents(root, make=True) as folder:
             folder.write(f"{name}{AGENT_SUFFIX}", text, new=True)
@@ -296,12 +296,14 @@ def _source(context: Context, client: Client | None, name: str) -> _Source:
         return _Source({})
     if asked.endswith(_MARKDOWN) or os.sep in asked:
         keys, lost = translate(os.path.join(context.cwd, asked), name)
-        return _Source(keys, tuple(f"not taken over: {what}" for what in lost))
+        return _Source(keys, tuple(f"not converted: {what}" for what in lost))
     if client is None:
-        raise Failure("no_kernel", f"no kernel runs that could know the agent {asked}", "a file's name ends in .md")
+        raise Failure(
+            "no_kernel", f"no kernel is running to look up agent {asked}", "start the kernel, or name a .md file"
+        )
     info: dict[str, Any] = json.loads(client.get(f"/agents/{quoted(asked)}"))
     if not info["ephemeral"]:
-        raise Failure("usage", f"{asked} has a file already: {info['file']}", f"copy it to {agent_file(name)}")
+        raise Failure("usage", f"{asked} already has a file: {info['file']}", f"copy it to {agent_file(name)}")
     return _Source(keys_of_definition(info["definition"]), ephemeral=asked)
 
 
@@ -309,8 +311,8 @@ def check_name_is_free(client: Client, name: str) -> None:
     """Raise Failure (already_exists) where an agent without a file has the name."""
     rows: list[dict[str, Any]] = json.loads(client.get("/agents"))["agents"]
     if any(row["name"] == name and row["ephemeral"] for row in rows):
-        text = f"there is an agent {name} already, which lives until the kernel stops"
-        raise Failure("already_exists", text, f"make it a file: agent create {name} --from {name}")
+        text = f"ephemeral agent {name} already exists"
+        raise Failure("already_exists", text, f"create its file: awk agent create {name} --from {name}")
 
 
 def keys_of_flags(context: Context) -> dict[str, Value]:
@@ -344,7 +346,7 @@ def make_context(place: AgentDir) -> tuple[str, ...]:
                 folder.folder(name, make=True).close()
     except (OSError, Failure) as error:
         return (f"{place.directory}: {error}",)
-    return (f"{place.name} takes over what is in {place.directory}",) if there else ()
+    return (f"{place.name} uses the existing context in {place.directory}",) if there else ()
 
 
 def replace_ephemeral(client: Client, ephemeral: str, name: str) -> tuple[str, ...]:
@@ -355,11 +357,11 @@ def replace_ephemeral(client: Client, ephemeral: str, name: str) -> tuple[str, .
         else:
             client.post(f"/agents/{quoted(ephemeral)}/rename", {"to": name}, key=new_key())
     except (Failure, Unreachable) as error:
-        why = f"{ephemeral} is kept, beside {name}: {error}"
-        return (why, f"once it is done: agent delete {ephemeral}")
+        why = f"{ephemeral} still exists beside {name}: {error}"
+        return (why, f"delete it after its work has ended: awk agent delete {ephemeral}")
     if ephemeral == name:
-        return (f"{name} keeps its queue, and what was said to it",)
-    return (f"{ephemeral} is {name} now, with what was said to it",)
+        return (f"{name} keeps its queue and conversation",)
+    return (f"{ephemeral} was renamed to {name} with its conversation",)
 
 
 _ORDER: Final = ("model", "backend", "provider", "prompt", "soul")

@@ -127,7 +127,7 @@ def run_agent_notes(context: Context) -> int:
     if doing == "show":
         number, count = context.args.number, len(report.notes)
         if not 1 <= number <= count:
-            hint = f"there are {count}: awk agent notes {name}"
+            hint = f"notes: {count}; list them: awk agent notes {name}"
             raise Failure("not_found", f"{name} has no note {number}", hint)
         report = msgspec.structs.replace(report, notes=(report.notes[number - 1],))
     return answer_document(context, report, notes_lines, doing)
@@ -202,7 +202,7 @@ def run_agent_tray(context: Context) -> int:
     args = context.args
     path, kernel = f"/agents/{quoted(args.name)}/tray", context.kernel()
     if args.verdict is not None and args.item is None:
-        raise Failure("usage", f"tray {args.verdict} what?", f"awk agent memory {args.name} tray shows the ids")
+        raise Failure("usage", "ITEM is missing", f"awk agent memory {args.name} tray lists the items")
     if args.verdict is None:
         return context.answer(kernel.get(path), tray_lines)
     where = f"{path}/{quoted(args.item)}/{args.verdict}"
@@ -277,7 +277,7 @@ MEMORY_VERBS: Final = Subcommands(
     ),
 )
 DEFAULT_FILE: Final = "memory-eval.json"
-FORMAT_HINT: Final = "its format: docs/how-to/work-together/search-history.md"
+FORMAT_HINT: Final = "format: docs/how-to/work-together/search-history.md"
 
 
 def configure_memory_eval(parser: argparse.ArgumentParser) -> None:

@@ -37,9 +37,9 @@ Message = dict[str, Any]
 def show(context: Context, space: str, only: str | None = None, run: str | None = None) -> int:
     """Print the last messages of ``space``; of ``only`` those from and to that agent, of ``run`` those said in it."""
     if context.args.follow and context.args.json:
-        raise Failure("usage", "-f does not end, so it is no one document", "use --jsonl")
+        raise Failure("usage", "-f and --json cannot be combined", "use --jsonl")
     if context.args.follow and (run is not None or context.args.archive is not None):
-        raise Failure("usage", "what is over cannot be followed", "leave out -f, or --run and --archive")
+        raise Failure("usage", "-f cannot follow a finished run or an archive", "leave out -f, or --run and --archive")
     query = {name: value for name, value in (("agent", only), ("run", run)) if value is not None}
     if context.args.follow:
         return _follow(context, space, only, query)
@@ -101,7 +101,7 @@ def _dump(value: object) -> str:
 def messages_lines(channel: Channel, screen: Screen) -> list[str]:
     """The messages of a channel."""
     said = [line for message in channel.messages for line in message_lines(message, screen)]
-    return said or [f"nothing was said in {one_line(channel.space)}"]
+    return said or [f"no messages in {one_line(channel.space)}"]
 
 
 def message_lines(message: protocol_message.Message, screen: Screen) -> list[str]:
@@ -175,15 +175,15 @@ def run_clear(context: Context) -> int:
     asked = target(named)
     if asked.workflow is not None and asked.agent is not None:
         hint = f"clear the channel: @{asked.workflow}:{asked.tag}"
-        raise Failure("bad_target", f"{asked.agent} has no space of its own in a workflow", hint)
+        raise Failure("bad_target", f"{asked.agent} has no separate space in a workflow", hint)
     if run is not None and asked.workflow is None:
-        raise Failure("usage", f"--run is of a workflow, and {asked} is an agent")
+        raise Failure("usage", f"--run requires a workflow, but {asked} is an agent")
     name = str(asked) if run is None else f"{asked} in {run}"
     if not context.args.yes:
         if not can_ask(context):
-            text = f"nothing of {name} comes back once it is cleared"
-            raise Failure("usage", text, "say --yes to clear it all the same")
-        context.out.ask(f"remove all that was said to {name}, and how it was answered, for good? [y/N] ")
+            text = f"clearing {name} needs confirmation, because deleted messages cannot be restored"
+            raise Failure("usage", text, "confirm with --yes")
+        context.out.ask(f"delete all messages and results of {name} permanently? [y/N] ")
         if context.stdin.readline().strip().lower() not in {"y", "yes"}:
             raise Failure("failed", "nothing was cleared")
     said = [*([] if run is None else [f"run={quoted(run)}"]), *(["force=1"] if context.args.force else [])]
@@ -220,7 +220,11 @@ def configure_export(parser: argparse.ArgumentParser) -> None:
 
 def run_export(context: Context) -> int:
     if context.args.json and context.args.output is None:
-        raise Failure("usage", "an archive is one JSON document a line, not one", "leave out --json, or give -o FILE")
+        raise Failure(
+            "usage",
+            "--json requires -o: an archive has one JSON document per line",
+            "leave out --json, or give -o FILE",
+        )
     named, output = context.args.target, context.args.output
     if RUN.fullmatch(named):
         path = f"/runs/{named}/export"
@@ -228,7 +232,7 @@ def run_export(context: Context) -> int:
         asked = target(named)
         if asked.workflow is not None and asked.agent is not None:
             hint = f"export the workflow: @{asked.workflow}:{asked.tag}"
-            raise Failure("bad_target", f"{asked.agent} has no space of its own in a workflow", hint)
+            raise Failure("bad_target", f"{asked.agent} has no separate space in a workflow", hint)
         path = f"/spaces/{quoted(asked.space)}/export"
     pieces = context.kernel().pieces(path, {"format": context.args.format})
     if output is None:
@@ -258,7 +262,7 @@ def _whole(pieces: Iterator[bytes]) -> Iterator[bytes]:
         yield (whole := rest + lines + newline)
         last, rest = whole[whole.rfind(b"\n", 0, -1) + 1 :], more
     if rest or not last.startswith(_ENDS):
-        raise Failure("failed", "the archive broke off: the kernel could not read on", "try again")
+        raise Failure("failed", "the archive is incomplete: the kernel stopped sending data", "try again")
 
 
 def _write(path: str, lines: Iterator[bytes]) -> int:

@@ -108,18 +108,20 @@ def run_compare(context: Context) -> int:
     wrong = next((flag for flag, value in given.items() if value), None)
     if wrong is not None:
         raise Failure(
-            "usage", f"{wrong} is not for a comparison", "each of its runs begins with nothing, and is waited for"
+            "usage",
+            f"{wrong} cannot be used in a comparison",
+            "each run of a comparison starts empty and runs to its end",
         )
     if context.environ.get(URL):
-        raise Failure("usage", f"{URL} names a kernel, and a comparison starts some of its own", f"unset {URL}")
+        raise Failure("usage", f"{URL} is set, but a comparison starts its own kernels", f"unset {URL}")
     home = os.path.join(context.project.state, COMPARISONS)
     if args.resume is not None:
         folder = os.path.join(home, args.resume)
         if number_of(args.resume, "c") is None or not os.path.isfile(os.path.join(folder, RECORD)):
             names = sorted(os.listdir(home)) if os.path.isdir(home) else []
             there = [name for name in names if os.path.isfile(os.path.join(home, name, RECORD))]
-            hint = f"those here are {', '.join(there)}" if there else "there is none here"
-            raise Failure("not_found", f"there is no comparison {args.resume[:40]!r}", hint)
+            hint = f"available comparisons: {', '.join(there)}" if there else "this project has no comparisons"
+            raise Failure("not_found", f"comparison {args.resume[:40]!r} not found", hint)
         with _alone(folder):
             return Comparing(context, folder).go_on()
     folder = _new_folder(home)
@@ -166,7 +168,7 @@ def _alone(folder: str) -> Generator[None]:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield
     except BlockingIOError as error:
-        raise Failure("already_running", f"somebody is at {os.path.basename(folder)} already") from error
+        raise Failure("already_running", f"comparison {os.path.basename(folder)} is already running") from error
     finally:
         os.close(descriptor)
 
@@ -175,7 +177,7 @@ def _terms(context: Context, folder: str) -> ComparedTerms:
     args = context.args
     asked = context.workflow(args.workflow)
     if asked.startswith("github:"):
-        raise Failure("usage", "a comparison needs a workflow of the project", "copy the file into .workflows first")
+        raise Failure("usage", "the workflow is outside the project", "copy the file into .workflows first")
     home = os.path.realpath(os.path.dirname(os.path.dirname(context.project.state)))
     base, solo = os.path.join(folder, _BASE), os.path.join(folder, _SOLO)
     copy = copy_project(context.project.root, base, home, context.environ)
@@ -188,10 +190,8 @@ def _terms(context: Context, folder: str) -> ComparedTerms:
     if tokens is None and args.total_tokens is not None:
         tokens = max(1, args.total_tokens // (2 * repeat))
     if cost is None and tokens is None:
-        text = f"a comparison is up to {2 * repeat} runs, and nothing says what they may cost"
-        raise Failure(
-            "usage", text, "give --max-cost or --max-tokens for each run, or --total-cost, --total-tokens for all"
-        )
+        text = f"a comparison is up to {2 * repeat} runs without a cost limit"
+        raise Failure("usage", text, "set --max-cost or --max-tokens per run, or --total-cost or --total-tokens")
     copy_project(root, solo, home, context.environ, file=told.path, text=told.text)
     alone = os.path.join(solo, copy.inside)
     plan(Project(alone, context.project.state), told.path, args.tag, context.params, context.environ)
@@ -233,7 +233,7 @@ def _agreed(context: Context, root: str, alone: str, path: str) -> tuple[str, ..
     missing = [one for one in wanted if one.digest not in kept]
     if missing and not context.trusts:
         demands = "; ".join(str(demand) for one in missing for demand in one.demands)
-        hint = "repeat with --trust for this comparison, or look at it and keep it: awk trust"
+        hint = "repeat with --trust, or review and trust the files: awk trust"
         refused = Failure("untrusted", f"not trusted yet: {demands[:500]}", hint, wants=msgspec.to_builtins(missing))
         if not can_ask(context) or not agrees_to_trust(context, refused):
             raise refused
@@ -260,7 +260,9 @@ class Comparing:
             seen = msgspec.json.decode(file.read(), type=Comparison)
         args, terms = context.args, seen.terms
         if context.workflow(args.workflow) != terms.workflow:
-            raise Failure("usage", f"{seen.id} compares {terms.workflow}", f"say that in place of {args.workflow[:60]}")
+            raise Failure(
+                "usage", f"{seen.id} compares {terms.workflow}", f"name that workflow instead of {args.workflow[:60]}"
+            )
         asked = {"repeat": args.repeat, "total_cost_usd": args.total_cost, "total_tokens": args.total_tokens}
         changed = {key: value for key, value in asked.items() if value is not None}
         self._seen = msgspec.structs.replace(
@@ -336,7 +338,7 @@ class Comparing:
             shutil.rmtree(f"{copy}.new", ignore_errors=True)
             source = os.path.join(self._folder, _BASE if arm == "team" else _SOLO)
             if not os.path.isdir(source):
-                raise Failure("not_found", f"the copies of {self._seen.id} were pruned", "begin a new comparison")
+                raise Failure("not_found", f"the copies of {self._seen.id} were pruned", "start a new comparison")
             try:
                 shutil.copytree(source, f"{copy}.new", symlinks=True)
                 os.rename(f"{copy}.new", copy)

@@ -85,7 +85,7 @@ class ArmRun:
                 took = Figures(tokens=tokens_of(usage), cost_usd=usage["cost_usd"], seconds=seconds)
                 self._note(status=report["status"], exit_code=int(report["exit_code"]), figures=took)
                 return
-        raise Unreachable("the run has no report")
+        raise Unreachable("the report of the run is missing")
 
     def _judge(self, archive: str) -> None:
         terms, run = self._terms, self._run

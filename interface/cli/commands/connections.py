@@ -38,15 +38,17 @@ def configure_token_create(parser: argparse.ArgumentParser) -> None:
         "--scope",
         metavar="SCOPE",
         required=True,
-        help="read: look; operate: and give work, and steer it; approve: and decide what waits for a person "
-        "(approve:alice,bob: approve calls of these agents only)",
+        help="permission level: read, operate (also create and control work), or approve (also decide approvals; "
+        "approve:alice,bob: only calls of these agents)",
     )
     parser.add_argument("--name", metavar="NAME", default="", help="name of the token in awk token list")
 
 
 def run_token_create(context: Context) -> int:
     if context.args.scope.partition(":")[0] not in get_args(TokenScope):
-        raise Failure("usage", f"{context.args.scope!a} is no scope", "read, operate, approve or approve:AGENT,AGENT")
+        raise Failure(
+            "usage", f"{context.args.scope!a} is not a scope", "use read, operate, approve or approve:AGENT,AGENT"
+        )
     body = {"scope": context.args.scope, "name": context.args.name}
     return context.answer(context.kernel().post("/tokens", body, key=new_key()), token_lines)
 
@@ -122,13 +124,13 @@ def run_open(context: Context) -> int:
 
     url = decode(body, PageKey).url
     if not context.args.print and has_screen(context.environ) and _show(context, url):
-        context.out.note(f"the page is in your browser; if nothing shows: {context.program} open --print")
+        context.out.note(f"the page opened in your browser; to print its address: {context.program} open --print")
         return 0
     context.out.lines([url])
-    context.out.note("note: good for one browser, in the next minute")
+    context.out.note("note: the address is valid once, for one minute")
     if context.environ.get("SSH_CONNECTION"):
         port = url.partition("/page")[0].rpartition(":")[2]
-        context.out.note(f"note: to open it where you sit: ssh -L {port}:127.0.0.1:{port} THIS-HOST")
+        context.out.note(f"note: to open it on your machine: ssh -L {port}:127.0.0.1:{port} THIS-HOST")
     return 0
 
 
@@ -203,7 +205,7 @@ def become_node(context: Context) -> NoReturn:
     """Become the process that serves here as a node. Raises Failure (usage)."""
     args = context.args
     if (args.join is None) == (args.project_id is None):
-        raise Failure("usage", "say what to do", "awk node list shows the nodes; --join WORD makes this machine one")
+        raise Failure("usage", "VERB is missing", "list nodes: awk node list; join as a node: --join WORD")
     state = os.path.join(context.environ.get(HOME) or os.path.expanduser("~/.agent-worker"), "nodes")
     if args.join is not None:
         word = context.stdin.readline().strip() if args.join == "-" else args.join
@@ -215,7 +217,7 @@ def become_node(context: Context) -> NoReturn:
         given = ["--join", "-", "--state", os.path.join(state, f"join-{digest(word.encode())[:16]}")]
     else:
         if not ID.fullmatch(args.project_id):
-            raise Failure("usage", "this is the id of no project", "the kernel that starts a node says it")
+            raise Failure("usage", "invalid project id", "the kernel passes the id when it starts a node")
         given = ["--project", args.project_id, "--state", os.path.join(state, args.project_id)]
     kept = {name: value for name, value in context.environ.items() if not name.startswith(STEERING)}
     os.execve(sys.executable, [sys.executable, "-I", "-m", "kernel.procs.node", *given], kept)
@@ -263,9 +265,11 @@ def configure_node_add(parser: argparse.ArgumentParser) -> None:
 def run_node_add(context: Context) -> int:
     args = context.args
     if args.via is not None and args.join:
-        raise Failure("usage", "it is reached by an engine, or dials home: not both", "leave out --via or --join")
+        raise Failure("usage", "--via and --join cannot be combined", "leave out one of them")
     if args.via is None and not args.join:
-        raise Failure("usage", "say how it is reached", "--via ssh --host NAME, another engine, or --join")
+        raise Failure(
+            "usage", "the connection of the node is missing", "use --via ssh --host NAME, another engine, or --join"
+        )
     node: dict[str, Any] = {"via": args.via or "join", "labels": args.label}
     node |= {key: getattr(args, key) for key in KEYS if getattr(args, key) is not None}
     if args.workers is not None:

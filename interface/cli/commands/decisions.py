@@ -22,7 +22,7 @@ from protocol.target import Target, TargetRejected, parse_target
 from protocol.voting import BallotInfo, ProposalList
 from protocol.yaml_edit import NotYaml, read
 
-_LOOKS: Final = "proposals are called like release, or release@review[:tag]; proposal list shows them"
+_LOOKS: Final = "use a name such as release or release@review[:tag]; list proposals: awk proposal list"
 _SHOWN: Final = 8
 _CUT: Final = 40
 """Characters of a wrong name that are said again."""
@@ -39,7 +39,7 @@ PROPOSAL_VERBS: Final = Subcommands(
 
 
 def configure_proposal_list(parser: argparse.ArgumentParser) -> None:
-    text = "those of its latest run, ended or not; without it: those that are open, of all workflows"
+    text = "workflow whose latest run is listed (default: open proposals of all workflows)"
     parser.add_argument("target", metavar="@WORKFLOW[:TAG]", nargs="?", help=text)
     parser.add_argument("--all", action="store_true", help="include closed proposals if no workflow is given")
     count_flag(parser)
@@ -49,7 +49,7 @@ def configure_proposal_list(parser: argparse.ArgumentParser) -> None:
 def run_proposal_list(context: Context) -> int:
     target: str | None = context.args.target
     if target is not None and context.args.all:
-        raise Failure("usage", "--all is for all workflows: of one, all are shown anyway")
+        raise Failure("usage", "--all and a workflow cannot be combined")
     if target is None:
         query = {} if context.args.all else {"state": "open"}
         return show_list(context, "/proposals", PROPOSALS, proposals_lines, query)
@@ -182,7 +182,7 @@ def act_on_proposal(context: Context, what: str, body: Mapping[str, object], don
 
 
 def proposal_argument(parser: argparse.ArgumentParser, dest: str = "id") -> None:
-    text = "as proposal list shows it (release@review); its id alone where only one is called so"
+    text = "id of the proposal, with its workflow if ambiguous (release@review)"
     parser.add_argument(dest, metavar="PROPOSAL", help=text)
 
 
@@ -191,9 +191,9 @@ def parsed(text: str) -> Target:
     try:
         found = parse_target(text)
     except TargetRejected as error:
-        raise Failure("usage", f"{text[:_CUT]!r} does not name a proposal", _LOOKS) from error
+        raise Failure("usage", f"{text[:_CUT]!r} is not a proposal", _LOOKS) from error
     if found.agent is None:
-        raise Failure("usage", f"{text[:_CUT]!r} is a workflow, and names no proposal of it", _LOOKS)
+        raise Failure("usage", f"{text[:_CUT]!r} is a workflow, not a proposal", _LOOKS)
     return found
 
 
@@ -213,12 +213,12 @@ def path_of(client: Client, named: Target) -> str:
         close = difflib.get_close_matches(name, known, n=1)
         raise Failure(
             "not_found",
-            f"there is no proposal {name[:_CUT]!r}",
-            f"did you mean {typed_name(close[0], known[close[0]])}?" if close else "proposal list shows them",
+            f"proposal {name[:_CUT]!r} not found",
+            f"did you mean {typed_name(close[0], known[close[0]])}?" if close else "list proposals: awk proposal list",
         )
     if len(spaces) > 1:
         which = ", ".join(typed_name(name, space) for space in spaces[:_SHOWN])
-        raise Failure("usage", f"{len(spaces)} workflows have a proposal {name[:_CUT]!r}", f"say which: {which}")
+        raise Failure("usage", f"{len(spaces)} workflows have a proposal {name[:_CUT]!r}", f"name one: {which}")
     return f"/spaces/{quoted(spaces[0])}/proposals/{quoted(name)}"
 
 
@@ -319,7 +319,7 @@ def run_rule_test(context: Context) -> int:
     if Path(asked).is_file() or "/" in asked or asked.endswith((".yaml", ".yml")):
         found = rules_of(asked)
         if len(found) != 1:
-            raise Failure("usage", f"{asked} has {len(found)} rules, and one is tested at a time")
+            raise Failure("usage", f"{asked} has {len(found)} rules, but only one can be tested at a time")
         body = {"rule": found[0]}
     answer = context.kernel().post(f"/runs/{quoted(context.args.run)}/rules/test", body, key=new_key())
     return context.answer(answer, trial_lines)
@@ -346,10 +346,10 @@ def rules_of(file: str) -> list[dict[str, Any]]:
     found = data.get("rules") if isinstance(data, dict) and "rules" in data else data
     listed = found if isinstance(found, list) else [found]
     if not listed:
-        raise Failure("usage", f"{file} has no rules")
+        raise Failure("usage", f"{file} contains no rules")
     try:
         # Every scalar is a text by now: it is read as what its place wants.
         return [msgspec.to_builtins(msgspec.convert(one, RuleSpec, strict=False)) for one in listed]
     except msgspec.ValidationError as error:
-        hint = "a rule has name:, when: and then:; see docs/how-to/work-together/define-rules.md"
+        hint = "a rule requires name:, when: and then:; see docs/how-to/work-together/define-rules.md"
         raise Failure("usage", f"{file}: {error}", hint) from error

@@ -277,7 +277,7 @@ def _path(context: Context, what: str, file: str | None = None) -> str:
 
 def _version(text: str) -> int:
     if not (text.isascii() and text.isdecimal() and len(text) < 10):
-        raise argparse.ArgumentTypeError(f"{text!r} is not the number of a version")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a valid version number")
     return int(text)
 
 

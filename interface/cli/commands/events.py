@@ -80,7 +80,7 @@ def run_logs(context: Context) -> int:
         shown = event_view.show(context, space, wanted)
     else:
         if context.args.follow:
-            raise Failure("usage", "what is over cannot be followed", "leave out -f or --previous")
+            raise Failure("usage", "-f cannot follow a finished process", "leave out -f or --previous")
         part = previous_kernel if asked is None else previous_attempt
         shown = event_view.show_part(context, space, wanted, part)
     if asked is not None and not shown:
@@ -154,7 +154,9 @@ def run_attach(context: Context) -> int:
     try:
         for received in follower:
             if received == CONNECTED:
-                context.out.note(f"attached to {one_line(context.args.target)}; Ctrl-C ends the watching, not the work")
+                context.out.note(
+                    f"attached to {one_line(context.args.target)}; Ctrl-C detaches without stopping the work"
+                )
                 watch.ask_about_waiting()
             elif received.data:
                 event = json.loads(received.data)
@@ -217,7 +219,7 @@ class Watch:
             with closing(self._context.find_kernel()) as client:
                 waiting = fetch_list(client, "/approvals", PENDING, 0, {})["approvals"]
         except (Failure, Unreachable) as error:
-            self._context.out.note(one_line(f"note: what waits for approval is not known: {error}"))
+            self._context.out.note(one_line(f"note: pending approvals are not available: {error}"))
             return
         for row in waiting:
             if is_of(row, self._asked) and (self._asked.workflow is None or row["space"] == str(self._asked.space)):

@@ -75,9 +75,9 @@ def configure_approve(parser: argparse.ArgumentParser) -> None:
 def run_approve(context: Context) -> int:
     args = context.args
     if args.always is not None and len(args.ids) > 1:
-        raise Failure("usage", "--always goes with one request")
+        raise Failure("usage", "--always requires exactly one APPROVAL")
     if args.all_agents and args.always is None:
-        raise Failure("usage", "--all-agents goes with --always")
+        raise Failure("usage", "--all-agents requires --always")
     always = {} if args.always is None else {"always": args.always, "all_agents": args.all_agents}
     ids = [check_id(name) for name in args.ids]
     return act(context, "/approvals/{}/approve", ids, approvals_lines, {"reason": args.reason, **always})
@@ -93,7 +93,7 @@ def run_deny(context: Context) -> int:
         ids = [check_id(name) for name in ids]
         return act(context, "/approvals/{}/deny", ids, approvals_lines, {"reason": context.args.reason})
     if len(ids) > 1:
-        raise Failure("usage", "one standing rule is taken back at a time")
+        raise Failure("usage", "only one approval rule can be deleted at a time")
     return context.answer(context.kernel().delete(f"/approvals/rules/{quoted(ids[0])}"), approval_rules_lines)
 
 
@@ -108,7 +108,7 @@ def configure_decision(parser: argparse.ArgumentParser, ids: str) -> None:
 def check_id(name: str) -> str:
     """``name`` as that of a request. Raises Failure (usage)."""
     if not _REQUEST.fullmatch(name):
-        text = f"{name[:100]!r} is not a request for approval: ids look like a3"
+        text = f"{name[:100]!r} is not the id of an approval request, such as a3"
         raise Failure("usage", text, "list them: awk needs --approvals")
     return name
 
@@ -117,7 +117,7 @@ def approvals_lines(told: dict[str, Any], _screen: Screen) -> list[str]:
     lines: list[str] = []
     for one in msgspec.convert(told["approvals"], type=tuple[ApprovalInfo, ...]):
         lines += decision_lines(one)
-        lines += [one_line(f"granted with it: {', '.join(one.also_granted)}")] if one.also_granted else []
+        lines += [one_line(f"also approved: {', '.join(one.also_granted)}")] if one.also_granted else []
     return lines
 
 
@@ -126,7 +126,7 @@ def decision_lines(one: ApprovalInfo) -> list[str]:
         return []
     why = f": {one.decision_reason}" if one.decision_reason else ""
     if one.state == "expired":  # its time was over, or its work ended: nobody decided
-        return [one_line(f"{one.id} is no longer open since {one.decided_at}{why}")]
+        return [one_line(f"{one.id} expired at {one.decided_at}{why}")]
     return [one_line(f"{one.id} was {one.state} by {one.decided_by} at {one.decided_at}{why}")]
 
 
@@ -170,7 +170,7 @@ def grants_lines(found: GrantList, screen: Screen) -> list[str]:
         for one in found.grants
     ]
     header = ["ID", "STATE", "AGENT", "SPACE", "SCOPE", "BY", "UNTIL", "USED"]
-    return table(header, rows, screen) if rows else ["nothing was given"]
+    return table(header, rows, screen) if rows else ["no grants"]
 
 
 def configure_grant_give(parser: argparse.ArgumentParser) -> None:
@@ -222,9 +222,7 @@ def audit_lines(found: AuditList, screen: Screen, agent: str | None = None) -> l
     return (
         table(["ID", "AT", "WHO", "OF WHOM", "SPACE", "ASKED", "WAS GIVEN"], rows, screen)
         if rows
-        else ["nobody asked for anybody's memory"]
+        else ["no memory queries"]
         if agent is None
-        else [
-            f"nothing of {one_line(agent)}: it asked for nobody's memory, and nobody for its (awk ls lists the agents)"
-        ]
+        else [f"no memory queries from or to {one_line(agent)} (list agents: awk agent list)"]
     )

@@ -120,7 +120,7 @@ def run_schema(context: Context) -> int:
     if context.args.kind is not None:
         context.out.document(schema_text(context.args.kind))
     elif not context.args.write:
-        raise Failure("usage", "which file? agent, workflow or project", f"see {context.program} schema --help")
+        raise Failure("usage", "KIND is missing: agent, workflow or project", f"see {context.program} schema --help")
     return Exit.OK
 
 
@@ -197,7 +197,7 @@ def run_init(context: Context) -> int:
                     content = _SCRIPTED.sub(lambda found: "\n".join(f"{found[1]}{line}" for line in engine), content)
                 new.write(content.encode())
         except FileExistsError:
-            context.out.note(f"note: {name} exists and was left alone")
+            context.out.note(f"note: {name} already exists and was not changed")
         except OSError as error:
             raise _unwritable(path, error) from error
         else:
@@ -210,10 +210,10 @@ def _engine(backend: str | None, model: str | None) -> tuple[str, ...]:
     if backend is None:
         if model is None:
             return ()
-        raise Failure("usage", "--model goes with --backend", "name both: --backend claude --model sonnet")
+        raise Failure("usage", "--model requires --backend", "for example: --backend claude --model sonnet")
     chosen = model or MODELS.get(backend)
     if chosen is None:
-        raise Failure("usage", f"the model of {backend} is missing", "name one: --model provider/name")
+        raise Failure("usage", f"--model is missing for backend {backend}", "for example: --model provider/name")
     # Where nobody can be asked before a tool runs, what it does stays in a sandbox.
     alone = BACKENDS[backend].permission_prompt == "no"
     return (
@@ -292,7 +292,7 @@ MESSAGE: Final = "Say hello."
 
 
 def configure_worker_check(parser: argparse.ArgumentParser) -> None:
-    what = "the program and its arguments, as command: has them; in quotes, or after --, where an option is among them"
+    what = "worker program and its arguments, as in command:; quote options or put them after --"
     parser.add_argument("command", metavar="CMD", nargs="*", help=what)
     parser.add_argument(
         "--message", metavar="TEXT", default=MESSAGE, help=f"message that the worker receives (default: {MESSAGE})"
@@ -312,7 +312,7 @@ def run_worker_check(context: Context) -> int:
     words: list[str] = [*context.args.command, *context.params]
     command = tuple(shlex.split(words[0])) if len(words) == 1 else tuple(words)
     if not command:
-        raise Failure("usage", "name the program to check", f"{context.program} worker check python3 tools/mine.py")
+        raise Failure("usage", "PROGRAM is missing", f"{context.program} worker check python3 tools/mine.py")
     root = context.project.root
     program = os.path.join(root, command[0]) if os.sep in command[0] else command[0]
     rows = WorkerCheck((program, *command[1:]), root, context.args.message, context.args.timeout).rows()

@@ -24,7 +24,7 @@ MARGIN_SECONDS: Final = 5.0
 def refuse_named_kernel(context: Context) -> None:
     """Raise Failure (usage) where the environment names the one kernel to ask."""
     if context.environ.get(URL):
-        raise Failure("usage", f"-A asks the kernels of this user's projects, and {URL} names one", f"unset {URL}")
+        raise Failure("usage", f"-A and {URL} cannot be combined", f"unset {URL}")
 
 
 def tell_missing(context: Context, answers: Sequence[Answer[Any]]) -> int:
@@ -36,10 +36,8 @@ def tell_missing(context: Context, answers: Sequence[Answer[Any]]) -> int:
         where = f"--project {shlex.quote(project.root)}"
         down = is_down(failure, project)
         count += not down
-        why = "its kernel is gone" if down else str(failure)
-        context.out.note(
-            one_line(f"note: nothing is known of {project.root}: {why}; see {context.program} status {where}")
-        )
+        why = "its kernel has exited" if down else str(failure)
+        context.out.note(one_line(f"note: no data for {project.root}: {why}; see {context.program} status {where}"))
     return count
 
 
@@ -68,8 +66,8 @@ def ps_of_all(context: Context, chosen: Callable[[bytes], bytes], lines: Callabl
     unreachable = tell_missing(context, answers)
     found = [(project.root, table) for project, table, _ in answers if table is not None]
     if not found and context.args.target is not None and not unreachable:
-        hint = "awk ps -A lists them; -a those that were"
-        raise Failure("not_found", f"no agent of any project is {one_line(context.args.target)}", hint)
+        hint = "list agents: awk ps -A; with -a also ended ones"
+        raise Failure("not_found", f"no project has the agent {one_line(context.args.target)}", hint)
     if context.args.json:
         agents = [{**row, "project": root} for root, table in found for row in table["agents"]]
         document = {"schema": "awk/ps/1", "agents": agents, "needs": sum(listed["needs"] for _, listed in found)}
@@ -84,7 +82,7 @@ def ps_of_all(context: Context, chosen: Callable[[bytes], bytes], lines: Callabl
         if listed.get("notice"):
             context.out.note(one_line(f"note: {root}: {listed['notice']}"))
     if not found and not context.args.json and not context.args.quiet:
-        context.out.lines(["no kernel runs"])
+        context.out.lines(["no kernel is running"])
     return Exit.NO_KERNEL if unreachable else Exit.OK
 
 
@@ -104,11 +102,11 @@ def stop_all(context: Context, agrees: Callable[[str], bool], end: Callable[[Cli
     unreachable = tell_missing(context, looks)
     there = [(look.project, look.value) for look in looks if look.value is not None]
     if not there:
-        context.out.note("no other kernel runs" if unreachable else "no kernel runs")
+        context.out.note("no other kernel runs" if unreachable else "no kernel is running")
         return Exit.NO_KERNEL if unreachable else Exit.OK
     working = [f"{', '.join(names)} of {project.root} running" for project, names in there if names]
     if working and not agrees(f"{one_line('; '.join(working))}; stop {len(there)} kernels anyway?"):
-        raise Failure("failed", "nothing was stopped")
+        raise Failure("failed", "no kernel was stopped")
 
     def stop(project: Project) -> bool:
         with closing(client_of(project)) as client:

@@ -43,7 +43,7 @@ def run_backends(context: Context) -> int:
     except Unreachable as error:
         from interface.offline import backend_list  # noqa: PLC0415  (most often a kernel is there)
 
-        context.out.note(f"{context.why_down(error)}: a kernel that you start from here would see this")
+        context.out.note(f"{context.why_down(error)}: showing the environment of a kernel started from this shell")
         document = backend_list(context.environ)
     return context.answer(document, backends_lines)
 

@@ -31,7 +31,7 @@ def configure_ps(parser: "argparse.ArgumentParser") -> None:
 def run_ps(context: Context) -> int:
     args = context.args
     if args.json and (args.quiet or args.columns is not None):
-        raise Failure("usage", "-q and -o are for text: --json has all of it")
+        raise Failure("usage", "-q and -o cannot be combined with --json")
     shown = _columns(args.columns) if args.columns is not None else None
     if args.all_projects:
         from interface.cli.commands.projects import ps_of_all  # noqa: PLC0415  (most ask one kernel)
@@ -79,7 +79,9 @@ def _chosen(document: bytes, target: str | None, sort: str | None) -> bytes:
         place = None if asked.workflow is None else str(asked.space)
         rows = [row for row in rows if asked.agent in (None, row["name"]) and place in (None, row["space"])]
         if not rows:
-            raise Failure("not_found", f"no agent here is {one_line(target)}", "awk ps lists them; -a those that were")
+            raise Failure(
+                "not_found", f"agent {one_line(target)} not found", "list agents: awk ps; with -a also ended ones"
+            )
     if sort is not None:
         backwards, word = sort.startswith("-"), _columns(sort.removeprefix("-"))[0].lower().rstrip("%$")
         key = sort_key(word)

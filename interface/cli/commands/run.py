@@ -109,13 +109,11 @@ def run_run(context: Context) -> int:
         from interface.cli.commands.compare import run_compare  # noqa: PLC0415  (seldom, and it takes much)
 
         if context.args.report or context.args.rm:
-            raise Failure(
-                "usage", "a comparison has its own report, and leaves no kernel", "leave out --report and --rm"
-            )
+            raise Failure("usage", "--compare cannot be combined with --report or --rm", "leave out --report and --rm")
         return run_compare(context)
     alone = [f"--{name.replace('_', '-')}" for name in _COMPARING if getattr(context.args, name) not in (None, False)]
     if alone:
-        raise Failure("usage", f"{alone[0]} is for a comparison", "add --compare solo, or leave it out")
+        raise Failure("usage", f"{alone[0]} requires --compare", "add --compare solo, or leave it out")
     ending = None
     if context.args.report or context.args.rm:
         from interface.cli.commands.run_end import Ending  # noqa: PLC0415  (few runs have more to do than to end)
@@ -208,7 +206,7 @@ def _show(context: Context, events: Iterator[ServerEvent], progress: "RunProgres
             context.out.document(as_line(event, context.clock.wall()))
         elif event.type not in ("accepted", *_LIVE):
             _show_event(context, event, told, steps)
-    raise Unreachable("the run has no report")
+    raise Unreachable("the report of the run is missing")
 
 
 def _show_event(context: Context, event: ServerEvent, told: dict[str, Any], steps: StepReader) -> None:
@@ -255,14 +253,14 @@ def has_changed_trees(context: Context, document: bytes) -> bool:
 
 def _cancel(context: Context, running: Run, exit_code: Exit) -> int:
     context.out.speak_if_heard()
-    context.out.note("note: stopping the run; once more to leave it to the kernel")
+    context.out.note("note: stopping the run; press Ctrl-C again to leave this to the kernel")
     name = os.path.splitext(os.path.basename(context.args.workflow))[0]
     if not running.cancel(f"{name}:{context.args.tag}", exit_code):
         return exit_code
     try:
         follow(context, running.resume(context.clock.now() + CANCEL_SECONDS))
     except Expired:
-        context.out.note(f"note: {running.name} has not ended after {CANCEL_SECONDS:.0f} s")
+        context.out.note(f"note: {running.name} is still running after {CANCEL_SECONDS:.0f} s")
     except (Failure, Unreachable) as error:
         context.out.note(f"note: no report of {running.name}: {error}")
     except (BrokenPipeError, OutputLost):
@@ -329,8 +327,8 @@ def run_watch(context: Context) -> int:
     if not RUN.fullmatch(named):
         asked = target(named)
         if asked.workflow is None or asked.agent is not None:
-            hint = f"{context.program} attach {named} watches an agent work"
-            raise Failure("bad_target", f"{one_line(named)} is no run and no workflow", hint)
+            hint = f"{context.program} attach {named} follows an agent"
+            raise Failure("bad_target", f"{one_line(named)} is neither a run nor a workflow", hint)
         named = str(asked.space)
     report = json.loads(context.kernel().get(f"/runs/{quoted(named)}"))
     running = Run(context, connect=context.find_kernel)
@@ -339,6 +337,6 @@ def run_watch(context: Context) -> int:
         try:
             code = follow(context, running.resume(None))
         except Interrupted as interrupted:
-            context.out.note(f"note: {running.id} goes on; {context.program} watch {running.id}")
+            context.out.note(f"note: {running.id} continues; follow it: {context.program} watch {running.id}")
             return interrupted.exit_code
     return code if context.args.exit_status else Exit.OK

@@ -28,7 +28,7 @@ class Ending:
         for flag, given in (("--report", args.report), ("--rm", args.rm)):
             for other, left in (("--detach", args.detach), ("--dry-run", args.dry_run)):
                 if given and left:
-                    raise Failure("usage", f"{flag} is about the end of a run, which {other} does not wait for")
+                    raise Failure("usage", f"{flag} cannot be combined with {other}, which does not wait for the end")
         self._context = context
         self._reports = Reports(context, args.report) if args.report else None
 
@@ -90,11 +90,11 @@ def end_own_kernels(context: Context, run: str | None) -> None:
             others = [row for row in rows if row["id"] != run]
             if others:
                 at_work = ", ".join(one_line(str(row["run"])) for row in others)
-                context.out.note(f"note: the kernel stays: {at_work} runs there; {context.program} stop ends it")
+                context.out.note(f"note: the kernel keeps running for {at_work}; stop it: {context.program} stop")
                 continue
             stop_kernel(context, client, 0.0)
         except (Failure, Unreachable, Interrupted, TimeoutExpired) as error:
-            context.out.note(f"note: the kernel was told to end: {str(error) or 'interrupted'}")
+            context.out.note(f"note: the kernel is stopping: {str(error) or 'interrupted'}")
             with suppress(ProcessLookupError):
                 if starter.started_pid:  # a child of ours that nobody has waited for: no other can have its number
                     os.kill(starter.started_pid, signal.SIGTERM)

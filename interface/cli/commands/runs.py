@@ -74,8 +74,8 @@ def run_diff(context: Context) -> int:
         return context.answer(answer, diff_lines)
     asked = target(context.args.target)
     if asked.workflow is None:
-        hint = f"name a run (r1: awk runs lists them), or it in its workflow: {asked.agent}@WORKFLOW"
-        raise Failure("bad_target", f"{asked.agent} works in the project itself when it is asked directly", hint)
+        hint = f"name a run (awk runs) or the workflow: {asked.agent}@WORKFLOW"
+        raise Failure("bad_target", f"{asked.agent} has no working tree in direct conversations", hint)
     query: dict[str, str] = {} if asked.agent is None else {"agent": asked.agent}
     if asked.agent is not None and not context.args.stat:
         query["patch"] = "1"
@@ -157,7 +157,7 @@ def run_merge(context: Context) -> int:
         except Failure as failure:
             if failure.code != "not_found":
                 raise
-            raise Failure("not_found", f"{answer['id']} is not kept any more", f"{context.program} runs") from failure
+            raise Failure("not_found", f"{answer['id']} is no longer stored", f"{context.program} runs") from failure
         answer = json.loads(body)
     context.answer(body, merge_lines)
     return Exit.FAILED if answer["state"] == "refused" else Exit.OK
@@ -214,7 +214,7 @@ def worktrees_lines(listed: WorktreeList, screen: Screen) -> list[str]:
     found = listed.worktrees
     rows = [[row.run, row.agent, row.state, str(row.ahead), row.branch, row.path] for row in found]
     lines = table(["RUN", "AGENT", "STATE", "COMMITS", "BRANCH", "PATH"], rows, screen, right=frozenset({"COMMITS"}))
-    kept = [one_line(f"{row.branch} is kept: {row.kept_because}") for row in found if row.kept_because]
+    kept = [one_line(f"{row.branch} was not deleted: {row.kept_because}") for row in found if row.kept_because]
     return [*lines, *kept] if rows else ["no working trees"]
 
 

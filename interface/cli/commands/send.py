@@ -67,7 +67,7 @@ def configure_send(parser: argparse.ArgumentParser) -> None:
 
 def run_send(context: Context) -> int:
     if context.args.timeout is not None and not context.args.wait:
-        raise Failure("usage", "--timeout goes with --wait")
+        raise Failure("usage", "--timeout requires --wait")
     if context.args.batch is not None:
         return _send_batch(context)
     body = {"to": str(target(context.args.target)), "text": context.message(), "trust": context.trusts}
@@ -75,10 +75,12 @@ def run_send(context: Context) -> int:
     client.close()
     receipt = json.loads(answer)
     if receipt.get("not_woken"):
-        context.out.note(f"note: over the limit of eight mentions, not woken: {', '.join(receipt['not_woken'])}")
+        context.out.note(
+            f"note: agents beyond the limit of eight mentions were not woken: {', '.join(receipt['not_woken'])}"
+        )
     context.out.notes(left_behind_lines(receipt))
     if not receipt["instruction_ids"]:
-        context.out.note("note: this wakes nobody; mention an agent (@name) to wake it")
+        context.out.note("note: this message wakes no agent; mention one with @name")
     if not context.args.wait:
         context.out.notes(held_lines(receipt.get("held", {}), receipt.get("unasked", {})))
         context.out.document(answer) if context.args.json else context.out.lines(receipt_lines(answer))
@@ -88,8 +90,8 @@ def run_send(context: Context) -> int:
     context.answer(document, results_lines)
     code = finish(context, document)
     if outcomes.open:
-        text = f"{', '.join(outcomes.open)} not done in time; the work goes on"
-        context.out.error(Failure("timeout", text, f"look with: show {outcomes.open[0]}"))
+        text = f"{', '.join(outcomes.open)} not done before the timeout; the work continues"
+        context.out.error(Failure("timeout", text, f"follow it: awk show {outcomes.open[0]}"))
         return Exit.TIMEOUT
     return code
 
@@ -103,7 +105,7 @@ _BATCH_BYTES: Final = 2 * 1024 * 1024
 def _send_batch(context: Context) -> int:
     """Send the messages of a file, as many at once as one request takes; print a receipt for each that was taken."""
     if context.args.target is not None or context.args.wait:
-        raise Failure("usage", "--batch takes the place of TARGET and MESSAGE, and --wait goes with one message")
+        raise Failure("usage", "--batch cannot be combined with TARGET, MESSAGE or --wait")
     given = context.args.batch
     results: list[dict[str, Any]] = []
     code = int(Exit.OK)
@@ -146,12 +148,12 @@ def _batches(lines: Iterable[str]) -> Iterator[tuple[int, list[dict[str, Any]]]]
             message: dict[str, Any] = json.loads(line)
             known = {"to", "text"} <= message.keys() <= {"to", "text", "key"}
             if not known or not all(isinstance(value, str) for value in message.values()):
-                raise ValueError("needs to and text, may have key, and all of them are text")
+                raise ValueError("the keys to and text are required, key is optional, and all values are strings")
         except (ValueError, AttributeError, RecursionError) as error:  # no UTF-8 is a ValueError too
             if batch:
                 yield first, batch
-            hint = "those before it were sent" if number > 1 else 'write {"to": "alice", "text": "hi"}'
-            raise Failure("usage", f"line {number} is no message: {error}", hint) from error
+            hint = "earlier messages were sent" if number > 1 else 'for example: {"to": "alice", "text": "hi"}'
+            raise Failure("usage", f"line {number} is not a message: {error}", hint) from error
         if batch and (len(batch) == AT_ONCE or size + len(line) > _BATCH_BYTES):
             yield first, batch
             batch, size = [], 0
@@ -185,7 +187,7 @@ def post_once(
         try:
             return client.post(path, asked, key=key, wait_seconds=wait_seconds), client
         except Unreachable:
-            context.out.note("note: the kernel went away; asking again")
+            context.out.note("note: connection to the kernel lost; retrying")
         client = context.started_kernel()
         return client.post(path, asked, key=key, wait_seconds=wait_seconds), client
 
@@ -279,7 +281,7 @@ def run_ask(context: Context) -> int:
     except Unreachable as error:
         if conversation.receipt is None:
             raise Failure(
-                "no_kernel", f"the kernel went away before it took the message: {error}", "try again"
+                "no_kernel", f"the kernel exited before it accepted the message: {error}", "try again"
             ) from error
     return conversation.resume()
 
@@ -333,8 +335,8 @@ class _Answer:
     def resume(self) -> int:
         """Wait for what comes of the message: the stream is lost, the message is not."""
         if self.receipt is None:
-            raise Failure("no_kernel", "the kernel ended the stream before it took the message", "try again")
-        self._context.out.note("note: lost the kernel; the answer comes whole when it is back")
+            raise Failure("no_kernel", "the kernel closed the stream before it accepted the message", "try again")
+        self._context.out.note("note: connection to the kernel lost; the answer follows after reconnection")
         outcomes = await_outcomes(self._context, self.receipt["instruction_ids"])
         return self.end(report(self.receipt, outcomes))
 

@@ -46,7 +46,7 @@ _PATH: Final = "/usr/local/bin:/usr/bin:/bin"
 def run_service(context: Context) -> int:
     """Do it. Raises Failure (usage) where the environment names a kernel, which is another's to keep."""
     if context.environ.get(URL):
-        raise Failure("usage", f"a service keeps the project's own kernel, and {URL} names one", f"unset {URL}")
+        raise Failure("usage", f"{URL} is set, but a service runs the kernel of the project", f"unset {URL}")
     return SERVICE_VERBS.run(context)
 
 
@@ -206,9 +206,9 @@ def _check_ours(path: str) -> None:
     except FileNotFoundError:
         return
     except OSError as error:
-        raise Failure("failed", f"{path}: {error.strerror}", "move it away") from error
+        raise Failure("failed", f"{path}: {error.strerror}", "move the file") from error
     if not head.startswith(MARK) and "<string>agent-worker." not in head:
-        raise Failure("failed", f"{path} was not written by awk service install", "move it away")
+        raise Failure("failed", f"{path} was not written by awk service install", "move the file")
 
 
 def _managed(context: Context, *commands: Sequence[str]) -> list[str]:

@@ -43,14 +43,14 @@ def run_show(context: Context) -> int:
     name: str = context.args.id
     if context.args.prompt:
         if not _INSTRUCTION.fullmatch(name):
-            raise Failure("usage", f"--prompt is of an instruction (i7), not of {name!r}")
+            raise Failure("usage", f"--prompt requires an instruction (i7), not {name!r}")
         return context.answer(context.kernel().get(f"/instructions/{name}/prompt"), prompt_lines)
     if context.args.steps:
         if not _INSTRUCTION.fullmatch(name):
-            raise Failure("usage", f"--steps is of an instruction (i7), not of {name!r}")
+            raise Failure("usage", f"--steps requires an instruction (i7), not {name!r}")
         return show_list(context, f"/instructions/{name}/entries", ENTRIES, partial(step_lines, full=context.args.full))
     if context.args.full:
-        raise Failure("usage", "--full is of --steps")
+        raise Failure("usage", "--full requires --steps")
     if _INSTRUCTION.fullmatch(name):
         return context.answer(context.kernel().get(f"/instructions/{name}"), instruction_lines)
     run_name = name.removeprefix("@")

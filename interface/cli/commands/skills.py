@@ -86,12 +86,12 @@ def run_skills_import(context: Context) -> int:
         context.out.notes(f"skipped: {one_line(line)}" for line in found.skipped)
     if unknown:
         there = ", ".join(skill.name for skill in found.skills)
-        raise Failure("not_found", f"{found.source} has no skill {unknown[0][:80]!r}", f"it has {there}")
+        raise Failure("not_found", f"{found.source} has no skill {unknown[0][:80]!r}", f"available: {there}")
     chosen = [skill for skill in found.skills if not names or skill.name in names]
     taken = [skill.name for skill in chosen if os.path.lexists(os.path.join(root, path_of(skill.name)))]
     if taken and not context.args.force:
-        hint = "bring it up to date: awk skills update" if taken[0] in pins(root) else "repeat with --force"
-        raise Failure("already_exists", f"{path_of(taken[0])} is there already", hint)
+        hint = "update it: awk skills update" if taken[0] in pins(root) else "repeat with --force"
+        raise Failure("already_exists", f"{path_of(taken[0])} already exists", hint)
     for skill in chosen:
         put(root, found.source, found.commit, skill)
     return show_skills(context)
@@ -114,10 +114,10 @@ def run_skills_update(context: Context) -> int:
         new = next((skill for skill in found.skills if skill.name == name), None)
         if new is None:
             context.out.notes(f"skipped: {one_line(line)}" for line in found.skipped)
-            context.out.note(f"note: {found.source} has no {name} any more; it is kept as it is")
+            context.out.note(f"note: {found.source} no longer contains {name}; the local copy was not changed")
         elif found.commit != pin.commit or name in edited or not is_there(context, name):
             put(context.project.root, found.source, found.commit, new)
-            context.out.note(f"note: {name} is that of {found.commit[:12]} now")
+            context.out.note(f"note: {name} was updated to {found.commit[:12]}")
     return show_skills(context)
 
 
@@ -138,8 +138,8 @@ def imported(context: Context, names: list[str]) -> dict[str, SkillPin]:
     known = pins(context.project.root)
     unknown = [name for name in names if name not in known]
     if unknown:
-        hint = f"imported are {', '.join(sorted(known))}" if known else "nothing is"
-        raise Failure("not_found", f"{unknown[0][:80]!r} was not imported", hint)
+        hint = f"imported skills: {', '.join(sorted(known))}" if known else "no skills are imported"
+        raise Failure("not_found", f"{unknown[0][:80]!r} is not an imported skill", hint)
     return {name: known[name] for name in names or sorted(known)}
 
 
@@ -151,7 +151,7 @@ def asked_for(context: Context, hint: str) -> tuple[dict[str, SkillPin], list[st
     wanted = imported(context, context.args.names)
     edited = changed_here(context, wanted)
     if edited and not context.args.force:
-        raise Failure("conflict", f"{', '.join(edited)} was changed here", hint)
+        raise Failure("conflict", f"{', '.join(edited)} was changed locally", hint)
     return wanted, edited
 
 
@@ -185,7 +185,7 @@ def run_skills_install_self(context: Context) -> int:
             ):
                 own.write("SKILL.md", text)
     except OSError as error:
-        raise Failure("failed", f"the skill cannot be written: {error}", "what is there must be a folder") from error
+        raise Failure("failed", f"the skill cannot be written: {error}", "its parent must be a directory") from error
     document = msgspec.json.encode({"schema": "awk/skills-install-self/1", "files": written})
     return context.answer(document, installed_lines)
 

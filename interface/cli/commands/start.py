@@ -44,7 +44,7 @@ def configure_start(parser: argparse.ArgumentParser) -> None:
 
 def run_start(context: Context) -> int:
     if context.params and context.args.workflow is None:
-        raise Failure("usage", "parameters after -- need a workflow to go to")
+        raise Failure("usage", "parameters after -- require a workflow")
     workflow = None if context.args.workflow is None else context.workflow(context.args.workflow)
     if context.args.foreground:
         return run_in_foreground(context, workflow)
@@ -52,7 +52,7 @@ def run_start(context: Context) -> int:
         with suppress(Unreachable):
             context.find_kernel().close()
             again = f"to trust the project's files: {context.program} stop, then {context.program} start --trust"
-            context.out.note(f"note: a kernel runs already, and --trust changes nothing for it; {again}")
+            context.out.note(f"note: --trust has no effect on the running kernel; {again}")
     client = context.started_kernel(*_flags(context, workflow))
     context.out.lines([f"kernel {client.endpoint.pid or ''} at http://{client.endpoint.address.authority}"])
     if workflow is not None:
@@ -187,7 +187,9 @@ def run_stop(context: Context) -> int:
     grace = DEFAULT_GRACE_SECONDS if context.args.grace is None else context.args.grace
     if context.args.all_projects:
         if context.args.targets:
-            raise Failure("usage", "-A stops whole kernels, and no single target", "name the project with --project")
+            raise Failure(
+                "usage", "-A and TARGET cannot be combined", "use --project to stop a target of another project"
+            )
         from interface.cli.commands.projects import stop_all  # noqa: PLC0415  (most stop one kernel)
 
         seconds = 0.0 if context.args.now else grace
@@ -240,7 +242,7 @@ def stop_targets(context: Context) -> int:
 
     targets = [target(text) for text in context.args.targets]
     if context.args.now or context.args.grace is not None:
-        raise Failure("usage", "--grace and --now are for the kernel; workflows and agents are stopped at once")
+        raise Failure("usage", "--grace and --now only apply to the kernel")
     client = context.kernel()
     wait = not context.args.no_wait
     stops = [(asked, *_stop_request(client, asked)) for asked in targets]
@@ -272,7 +274,7 @@ def _stop_request(client: Client, asked: "Target") -> tuple[Literal["DELETE", "P
     found = next((row for row in agents if row["name"] == name), None)
     if found is None:
         names = ", ".join(str(row["name"]) for row in agents) or "none"
-        raise Failure("unknown_agent", f"there is no agent {name}", f"agents here: {names}")
+        raise Failure("unknown_agent", f"agent {name} not found", f"agents here: {names}")
     return ("DELETE", f"/agents/{quoted(name)}") if found["ephemeral"] else ("POST", f"/agents/{quoted(name)}/stop")
 
 
@@ -283,7 +285,9 @@ def stop_kernel(context: Context, client: Client, grace: float) -> None:
         client.post("/shutdown", {"grace": grace}, key=new_key())
     client.close()
     if not exit_wait.wait(grace + LADDER_SECONDS):
-        raise Failure("timeout", "the kernel has not ended", f"see its log, or: {context.program} stop --now")
+        raise Failure(
+            "timeout", "the kernel is still running", f"see its log, or kill it: {context.program} stop --now"
+        )
 
 
 def configure_restart(parser: argparse.ArgumentParser) -> None:
@@ -301,8 +305,8 @@ def run_restart(context: Context) -> int:
             agents = json.loads(context.find_kernel().get("/agents"))["agents"]
             hint = f"agents here: {', '.join(str(row['name']) for row in agents) or 'none'}"
         except (Failure, Unreachable):
-            hint = f"for example {context.program} restart alice"
-        raise Failure("usage", "restart one agent, or the kernel with --kernel", hint)
+            hint = f"for example: {context.program} restart alice"
+        raise Failure("usage", "TARGET or --kernel is required", hint)
     if context.args.kernel:
         from interface.cli.commands.status import status_lines  # noqa: PLC0415  (only the kernel has a status)
 
@@ -318,8 +322,8 @@ def run_restart(context: Context) -> int:
 PATIENCE_SECONDS: Final = 240.0
 """For the trial of the new version, for what runs to come to a stop, and for the way back: each is bounded."""
 _PAUSE_SECONDS: Final = 0.1
-_ANEW: Final = "the kernel was started anew meanwhile"
-_HINT: Final = "its log says more: kernel.log"
+_ANEW: Final = "the kernel was restarted during the upgrade"
+_HINT: Final = "see kernel.log"
 _OVER: Final = ("done", "failed", "none")
 
 
@@ -333,7 +337,7 @@ def configure_upgrade(parser: argparse.ArgumentParser) -> None:
 
 def run_upgrade(context: Context) -> int:
     if context.args.status and context.args.to is not None:
-        raise Failure("usage", "--status is about the last upgrade", "leave out --to")
+        raise Failure("usage", "--status and --to cannot be combined", "leave out --to")
     client = context.kernel()
     if context.args.status:
         return context.answer(client.get("/upgrade"), upgrade_lines)
@@ -347,7 +351,7 @@ def run_upgrade(context: Context) -> int:
     if context.wants_json:
         context.out.document(told)
         return Exit.FAILED
-    raise Failure("failed", str(document["reason"]), "the old version goes on; what runs was not touched")
+    raise Failure("failed", str(document["reason"]), "the previous version continues; running work was not affected")
 
 
 def _ended(context: Context, client: Client, upgrade: str) -> bytes:
@@ -371,7 +375,7 @@ def _ended(context: Context, client: Client, upgrade: str) -> bytes:
             if found["state"] in _OVER:
                 return told
         context.clock.pause(_PAUSE_SECONDS)
-    raise Failure("timeout", "nobody says how it ended", f"ask again: {context.program} upgrade --status")
+    raise Failure("timeout", "the result of the upgrade is unknown", f"check again: {context.program} upgrade --status")
 
 
 def upgrade_lines(told: dict[str, Any], _screen: Screen) -> list[str]:

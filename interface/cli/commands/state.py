@@ -94,7 +94,7 @@ def configure_df(parser: argparse.ArgumentParser) -> None:
 
 def run_df(context: Context) -> int:
     if context.args.n < 0:
-        raise Failure("usage", "-n takes a number from 0 on")
+        raise Failure("usage", "-n requires a number from 0")
     found = disk_usage(context.project, min(context.args.n, MOST_RUNS) or MOST_RUNS)
     return context.answer(found, df_lines)
 
@@ -125,19 +125,19 @@ def run_prune(context: Context) -> int:
     args = context.args
     unknown = next((word for word in args.what if word not in GROUPS), None)
     if unknown is not None:
-        raise Failure("usage", f"{unknown[:60]!r} is nothing that can be pruned", f"one of: {', '.join(GROUPS)}")
+        raise Failure("usage", f"{unknown[:60]!r} is not a group of data", f"one of: {', '.join(GROUPS)}")
     if not (args.yes or args.dry_run or can_ask(context)):
-        hint = "say --yes to remove it all the same; --dry-run says what it is"
-        raise Failure("usage", "nothing that is pruned comes back", hint)
+        hint = "confirm with --yes; --dry-run lists the data"
+        raise Failure("usage", "pruning needs confirmation, because deleted data cannot be restored", hint)
     kernel = context.kernel()
     if not args.yes:
         told = kernel.post("/prune", {"what": args.what, "dry_run": True}, key=new_key())
         if args.dry_run or not json.loads(told)["removed"]:
             return context.answer(told, prune_lines)
         context.out.notes(view_lines(prune_lines, told, context.out.screen))
-        context.out.ask("remove all this, for good? [y/N] ")
+        context.out.ask("delete this data permanently? [y/N] ")
         if context.stdin.readline().strip().lower() not in {"y", "yes"}:
-            raise Failure("failed", "nothing was removed")
+            raise Failure("failed", "nothing was deleted")
     return context.answer(kernel.post("/prune", {"what": args.what}, key=new_key()), prune_lines)
 
 
@@ -150,7 +150,7 @@ def prune_lines(told: dict[str, Any], screen: Screen) -> list[str]:
     lines = table(["", "GROUP", "WHAT", "SIZE", "WHY"], rows, screen, right=frozenset({"SIZE"})) if rows else []
     if not told["removed"]:
         return [*lines, "nothing to remove"]
-    what = "would be removed" if told["dry_run"] else "removed"
+    what = "would be deleted" if told["dry_run"] else "deleted"
     return [*lines, f"{len(told['removed'])} {what}, {_size(told['total_bytes'])}"]
 
 

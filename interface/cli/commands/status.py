@@ -98,7 +98,7 @@ def configure_stats(parser: "argparse.ArgumentParser") -> None:
     )
     by = "part it by agent, workflow, model or day (of UTC), or by two of them: day,model"
     parser.add_argument("--by", type=_parts, metavar="WHAT", help=by)
-    when = "only what ended since then: 7d, 2h, 2026-11-01, or a time such as 2026-11-01T12:00:00Z"
+    when = "start of the period: 7d, 2h, 2026-11-01 or 2026-11-01T12:00:00Z"
     parser.add_argument("--since", type=_moment, metavar="T", help=when)
     parser.add_argument("--until", type=_moment, metavar="T", help="end of the period, as for --since (default: now)")
     json_flag(parser)
@@ -111,7 +111,7 @@ def _parts(text: str) -> str:
 
     words = text.split(",")
     if len(words) > 2 or len(set(words)) != len(words) or not set(words) <= set(GROUPED_BY):
-        raise ArgumentTypeError(f"{text[:60]!r} is none of {', '.join(GROUPED_BY)}, nor two of them: day,model")
+        raise ArgumentTypeError(f"{text[:60]!r} is not a grouping; use one or two of {', '.join(GROUPED_BY)}")
     return text
 
 
@@ -129,7 +129,9 @@ def _moment(text: str) -> "Moment":
     try:
         return Moment(duration(text), ago=True)
     except ArgumentTypeError:
-        raise ArgumentTypeError(f"{text[:60]!r} is no time: write 7d, 2h, 2026-11-01 or 2026-11-01T12:00:00Z") from None
+        raise ArgumentTypeError(
+            f"{text[:60]!r} is not a time; use 7d, 2h, 2026-11-01 or 2026-11-01T12:00:00Z"
+        ) from None
 
 
 class Moment(NamedTuple):

@@ -51,14 +51,14 @@ def chosen(context: Context) -> Mapping[str, object] | None:
     flags = {name: True for name in ("queued", "all") if getattr(context.args, name, False)}
     many = bool(named or flags or context.args.agent is not None)
     if not many and not words:
-        raise Failure("usage", "nothing is named", _example(context))
+        raise Failure("usage", "ID is missing", _example(context))
     if not many:
         if context.args.dry_run:
-            raise Failure("usage", "--dry-run is for many: what is named by its id is as it is", _example(context))
+            raise Failure("usage", "--dry-run cannot be combined with ids", _example(context))
         return None
     if len(words) > 1 or named != words:
         wrong = next((word for word in words if word not in named), words[-1])
-        raise Failure("usage", f"either ids or one choice: {one_line(wrong[:60])!r} is too much", _example(context))
+        raise Failure("usage", f"ids and {one_line(wrong[:60])!r} cannot be combined", _example(context))
     return {**_place(context, target(named[0]) if named else None), **({"queued": True} if "queued" in flags else {})}
 
 
@@ -71,7 +71,7 @@ def _example(context: Context) -> str:
 def _place(context: Context, where: Target | None) -> dict[str, object]:
     agent = None if context.args.agent is None else agent_target(context.args.agent)
     if agent is not None and where is not None and (where.agent is not None or agent.workflow is not None):
-        raise Failure("usage", "the agent is named twice, or two workflows are", _example(context))
+        raise Failure("usage", "conflicting targets: name one agent and one workflow", _example(context))
     name = agent.agent if agent is not None else None if where is None else where.agent
     place = where or agent
     space = None if place is None or place.workflow is None else str(place.space)
@@ -87,8 +87,8 @@ def change_many(context: Context, action: str, body: Mapping[str, object]) -> in
     path = f"/instructions/{action}"
     if action == "cancel" and not context.args.dry_run and not context.args.yes:
         if not can_ask(context):
-            text = "what is cancelled does not come back"
-            raise Failure("usage", text, "say --yes to cancel it all the same; --dry-run says which it would be")
+            text = "cancelling needs confirmation, because it cannot be undone"
+            raise Failure("usage", text, "confirm with --yes; --dry-run lists the instructions")
         look = client.post(path, {**body, "dry_run": True}, key=new_key())
         context.out.notes(bulk_lines(look, context.out.error_screen))
         count = json.loads(look)["matched"]
@@ -252,7 +252,11 @@ def instruction_ids(context: Context) -> list[str]:
     ids: list[str] = context.args.ids
     wrong = next((name for name in ids if number_of(name, "i") is None), None)
     if wrong is not None:
-        raise Failure("usage", f"{wrong[:60]!r} is not the id of an instruction", "ids look like i7: see queue or dead")
+        raise Failure(
+            "usage",
+            f"{wrong[:60]!r} is not the id of an instruction",
+            "ids such as i7 are listed by awk queue and awk dead",
+        )
     return ids
 
 

@@ -54,7 +54,7 @@ def configure_space_members(parser: argparse.ArgumentParser) -> None:
 def run_space_members(context: Context) -> int:
     args = context.args
     if not args.add and not args.remove:
-        raise Failure("usage", "say who joins or leaves", "use --add NAME or --remove NAME")
+        raise Failure("usage", "a member is missing", "use --add NAME or --remove NAME")
     body = {"add": args.add, "remove": args.remove}
     return context.answer(context.kernel().post(f"{_space_path(args.target)}/members", body, key=new_key()), one_space)
 
@@ -74,7 +74,7 @@ def one_space(one: SpaceDocument, _screen: Screen) -> list[str]:
 def _space_path(text: str) -> str:
     space = workflow_target(text).space
     if not is_below(space):
-        raise Failure("bad_target", f"{text!r} is a run's own space", "name one that was opened below: @review~design")
+        raise Failure("bad_target", f"{text!r} is the main space of a run", "name a space below it: @review~design")
     return f"/spaces/{quoted(str(space))}"
 
 

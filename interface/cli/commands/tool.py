@@ -93,12 +93,12 @@ def run_tool_add(context: Context) -> int:
     name: str = args.name
     if name in own_tools(context):
         hint = f"remove it first: {context.program} tool rm {name}"
-        raise Failure("already_exists", f"the project has a tool {name} already", hint)
+        raise Failure("already_exists", f"tool {name} already exists in the project", hint)
     arguments: dict[str, str] = {}
     for text in args.arguments:
         match = _ARGUMENT.fullmatch(text)
         if match is None:
-            raise Failure("usage", f"{text[:60]!r} is not NAME:TYPE", "for example path:string, or limit:integer?")
+            raise Failure("usage", f"{text[:60]!r} is not NAME:TYPE", "for example: path:string or limit:integer?")
         arguments[match[1]] = match[2] or "string"
     given: dict[str, Any] = {
         "description": args.description,
@@ -146,11 +146,13 @@ def run_tool_import(context: Context) -> int:
     names: list[str] = context.args.names
     unknown = [name for name in names if name not in found]
     if unknown:
-        raise Failure("not_found", f"{shown} has no tool {unknown[0][:60]!r}", f"it has {', '.join(found)}")
+        raise Failure("not_found", f"{shown} has no tool {unknown[0][:60]!r}", f"available tools: {', '.join(found)}")
     found = {name: tool for name, tool in found.items() if not names or name in names}
     taken = [name for name in found if name in own_tools(context)]
     if taken and not context.args.replace:
-        raise Failure("already_exists", f"the project has {', '.join(taken)} already", "repeat with --replace")
+        raise Failure(
+            "already_exists", f"tools already exist in the project: {', '.join(taken)}", "repeat with --replace"
+        )
 
     def change(text: str) -> str:
         for name, tool in found.items():
@@ -169,7 +171,7 @@ def configure_tool_mock(parser: argparse.ArgumentParser) -> None:
 def run_tool_mock(context: Context) -> int:
     args = context.args
     if args.off == (args.message is not None):
-        raise Failure("usage", "needs TEXT, or --off")
+        raise Failure("usage", "TEXT or --off is required")
     name: str = args.name
     require_tool(context, name)
     path = [KEY, name, MOCK]
@@ -202,7 +204,7 @@ def run_tool_rm(context: Context) -> int:
     agents = [agent for row in rows if row.name == name for agent in row.agents]
     if agents:
         text = f"{', '.join(agents)} has {name} in tools:"
-        raise Failure("conflict", text, f"take it out there first: {context.program} agent edit {agents[0]}")
+        raise Failure("conflict", text, f"remove it there first: {context.program} agent edit {agents[0]}")
     return change_tools(context, (name,), partial(without_value, path=[KEY, name]))
 
 
@@ -211,7 +213,7 @@ def change_tools(context: Context, names: tuple[str, ...], change: Callable[[str
     root = context.project.root
     changed = change_project_file(root, change)
     if not changed:
-        context.out.note("note: nothing was changed")
+        context.out.note("note: nothing changed")
     document = ProjectWritten(file=file_name(root), tools=names, changed=changed)
     return context.answer(document, agent_file_lines)
 
@@ -221,7 +223,7 @@ def tools_of(text: str, shown: str) -> dict[str, dict[str, Any]]:
     try:
         data = read(text)
     except NotYaml as error:
-        raise Failure("bad_definition", f"{shown} is no YAML: {error}") from error
+        raise Failure("bad_definition", f"{shown} is not valid YAML: {error}") from error
     found = cast("dict[str, object]", data).get(KEY) if isinstance(data, dict) else None
     tools = cast("dict[str, object]", found) if isinstance(found, dict) else {}
     return {name: cast("dict[str, Any]", tool) for name, tool in tools.items() if isinstance(tool, dict)}
@@ -237,5 +239,5 @@ def require_tool(context: Context, name: str) -> None:
     """Raise Failure (not_found) unless the project has the tool ``name``."""
     own = own_tools(context)
     if name not in own:
-        hint = f"it has {', '.join(own)}" if own else f"make one: {context.program} tool add"
-        raise Failure("not_found", f"the project has no tool {name[:60]!r} of its own", hint)
+        hint = f"defined tools: {', '.join(own)}" if own else f"add one: {context.program} tool add"
+        raise Failure("not_found", f"tool {name[:60]!r} is not defined in the project file", hint)

@@ -43,7 +43,7 @@ def run_trust(context: Context) -> int:
     """
     words: list[str] = context.args.words
     if context.args.all and words[:1] != [REVOKE]:
-        raise Failure("usage", "--all goes with revoke")
+        raise Failure("usage", "--all requires revoke")
     if words == [LIST]:
         return context.answer(TrustList(consents=TrustFile(context.project).kept()), trust_lines)
     if words[:1] == [REVOKE]:
@@ -68,7 +68,7 @@ def show_and_ask(context: Context, asked: list[str]) -> int:
     if missing and agreed:
         file.keep([msgspec.to_builtins(row) for row in missing], context.clock.wall())
         rows = _rows(found.units, file.kept())
-        context.out.note(f"kept: {len(missing)}")
+        context.out.note(f"trusted: {len(missing)}")
         missing = []
     if context.args.json:
         context.out.document(msgspec.json.encode(TrustReport(units=rows)))
@@ -76,9 +76,7 @@ def show_and_ask(context: Context, asked: list[str]) -> int:
         if not context.args.json:
             count = f"{len(missing)} of these are" if len(missing) > 1 else "this is"
             again = " ".join((context.program, "trust", *asked, "--yes"))
-            context.out.note(
-                f"{count} not trusted, and nobody here can be asked or agreed: keep it with {one_line(again)}"
-            )
+            context.out.note(f"{count} not trusted; to trust the files: {one_line(again)}")
         return Exit.UNTRUSTED
     return Exit.BAD_CONFIGURATION if found.skipped else Exit.OK
 
@@ -111,12 +109,12 @@ def trust_report_lines(rows: Sequence[TrustRow], screen: Screen) -> list[str]:
 def revoke(context: Context, ids: list[str]) -> int:
     """Take back what is kept with these ids, or all of it, and print the rest."""
     if bool(ids) == context.args.all:
-        raise Failure("usage", "revoke takes the ids to take back, or --all", f"see {context.program} trust list")
+        raise Failure("usage", "revoke requires ids or --all", f"see {context.program} trust list")
     file = TrustFile(context.project)
     kept = file.kept()
     for wanted in ids:
         if len(wanted) < SHORT or not any(one.digest.startswith(wanted) for one in kept):
-            raise Failure("not_found", f"nothing is kept with the id {wanted!a}", f"see {context.program} trust list")
+            raise Failure("not_found", f"consent {wanted!a} not found", f"see {context.program} trust list")
     gone = file.revoke(lambda one: context.args.all or one.digest.startswith(tuple(ids)))
     context.out.note(f"revoked: {len(gone)}")
     return context.answer(TrustList(consents=file.kept()), trust_lines)

@@ -255,7 +255,7 @@ def cases_of(record: RunRecord) -> list[_Case]:
         places = (
             [f"{one.path}:{one.line}:{one.column}: {mistake_text(one)}" for one in refusal.mistakes] if refusal else []
         )
-        text = "\n".join(places) or (refusal.text if refusal else "nobody knows how it ended")
+        text = "\n".join(places) or (refusal.text if refusal else "the result is unknown")
         whole = _Case("run", record.name, took, "error", refusal.code if refusal else "unknown", text)
     elif record.exit_code or report.exit_code:
         code = report.exit_code or record.exit_code
