@@ -92,7 +92,7 @@ class Follower:
                     hint = "its work is stored and continues when the kernel starts"
                     raise Failure("no_kernel", f"connection to the kernel lost: {error}", hint) from error
             if not told:
-                self._say("note: the kernel is gone; waiting for it to come back")
+                self._say("note: connection to the kernel lost; waiting to reconnect")
                 told = True
             self._clock.pause(_PAUSE_SECONDS)
 

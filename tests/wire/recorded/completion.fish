@@ -640,7 +640,7 @@ complete -c agent-worker -n '__agent_worker_at feedback add; and __agent_worker_
 complete -c agent-worker -n '__agent_worker_turn 0 0 0' -f -a 'stats' -d 'Show tokens, cost, time and results of work'
 complete -c agent-worker -n '__agent_worker_at stats' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at stats' -l by -d 'part it by agent, workflow, model or day (of UTC), or by two of them: day,model' -r -f
-complete -c agent-worker -n '__agent_worker_at stats' -l since -d 'only what ended since then: 7d, 2h, 2026-11-01, or a time such as 2026-11-01T12:00:00Z' -r -f
+complete -c agent-worker -n '__agent_worker_at stats' -l since -d 'start of the period: 7d, 2h, 2026-11-01 or 2026-11-01T12:00:00Z' -r -f
 complete -c agent-worker -n '__agent_worker_at stats' -l until -d 'end of the period, as for --since (default: now)' -r -f
 complete -c agent-worker -n '__agent_worker_at stats' -l json -d 'print one JSON document'
 complete -c agent-worker -n '__agent_worker_at stats' -l project -d 'project directory (default: found from the working directory)' -r -F
@@ -1016,7 +1016,7 @@ complete -c agent-worker -n '__agent_worker_at token' -l project -d 'project dir
 complete -c agent-worker -n '__agent_worker_at token' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
 complete -c agent-worker -n '__agent_worker_at token; and __agent_worker_turn 1 0 0' -f -a 'create' -d 'Create a token and print it once.'
 complete -c agent-worker -n '__agent_worker_at token create' -s h -l help -d 'show this help message and exit'
-complete -c agent-worker -n '__agent_worker_at token create' -l scope -d 'read: look; operate: and give work, and steer it; approve: and decide what waits for a person (approve:alice,bob: approve calls of these agents only)' -r -f -a 'read operate approve'
+complete -c agent-worker -n '__agent_worker_at token create' -l scope -d 'permission level: read, operate (also create and control work), or approve (also decide approvals; approve:alice,bob: only calls of these agents)' -r -f -a 'read operate approve'
 complete -c agent-worker -n '__agent_worker_at token create' -l name -d 'name of the token in awk token list' -r -f
 complete -c agent-worker -n '__agent_worker_at token create' -l json -d 'print one JSON document'
 complete -c agent-worker -n '__agent_worker_at token; and __agent_worker_turn 1 0 0' -f -a 'list' -d 'List the tokens that are valid.'
@@ -1714,7 +1714,7 @@ complete -c awk -n '__agent_worker_at feedback add; and __agent_worker_turn 2 0 
 complete -c awk -n '__agent_worker_turn 0 0 0' -f -a 'stats' -d 'Show tokens, cost, time and results of work'
 complete -c awk -n '__agent_worker_at stats' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at stats' -l by -d 'part it by agent, workflow, model or day (of UTC), or by two of them: day,model' -r -f
-complete -c awk -n '__agent_worker_at stats' -l since -d 'only what ended since then: 7d, 2h, 2026-11-01, or a time such as 2026-11-01T12:00:00Z' -r -f
+complete -c awk -n '__agent_worker_at stats' -l since -d 'start of the period: 7d, 2h, 2026-11-01 or 2026-11-01T12:00:00Z' -r -f
 complete -c awk -n '__agent_worker_at stats' -l until -d 'end of the period, as for --since (default: now)' -r -f
 complete -c awk -n '__agent_worker_at stats' -l json -d 'print one JSON document'
 complete -c awk -n '__agent_worker_at stats' -l project -d 'project directory (default: found from the working directory)' -r -F
@@ -2090,7 +2090,7 @@ complete -c awk -n '__agent_worker_at token' -l project -d 'project directory (d
 complete -c awk -n '__agent_worker_at token' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
 complete -c awk -n '__agent_worker_at token; and __agent_worker_turn 1 0 0' -f -a 'create' -d 'Create a token and print it once.'
 complete -c awk -n '__agent_worker_at token create' -s h -l help -d 'show this help message and exit'
-complete -c awk -n '__agent_worker_at token create' -l scope -d 'read: look; operate: and give work, and steer it; approve: and decide what waits for a person (approve:alice,bob: approve calls of these agents only)' -r -f -a 'read operate approve'
+complete -c awk -n '__agent_worker_at token create' -l scope -d 'permission level: read, operate (also create and control work), or approve (also decide approvals; approve:alice,bob: only calls of these agents)' -r -f -a 'read operate approve'
 complete -c awk -n '__agent_worker_at token create' -l name -d 'name of the token in awk token list' -r -f
 complete -c awk -n '__agent_worker_at token create' -l json -d 'print one JSON document'
 complete -c awk -n '__agent_worker_at token; and __agent_worker_turn 1 0 0' -f -a 'list' -d 'List the tokens that are valid.'

@@ -433,7 +433,7 @@ _agent_worker() {
             ;;
         stats)
             shift 1 words; (( CURRENT -= 1 ))
-            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--by[part it by agent, workflow, model or day (of UTC), or by two of them\: day,model]:value: ' '--since[only what ended since then\: 7d, 2h, 2026-11-01, or a time such as 2026-11-01T12\:00\:00Z]:value: ' '--until[end of the period, as for --since (default\: now)]:value: ' '--json[print one JSON document]' '--project[project directory (default\: found from the working directory)]:value:_files' '-v[print more detail; -vv prints a traceback for errors]' '--verbose[print more detail; -vv prints a traceback for errors]' '1:argument: _agent_worker_live target'
+            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--by[part it by agent, workflow, model or day (of UTC), or by two of them\: day,model]:value: ' '--since[start of the period\: 7d, 2h, 2026-11-01 or 2026-11-01T12\:00\:00Z]:value: ' '--until[end of the period, as for --since (default\: now)]:value: ' '--json[print one JSON document]' '--project[project directory (default\: found from the working directory)]:value:_files' '-v[print more detail; -vv prints a traceback for errors]' '--verbose[print more detail; -vv prints a traceback for errors]' '1:argument: _agent_worker_live target'
             ;;
         dead)
             shift 1 words; (( CURRENT -= 1 ))
@@ -678,7 +678,7 @@ _agent_worker() {
             case "$words[3]" in
                 create)
                     shift 2 words; (( CURRENT -= 2 ))
-                    _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--scope[read\: look; operate\: and give work, and steer it; approve\: and decide what waits for a person (approve\:alice,bob\: approve calls of these agents only)]:value:(read operate approve)' '--name[name of the token in awk token list]:value: ' '--json[print one JSON document]'
+                    _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--scope[permission level\: read, operate (also create and control work), or approve (also decide approvals; approve\:alice,bob\: only calls of these agents)]:value:(read operate approve)' '--name[name of the token in awk token list]:value: ' '--json[print one JSON document]'
                     ;;
                 list)
                     shift 2 words; (( CURRENT -= 2 ))
