@@ -1,4 +1,4 @@
-"""The files of a project that commands change: those of agents, their personal context, and the project file.
+"""Files of a project that commands change: agent files, agent context and the project file.
 
 The directory of the context stays inside the project (fault CF12). Every other byte of the project file is left as it
 is, and text with mistakes is not put in place.
@@ -92,7 +92,7 @@ def find_agent(root: str, name: str) -> AgentDir:
 
 
 def open_agents(root: str, *, make: bool = False) -> SafeDir:
-    """The folder ``.agents`` of the project. Raises OSError; Unusable where it leads outside."""
+    """Open ``.agents`` of the project. Raises OSError, or Unusable if it points outside the project."""
     path = os.path.join(root, AGENTS)
     if make:
         os.makedirs(path, exist_ok=True)
@@ -102,7 +102,7 @@ def open_agents(root: str, *, make: bool = False) -> SafeDir:
 
 
 def open_context(place: AgentDir, *, make: bool = False) -> SafeDir:
-    """The context directory; with ``make`` it is made, and marked as ours.
+    """Open the context directory; with ``make`` create it with its marker file.
 
     Raises FileNotFoundError where there is none; Failure (bad_definition) where it cannot be the agent's.
     """
@@ -143,7 +143,7 @@ def is_marked(place: AgentDir) -> bool:
 
 
 def _owner(folder: SafeDir, place: AgentDir) -> str:
-    """The agent whose mark a directory has; one at its agent's own place, or without a mark, is nobody else's."""
+    """Return the agent that owns a directory by its marker; None if unmarked or at the default path of the agent."""
     if os.path.normpath(place.directory) == default_dir(place.name):
         return place.name
     try:
@@ -157,7 +157,7 @@ def _is_inside(path: str, root: str) -> bool:
 
 
 NAMES: Final = (".agents.yaml", "moniro.yaml")
-"""As the kernel looks for it; the first is made where there is none."""
+"""Return the path of the project file, in the order in which the kernel looks for it, or the default path."""
 
 
 def file_name(root: str) -> str:
@@ -166,7 +166,7 @@ def file_name(root: str) -> str:
 
 
 def read_project_file(root: str) -> str:
-    """Its text; "" where there is none. Raises Failure."""
+    """Read the file; "" if it does not exist. Raises Failure."""
     name = file_name(root)
     try:
         with SafeDir.open(root, ".") as folder:

@@ -103,7 +103,7 @@ def make_private(directory: str) -> None:
 
 
 class Starter:
-    """Sees to it that the project's kernel runs.
+    """Starter of the kernel of a project.
 
     Args:
         say: tells people what they would wonder about.
@@ -133,7 +133,7 @@ class Starter:
         self._endpoint: Endpoint | None = None
         self._warned = False
         self.started_pid = 0
-        """The kernel that answers, where it is one that we started and leave to itself."""
+        """Return a client if the kernel that this process started responds."""
 
     @property
     def unproved(self) -> "subprocess.Popen[bytes] | None":
@@ -142,7 +142,7 @@ class Starter:
         return process if process is not None and process.poll() is None else None
 
     def client(self) -> Client:
-        """A client of the kernel, once that is ready. Raises Failure where it does not come up.
+        """Return a client when the kernel is ready. Raises Failure if it fails to start.
 
         Where it may not spawn one: Unreachable, as soon as nobody answers.
         """

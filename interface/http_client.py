@@ -1,4 +1,4 @@
-"""HTTP/1.1 as a client of one loopback server needs it: a connection, its answers, and bodies read as they come.
+"""Minimal HTTP/1.1 client for one loopback server: connection, responses and streamed bodies.
 
 The standard library's client costs 30 ms to import, as much as all of ``awk ps``. Knows no JSON and no tokens.
 Everything read is bounded: whoever sits on a port may be a stranger.
@@ -40,7 +40,7 @@ def parse_address(url: str) -> Address | None:
 
 
 class Connection:
-    """One TCP connection, one request at a time. Raises Unreachable for whatever goes wrong with it."""
+    """TCP connection with one request at a time. Raises Unreachable for every error."""
 
     def __init__(self, address: Address, timeout_seconds: float) -> None:
         self._address = address
@@ -90,7 +90,7 @@ class Connection:
         return Response(self, int(status), read_head_headers)
 
     def _send(self, data: bytes) -> bool:
-        """Send ``data``. Returns False where the answer comes first: what is refused is not sent to its end."""
+        """Send ``data``. Returns False if the response arrives first, as for refused requests."""
         if len(data) <= _CHUNK:
             self._socket.sendall(data)
             return True
@@ -156,7 +156,7 @@ class Response:
         self.headers = headers
 
     def body(self) -> bytes:
-        """The whole body. Raises Unreachable where it ends early or is over BODY_LIMIT_BYTES."""
+        """Read the whole body. Raises Unreachable if it is cut or longer than BODY_LIMIT_BYTES."""
         pieces: list[bytes] = []
         total = 0
         for piece in self.pieces():

@@ -48,7 +48,7 @@ def pins(root: str) -> dict[str, SkillPin]:
 
 
 def put(root: str, source: str, commit: str, skill: FetchedSkill) -> None:
-    """Put ``skill`` in place of what was there, and pin it. Raises Failure."""
+    """Replace the installed skill by ``skill`` and pin it. Raises Failure."""
     try:
         with _home(root, make=True) as folder, folder.locked():
             known = pins(root)
@@ -87,7 +87,7 @@ def remove(root: str, name: str) -> None:
 
 
 def _home(root: str, *, make: bool = False) -> SafeDir:
-    """Raises OSError; what is a link on the way is refused."""
+    """Open the home of skills. Raises OSError, also for symbolic links."""
     with SafeDir.open(root, ".") as top:
         above, name = HOME.split("/")
         with top.folder(above, make=make) as folder:

@@ -1,4 +1,4 @@
-"""The file of grants, by which the user keeps to trust a project: read, added to and taken from, by commands alone.
+"""File of consents by which the user trusts a project; only commands read and write it.
 
 It lies in the user's state directory, never in the project, so that no repository can bring its own. What an
 agent runs cannot change it by these commands; a shell that is not confined can write the file itself. What
@@ -73,7 +73,7 @@ class TrustFile:
         return tuple(gone)
 
     def _change(self, change: Callable[[tuple[Grant, ...]], tuple[Grant, ...]]) -> None:
-        # Raise Failure (forbidden) for what an agent runs: it would agree to what it wrote itself.
+        # Raise Failure (forbidden) for commands of agents: they would approve their own files.
         kernel = recorded_endpoint(self._project)
         if kernel is not None and is_below(Running(kernel.pid, kernel.start_time)):
             text = "only a person can trust files: this command was run by an agent of the project"
@@ -89,10 +89,10 @@ class TrustFile:
     @contextmanager
     def _locked(self) -> Generator[None]:
         make_private(self._project.state)
-        # Whoever else could write there could agree in the user's name.
+        # Other users with write access could consent in the name of the user.
         info = os.lstat(self._project.state)
         if not stat.S_ISDIR(info.st_mode) or info.st_uid != os.geteuid() or info.st_mode & 0o022:
-            raise self._refused("its directory must be yours, and nobody else's to write to")
+            raise self._refused("its directory must be owned and writable by you only")
         path = os.path.join(self._project.state, TRUST_LOCK)
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
@@ -107,7 +107,7 @@ class TrustFile:
 
 
 class Running(NamedTuple):
-    """A process of this boot. ``start_time`` is in clock ticks since boot; 0 where it is not known."""
+    """Process of this boot; ``start_time`` is in clock ticks since boot, 0 if unknown."""
 
     pid: int
     start_time: int

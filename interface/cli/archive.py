@@ -1,4 +1,4 @@
-"""An archive (``awk export``) in a kernel's place: it answers what ``show``, ``channel``, ``doc`` and others ask one.
+"""Client that answers ``show``, ``channel``, ``doc`` and other queries from an archive (``awk export``).
 
 Nothing of it goes anywhere: the file is read where it lies, and what it says is shown as a kernel's word is, escaped.
 It may have been written by anybody, so each row has to be what its part says, and no line is longer than a kernel's.
@@ -45,7 +45,7 @@ _ANSWERED: Final = (
 
 
 class _Line(msgspec.Struct, frozen=True):
-    """A line behind the first: a row, or the end."""
+    """Line of an archive after the first: a row, or the end."""
 
     part: str
     run: str | None = None
@@ -54,7 +54,7 @@ class _Line(msgspec.Struct, frozen=True):
 
 
 class Row(NamedTuple):
-    """A row: its run, what it is found by, and its place in the file."""
+    """Index entry of a row: run, keys and position in the file."""
 
     run: str | None
     key: str
@@ -149,7 +149,7 @@ class ArchiveClient(Client):
         self._archive = Archive(path)
 
     def get(self, path: str, query: Mapping[str, str] | None = None, *, wait_seconds: float | None = None) -> bytes:
-        """The document at ``path``. Raises Failure for what is not in the archive."""
+        """Return the document at ``path``. Raises Failure if the archive does not contain it."""
         from urllib.parse import unquote  # noqa: PLC0415  (25 ms, as in the client)
 
         for pattern, answer in _ROUTES:
@@ -219,7 +219,7 @@ def channel(archive: Archive, space: str, query: Mapping[str, str]) -> Document:
 
 
 def instruction(archive: Archive, asked: str, _query: Mapping[str, str]) -> Document:
-    """One instruction."""
+    """Return an instruction of the archive."""
     row = next((row for row in archive.rows[INSTRUCTIONS] if row.key == asked), None)
     if row is None:
         raise Failure("not_found", f"instruction {one_line(asked)} is not in this archive")
@@ -249,7 +249,7 @@ def proposals(archive: Archive, space: str, query: Mapping[str, str]) -> Documen
 
 
 def proposal(archive: Archive, place: str, _query: Mapping[str, str]) -> Document:
-    """One of these by its name."""
+    """Return the latest version of a proposal."""
     space, _, name = place.partition("/proposals/")
     found = next((vote for vote in _newest(archive, space, VOTES) if vote["id"] == name), None)
     if found is None:
@@ -287,7 +287,7 @@ def _document(row: Document) -> Document:
 
 
 def document(archive: Archive, place: str, query: Mapping[str, str]) -> Document:
-    """A document as it is, or was in one of its versions."""
+    """Return a document in its latest or a given version."""
     space, _, file = place.partition("/documents/")
     found = _versions(archive, space, file)
     asked = query.get("version", str(found[-1]["version"]))
@@ -350,7 +350,7 @@ def tasks(archive: Archive, space: str, query: Mapping[str, str]) -> Document:
 
 
 def task(archive: Archive, place: str, _query: Mapping[str, str]) -> Document:
-    """One of these by its id or key."""
+    """Return the latest version of a task by id or key."""
     space, _, name = place.partition("/tasks/")
     found = [row for row in _newest(archive, space, TASKS) if name in (row["id"], row["key"])]
     if not found:

@@ -1,4 +1,4 @@
-"""Words to arguments by argparse: one parser per command, with our manner of errors and the flags that all have.
+"""Argument parsing with argparse: one parser per command, with common flags and error texts.
 
 Commands with commands under them (``awk agent list``), and the words that those of ``agent`` take in common.
 
@@ -39,7 +39,7 @@ _OURS: Final = tuple(
 
 
 def in_our_words(message: str) -> str:
-    """Return a message of argparse in the style of all other errors; an unknown one as it is."""
+    """Return an argparse message in the style of other errors; return unknown messages unchanged."""
     head, choose, choices = message.partition(" (choose from ")
     message = f"{head}{choose}{choices.replace(chr(39), '')}"  # quoted up to Python 3.11
     found = ((theirs.fullmatch(message), ours) for theirs, ours in _OURS)
@@ -51,7 +51,7 @@ class CommandParser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Raises Failure (usage)."""
-        # What whoever sends a message most likely meant.
+        # Suggest the most likely fix for commands that send a message.
         if not any(action.dest == "message" for action in self._actions):
             advice = ""
         elif message.startswith("unrecognized arguments"):
@@ -67,12 +67,8 @@ def parser_for(command: Command, program: str, configure: Configure) -> CommandP
     epilog = f"Words after -- are {command.after}." if command.takes_params else None
     parser = CommandParser(prog=prog, description=f"{command.help}.", epilog=epilog, allow_abbrev=False)
     configure(parser)
-    parser.add_argument(
-        "--project", metavar="DIR", help="project directory (default: found from the working directory)"
-    )
-    parser.add_argument(
-        "-v", "--verbose", action="count", default=0, help="print more detail; -vv prints a traceback for errors"
-    )
+    parser.add_argument("--project", metavar="DIR", help="project directory (default: found from the current one)")
+    parser.add_argument("-v", "--verbose", action="count", default=0, help="print more detail; -vv prints tracebacks")
     return parser
 
 
@@ -90,7 +86,7 @@ def common_flags(parser: argparse.ArgumentParser) -> None:
 
 
 class AgentArguments:
-    """The words that may follow NAME, each with what it takes."""
+    """Actions after NAME, each with its own arguments."""
 
     def __init__(self, parser: argparse.ArgumentParser, shown: str, more: str = "") -> None:
         self._words = parser.add_subparsers(
@@ -111,12 +107,12 @@ def text_of(context: Context, given: str) -> str:
 
 
 class Subcommand(NamedTuple):
-    """One of the commands under a command."""
+    """Subcommand of a command."""
 
     word: str
     help: str
     file: str = ""
-    """The module in interface.cli.commands, where it is not the module of the command."""
+    """Module in interface.cli.commands (default: the module of the command)."""
 
 
 def generated(words: str) -> Subcommand:
@@ -134,7 +130,7 @@ class Subcommands(NamedTuple):
     """The command alone means nothing."""
 
     def configure(self, parser: argparse.ArgumentParser) -> None:
-        """VERB and what it takes."""
+        """Declare VERB and its arguments."""
         words = ", ".join(verb.word for verb in self.verbs)
         verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=self.required, help=words)
         for verb in self.verbs:

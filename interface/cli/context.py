@@ -46,7 +46,7 @@ class Streams(NamedTuple):
     environ: Mapping[str, str]
     clock: Clock
     system_awk: str = ""
-    """What goes to it is not ours: under the name awk we stand before it. Empty where there is none."""
+    """Path of the system awk, which receives other words under the name awk; empty if there is none."""
 
 
 class Context:
@@ -60,7 +60,7 @@ class Context:
         self._project: Project | None = None
         self._clients: list[Client] = []
         self.starters: list[Starter] = []
-        """Those that were asked for a kernel: each knows whether it started one."""
+        """Starters of this command; each knows whether it started a kernel."""
 
     def close(self) -> None:
         """Close every connection that the command left open."""
@@ -101,7 +101,7 @@ class Context:
             raise Failure("no_kernel", str(error), hint) from error
 
     def find_kernel(self) -> Client:
-        """As ``kernel``, for callers that can go on without one. Raises Unreachable; Hanging where one does not answer.
+        """Return a client as ``kernel`` does. Raises Unreachable, or Hanging if the kernel does not respond.
 
         A kernel that is starting or ending holds the lock too, and has no record for a moment.
         """
@@ -152,7 +152,7 @@ class Context:
         return self.kernel() if given_endpoint(self.environ) else self._await_kernel(*flags, may_spawn=True)
 
     def returning_kernel(self) -> Client:
-        """As ``started_kernel``, for one who has waited for a kernel that is gone.
+        """Return a client after the kernel has exited, as ``started_kernel`` does.
 
         What somebody stopped is not started again: it is looked for, and raises Unreachable until it is back.
         """
@@ -221,7 +221,7 @@ class Context:
         return os.path.relpath(path, root)
 
     def why_down(self, error: Unreachable) -> str:
-        """The note about a kernel that is not there, where that is no error. Raises Hanging where it only hangs."""
+        """Return the note about a kernel that is not running. Raises Hanging if it only does not respond."""
         if self._is_locked():
             raise Hanging(self.project, error) from error
         told = bool(self.environ.get(URL)) or isinstance(error, (Unverified, NotOurKernel))

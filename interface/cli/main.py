@@ -21,7 +21,7 @@ _HELP: Final = frozenset({"-h", "--help"})
 
 
 def main(program: str, words: Sequence[str], system_awk: str) -> int:
-    """Run the command line of this process. Returns the exit code.
+    """Run the command line of this process and return its exit code.
 
     Under the name awk we stand before ``system_awk``, which is empty where there is none.
     """
@@ -45,7 +45,7 @@ def main(program: str, words: Sequence[str], system_awk: str) -> int:
 
 
 def _opened(mode: str, stream: TextIO | None) -> TextIO:
-    """``stream``; where its descriptor was closed before we began (``>&-``) Python has None, and we have nothing."""
+    """Return ``stream``, or a null stream if its descriptor was closed (``>&-``)."""
     return cast(TextIO, open(os.devnull, mode)) if stream is None else stream
 
 
@@ -91,7 +91,7 @@ def run(words: Sequence[str], streams: Streams) -> int:
 
 
 def run_command(command: Command, words: Sequence[str], streams: Streams) -> int:
-    """Parse the words of a command and carry it out; what it raises becomes an error and an exit code."""
+    """Parse and run a command; convert exceptions to errors and exit codes."""
     configure, run_it = command.load()
     own, params = split_params(words, takes_params=command.takes_params)
     try:
@@ -104,7 +104,7 @@ def run_command(command: Command, words: Sequence[str], streams: Streams) -> int
         return Exit.OK
     except Failure as failure:
         return _failed(failure, streams.out, as_json="--json" in own)
-    # Where we are; empty where that directory has been deleted.
+    # The working directory; empty if it was deleted.
     try:
         directory = os.getcwd()
     except FileNotFoundError:

@@ -15,7 +15,7 @@ _SUPPRESS: Final = "==SUPPRESS=="
 
 
 class _Declared:
-    """The arguments that a command declares, as far as they are plain: flags, and words in their order."""
+    """Arguments of a command that need no argparse: flags, and positional words."""
 
     def __init__(self) -> None:
         self.defaults: dict[str, Any] = {"project": None, "verbose": 0}
@@ -42,7 +42,7 @@ class _Declared:
             self.plain &= valued and not how.get("required") and (default is None or "type" not in how)
 
     def __getattr__(self, name: str) -> Any:
-        """Whatever else a parser can do is for argparse."""
+        """Leave other parser features to argparse."""
         self.plain = False
         return self._more
 
@@ -121,9 +121,7 @@ def update_flag(parser: "argparse.ArgumentParser") -> None:
 
 def continue_flag(parser: "argparse.ArgumentParser") -> None:
     """``--continue``, for what starts a workflow."""
-    parser.add_argument(
-        "--continue", dest="go_on", action="store_true", help="start with the conversation of the previous run"
-    )
+    parser.add_argument("--continue", dest="go_on", action="store_true", help="start with the previous conversation")
 
 
 def target_argument(parser: "argparse.ArgumentParser") -> "argparse.Action":

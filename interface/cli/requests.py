@@ -12,7 +12,7 @@ from interface.failure import Failure
 
 View = Callable[..., list[str]]
 Document = dict[str, Any]
-"""One protocol.api.document.Page, as JSON."""
+"""protocol.api.document.Page as JSON."""
 LONGEST: Final = 1000
 """Rows that the kernel gives at once."""
 
@@ -54,7 +54,7 @@ def count_flag(parser: argparse.ArgumentParser, default: int | None = LONGEST, w
 
 
 def show_list(context: Context, path: str, listing: Listing, view: View, query: Mapping[str, str] | None = None) -> int:
-    """Print the first rows of the list at ``path``, as many as ``-n`` says; what is left out is told on stderr."""
+    """Print the first ``-n`` rows of the list at ``path``; report omitted rows on stderr."""
     document = fetch_list(context.kernel(), path, listing, context.args.n, query or {})
     context.answer(json.dumps(document, ensure_ascii=False).encode(), view)
     tell_rest(context, document, listing)
@@ -90,7 +90,7 @@ def _count(text: str) -> int:
 
 
 Row = dict[str, Any]
-"""One thing that was changed, as JSON."""
+"""Changed object as JSON."""
 NOTHING: Final[Mapping[str, object]] = {}
 
 
@@ -138,7 +138,7 @@ def act(
 
 
 def left_behind_lines(told: Mapping[str, object]) -> list[str]:
-    """The note in the answer to a message or a start; none where there is nothing to say."""
+    """Return the notice in the answer to a message or a start, if any."""
     count = told.get("left_behind")
     if not isinstance(count, int) or not count:
         return []

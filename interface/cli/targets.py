@@ -59,7 +59,7 @@ def target_query(text: str) -> dict[str, str]:
 
 
 def agent_path(client: Client, asked: Target, what: str) -> str:
-    """The path of ``what`` (queue, reset, ...) of the agent. Raises Failure where it is no participant."""
+    """Return the path of ``what`` (queue, reset, ...) of the agent. Raises Failure if it is not a member."""
     # An agent that a workflow refers to has one queue for all its spaces, an inline one a queue of its own.
     if asked.workflow is None:
         key = str(asked.agent)

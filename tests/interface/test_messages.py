@@ -161,7 +161,7 @@ def test_a_message_to_an_agent_that_does_no_work_is_kept_and_says_so(cli: Cli, k
     kernel.answers["POST /messages"] = SendReceipt(message_id="m1", instruction_ids=("i7",), held={"i7": "stopped"})
     ran = cli("send", "alice", "hi")
     assert (ran.code, ran.out) == (0, "m1 i7\n")
-    assert ran.err == "note: i7 waits: its agent was stopped; resume lets it go on\n"
+    assert ran.err == "note: i7 waits: its agent was stopped; resume it: awk resume\n"
 
 
 def test_a_missing_key_is_not_called_a_refused_one(cli: Cli, kernel: KernelDouble) -> None:
@@ -169,7 +169,7 @@ def test_a_missing_key_is_not_called_a_refused_one(cli: Cli, kernel: KernelDoubl
     held = SendReceipt(message_id="m1", instruction_ids=("i7",), held={"i7": "credentials"}, unasked={"i7": why})
     kernel.answers["POST /messages"] = held
     told = cli("send", "alice", "hi").err
-    assert told == f"note: i7 waits: {why}; restart --kernel, from a shell where it is set, hands it on\n"
+    assert told == f"note: i7 waits: {why}; set it and run awk restart --kernel\n"
     kernel.answers["POST /messages"] = msgspec.structs.replace(held, unasked={})
     assert "its provider refused the key" in cli("send", "alice", "hi").err
 

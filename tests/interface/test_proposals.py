@@ -67,7 +67,7 @@ def test_one_is_shown_with_its_votes_and_who_is_waited_for(cli: Cli, kernel: Ker
     ("changes", "said"),
     [
         ({"tied": ("yes", "no")}, "tied: alice chooses of yes, no; not yet: carol"),
-        ({"state": "resolved", "ended_at": AT, "why": "settled"}, "nobody won"),
+        ({"state": "resolved", "ended_at": AT, "why": "settled"}, "no winner"),
         ({"state": "expired", "ended_at": AT, "why": "deadline"}, f"expired, {AT} (its time was up)"),
         (
             {"state": "cancelled", "ended_at": AT, "why": "cancelled", "ended_by": "user", "reason": "too late"},

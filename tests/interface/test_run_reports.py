@@ -198,7 +198,7 @@ def test_a_log_that_cannot_be_read_leaves_the_report_itself(cli: Cli, kernel: Ke
     assert cli("run", "review", "--report", "md:r.md").code == 6
     page = (cli.root / "r.md").read_text()
     assert "| status | incomplete, exit code 6 |" in page
-    assert "Not all of it could be read: ` no luck `" in page
+    assert "Unreadable parts: ` no luck `" in page
 
 
 @pytest.mark.parametrize("first", [[ACCEPTED], []], ids=["accepted", "still in setup"])

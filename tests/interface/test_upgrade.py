@@ -30,7 +30,7 @@ def test_an_upgrade_is_told_once_the_new_version_goes_on(words: list[str], cli: 
     if "--json" in words:
         assert (ran.json()["schema"], ran.json()["attempts"]) == ("awk/upgrade/1", 3)
     else:
-        assert "3 attempts went on, nobody waited longer than 0.42 s" in ran.out
+        assert "3 attempts continued, longest wait: 0.42 s" in ran.out
         assert obeyed(ran.out) == []
 
 

@@ -138,11 +138,7 @@ def agent_info_lines(info: dict[str, Any], screen: Screen) -> list[str]:
 
 
 def running_kernel(context: Context) -> Client | None:
-    """The kernel of this project; None where none runs. Starts nothing.
-
-    Raises Failure where the environment names a kernel that is not there, or of another project: its agents are not
-    the files here.
-    """
+    """Return the running kernel of this project, or None. Raises Failure if the environment names another one."""
     if not context.environ.get(URL):
         try:
             return context.find_kernel()
@@ -157,7 +153,7 @@ def running_kernel(context: Context) -> Client | None:
 
 
 def agent_location(context: Context, name: str) -> AgentDir:
-    """The agent's file and context directory, found without a kernel. Raises Failure."""
+    """Return the file and context directory of an agent, without a kernel. Raises Failure."""
     root = context.project.root
     try:
         return find_agent(root, name)
@@ -168,7 +164,7 @@ def agent_location(context: Context, name: str) -> AgentDir:
 
 
 def agent_file_location(context: Context, name: str) -> AgentDir:
-    """As ``place_of``, for who does not need to know what the file says: it may be wrong."""
+    """Return the location of an agent even if its file is invalid."""
     try:
         return agent_location(context, name)
     except Failure as failure:
@@ -181,21 +177,20 @@ def agent_file_location(context: Context, name: str) -> AgentDir:
 
 
 def location_in(root: str, info: dict[str, Any]) -> AgentDir:
-    """The location of an agent that a document (AgentInfo) describes."""
     name = str(info["name"])
     context: dict[str, Any] = info["definition"].get("context") or {}
     return AgentDir(root, name, str(info["file"]), str(context.get("dir") or default_dir(name)))
 
 
 def answer_document(context: Context, document: msgspec.Struct, view: Callable[..., list[str]], *more: object) -> int:
-    """Print ``document``, and on stderr what was skipped on the way to it."""
+    """Print ``document``; report skipped parts on stderr."""
     for line in getattr(document, "skipped", ()):
         context.out.note(f"skipped: {one_line(line)}")
     return context.answer(document, view, *more)
 
 
 def agent_file_lines(told: AgentWritten | AgentDeleted | ProjectWritten, _screen: Screen) -> list[str]:
-    """Return the file; after a deletion how to get it back."""
+    """Return the file name, or after a deletion the command that restores it."""
     if not isinstance(told, AgentDeleted):
         return [one_line(told.file)]
     back = f"; get it back: {told.restore}" if told.restore else ""
@@ -206,7 +201,7 @@ _MARKDOWN = ".md"
 
 
 class _Source(NamedTuple):
-    """The keys that flags add to, remarks about them, and the ephemeral agent they are of."""
+    """Keys and remarks from --from, and the ephemeral agent that it names."""
 
     keys: dict[str, Value]
     remarks: tuple[str, ...] = ()
@@ -215,9 +210,7 @@ class _Source(NamedTuple):
 
 def configure_agent_create(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", metavar="NAME", nargs="?", help="name of the new agent")
-    parser.add_argument(
-        "--ephemeral", action="store_true", help="create it without a file, until the kernel stops; NAME is optional"
-    )
+    parser.add_argument("--ephemeral", action="store_true", help="create it without a file until the kernel stops")
     parser.add_argument("-m", "--model", metavar="MODEL", help="model as provider/name, or an alias")
     parser.add_argument("-b", "--backend", metavar="BACKEND", help="backend that runs the agent (default: sdk)")
     prompt = parser.add_mutually_exclusive_group()
@@ -226,7 +219,7 @@ def configure_agent_create(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--role", metavar="R", help="role of the agent in a few words")
     parser.add_argument("--expertise", metavar="A,B", help="areas of expertise, separated by commas")
     parser.add_argument(
-        "--from", dest="source", metavar="AGENT|FILE.md", help="ephemeral agent or .claude/agents file to convert"
+        "--from", dest="source", metavar="AGENT|FILE.md", help="ephemeral agent or Claude Code file to convert"
     )
 
 
@@ -308,7 +301,6 @@ def _source(context: Context, client: Client | None, name: str) -> _Source:
 
 
 def check_name_is_free(client: Client, name: str) -> None:
-    """Raise Failure (already_exists) where an agent without a file has the name."""
     rows: list[dict[str, Any]] = json.loads(client.get("/agents"))["agents"]
     if any(row["name"] == name and row["ephemeral"] for row in rows):
         text = f"ephemeral agent {name} already exists"
@@ -338,7 +330,7 @@ def keys_of_flags(context: Context) -> dict[str, Value]:
 
 
 def make_context(place: AgentDir) -> tuple[str, ...]:
-    """Make the context directory and what belongs in it; what is there already is the agent's from now on."""
+    """Create the context directory with its parts; an existing one is reused."""
     there = os.path.isdir(os.path.join(place.root, place.directory))
     try:
         with open_context(place, make=True) as folder:
@@ -350,7 +342,7 @@ def make_context(place: AgentDir) -> tuple[str, ...]:
 
 
 def replace_ephemeral(client: Client, ephemeral: str, name: str) -> tuple[str, ...]:
-    """Let the ephemeral agent be that of the file that was made from it, unless it has work; then it is kept."""
+    """Replace the ephemeral agent by the agent of the new file, unless it has work."""
     try:
         if ephemeral == name:
             client.delete(f"/agents/{quoted(ephemeral)}")
@@ -370,13 +362,13 @@ _HUMAN: Final = "human"
 
 
 def agent_text(keys: Mapping[str, Value]) -> str:
-    """The keys as a file has them, those that people look for first."""
+    """Return the agent file for ``keys``, in the usual order."""
     ordered = {key: keys[key] for key in (*_ORDER, *keys) if key in keys}
     return document(ordered)
 
 
 def completed(name: str, keys: Mapping[str, Value]) -> dict[str, Value]:
-    """``keys`` with what the loader asks for and nobody gave: a prompt, or the script of a mock."""
+    """Return ``keys`` with defaults for missing required keys: a prompt, or a mock script."""
     model = str(keys.get("model", ""))
     plays = keys.get("backend") == _MOCK or model.startswith(f"{_MOCK}/")
     if plays and "mock" not in keys:
@@ -390,12 +382,11 @@ def completed(name: str, keys: Mapping[str, Value]) -> dict[str, Value]:
 
 
 def merged(keys: Mapping[str, Value], said: Mapping[str, Value]) -> dict[str, Value]:
-    """``keys`` with what was ``said`` in their place; a soul is added to, trait by trait."""
+    """Return ``keys`` updated with ``said``; the traits of a soul are merged."""
     old, new = keys.get("soul"), said.get("soul")
     soul = {**old, **new} if isinstance(old, Mapping) and isinstance(new, Mapping) else None
     return {**keys, **said, **({"soul": soul} if soul else {})}
 
 
 def keys_of_definition(definition: Mapping[str, Any]) -> dict[str, Value]:
-    """The keys of a file that says what ``definition`` (as the kernel tells it) is."""
     return {key: value for key, value in definition.items() if key not in {"name", "entry"} and value is not None}

@@ -36,7 +36,7 @@ from protocol.memory_eval import (
 from protocol.yaml_writer import block
 
 MOST_FOUND: Final = 100
-"""Of one search; whoever has more that answers asks more precisely."""
+"""Maximum results of one search; use more specific queries instead of a higher limit."""
 ENTRIES: Final = Listing("entries", "after")
 
 
@@ -50,14 +50,12 @@ def configure_agent_memory(parser: argparse.ArgumentParser) -> None:
         if word == "set":
             one.add_argument("value", metavar="V", help="text, or - to read standard input")
             one.add_argument("--tier", choices=TIERS, help="memory tier (default: working)")
-            one.add_argument(
-                "--visibility", choices=VISIBILITIES, help="agents that may read the item (default: private)"
-            )
+            one.add_argument("--visibility", choices=VISIBILITIES, help="readers of the item (default: private)")
     search = doings.add("search")
     search.add_argument("query", metavar="Q", help="search words; a running kernel ranks the results")
     search.add_argument("--archive", action="store_true", help="include archived items")
     search.add_argument("-n", type=int, default=10, metavar="N", help="maximum number of results (default: 10; 0: all)")
-    source = f"what it is from: the id of a message (m12), or {', '.join(CLASSES)}"
+    source = f"source: id of a message (m12), or {', '.join(CLASSES)}"
     doings.add("purge").add_argument("--source", required=True, metavar="ID|CLASS", help=source)
     configure_agent_tray(doings.add("tray"))
 
@@ -192,9 +190,7 @@ def reindexed_lines(done: Reindexed, _screen: Screen) -> list[str]:
 
 
 def configure_agent_tray(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "verdict", metavar="approve|reject", nargs="?", choices=("approve", "reject"), help="decision on the item"
-    )
+    parser.add_argument("verdict", metavar="approve|reject", nargs="?", choices=("approve", "reject"), help="decision")
     parser.add_argument("item", metavar="PROPOSED", nargs="?", help="id of the item, as in awk needs (t1)")
 
 
@@ -304,15 +300,10 @@ def run_memory_eval(context: Context) -> int:
 
 def configure_memory_growth(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "runs",
-        metavar="RUNS",
-        nargs="?",
-        type=int,
-        default=1000,
-        help="number of runs, from 10 to 10,000 (default: 1,000)",
+        "runs", metavar="RUNS", nargs="?", type=int, default=1000, help="runs, 10 to 10,000 (default: 1,000)"
     )
     parser.add_argument(
-        "--seed", metavar="N", type=int, default=1, help="random seed; equal seeds generate equal runs (default: 1)"
+        "--seed", metavar="N", type=int, default=1, help="random seed of the generated runs (default: 1)"
     )
 
 
@@ -334,7 +325,7 @@ def growth_lines(report: GrowthReport, screen: Screen) -> list[str]:
 
 
 def _of_agent(context: Context, agent: str, asked: EvalFile) -> EvalReport:
-    """The report of what the agent finds in its history, asked of the running kernel; with vectors, too, if it has any.
+    """Evaluate history search through the running kernel, also with vectors if available.
 
     What these are worth is told to the kernel: its searches use them from then on, or do not.
     """

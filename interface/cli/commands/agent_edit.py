@@ -1,4 +1,4 @@
-"""``awk agent edit`` and ``delete``: an agent's file is changed, or goes to the trash together with its context.
+"""``awk agent edit`` and ``delete``: change the file of an agent, or move it and its context to the trash.
 
 What is wrong is not put in place. A kernel that runs forgets what was said to a deleted agent; one with work that has
 not ended stays. The trash is ``.agents/.trash/<name>-<stamp>/``: things are moved there and back, nothing is copied and
@@ -38,18 +38,18 @@ _TRIES: Final = 100
 
 
 class Trashed(NamedTuple):
-    """An agent that was moved. ``folder`` and ``left`` (a directory that is not ours) are as seen from the root."""
+    """Deleted agent; ``folder`` and ``left`` (an unmarked directory) are relative to the root."""
 
     place: AgentDir
     folder: str
     moved_context: bool
     left: str | None
     is_users: bool = False
-    """It was in every project: ``place`` is in the user's home."""
+    """Whether the agent is shared by all projects; ``place`` is then in the home directory."""
 
     @property
     def way_back(self) -> str:
-        """The command that undoes it, run in the project's root; of an agent of the user's, anywhere."""
+        """Command that restores the agent, run in the root of the project or, for a shared agent, anywhere."""
         away = [f"cd {shlex.quote(self.place.root)}"] if self.is_users else []
         moves = [
             *away,
@@ -61,7 +61,7 @@ class Trashed(NamedTuple):
 
 
 def move_away(place: AgentDir, wall_seconds: float) -> Trashed:
-    """Move the agent's file, and its context if it is ours. Raises Failure; then all is where it was."""
+    """Move the agent file and its marked context. Raises Failure and rolls back."""
     directory = os.path.join(place.root, place.directory)
     ours = is_marked(place)
     try:
@@ -90,7 +90,7 @@ def put_back(trashed: Trashed) -> None:
 
 
 def remove_conversations(trashed: Trashed) -> None:
-    """Remove what was said from a context in the trash: the log it was written from has forgotten it too."""
+    """Delete conversations from a context in the trash, as the kernel deleted them from its log."""
     shutil.rmtree(
         os.path.join(trashed.place.root, trashed.folder, trashed.place.name, CONVERSATIONS), ignore_errors=True
     )
@@ -144,7 +144,7 @@ def run_agent_edit(context: Context) -> int:
 
 
 def parse_change(word: str) -> Callable[[str], str]:
-    """``KEY=VALUE`` as a change of a file's text. Raises Failure (usage)."""
+    """Return a function that applies ``KEY=VALUE`` to a text. Raises Failure (usage)."""
     key, sign, value = word.partition("=")
     if not sign or not _KEY.fullmatch(key):
         raise Failure("usage", f"{word[:60]!r} is not KEY=VALUE", "for example: timeouts.idle=5m")
@@ -170,7 +170,7 @@ def parse_change(word: str) -> Callable[[str], str]:
 
 
 def edit_by_words(place: AgentDir, changes: Sequence[Callable[[str], str]]) -> bool:
-    """Make the changes in turn. Returns whether the file differs. Raises Failure; then it is as it was."""
+    """Apply the changes in order and return whether the file changed. Raises Failure without writing."""
     with _folder(place) as folder, folder.locked():
         before = _read(folder, place)
         mark = _MARK if before.startswith(_MARK) else ""
@@ -188,7 +188,7 @@ def edit_by_words(place: AgentDir, changes: Sequence[Callable[[str], str]]) -> b
 
 
 def edit_by_hand(context: Context, place: AgentDir) -> bool:
-    """Have the user edit a copy until it is right, or they give up. Raises Failure; their text is kept then."""
+    """Open a copy in an editor until it is valid or the user gives up. Raises Failure, keeping the copy."""
     if not can_ask(context):
         raise Failure("usage", "no terminal for the editor", "name the changes: awk agent edit NAME KEY=VALUE")
     with _folder(place) as folder:
@@ -274,7 +274,7 @@ def run_agent_delete(context: Context) -> int:
     if client is not None and is_ephemeral(client, name):
         if not agrees(context, f"delete ephemeral agent {name} and its conversation permanently?"):
             raise Failure("failed", "nothing was deleted")
-        client.delete(f"/agents/{quoted(name)}")  # Raises Failure (conflict) where it has work.
+        client.delete(f"/agents/{quoted(name)}")  # Raises Failure (conflict) if it has work.
         gone = AgentDeleted(agent=name, trash=None, restore=None)
         return context.answer(gone, agent_file_lines)
     place = agent_file_location(context, name)
@@ -286,7 +286,7 @@ def run_agent_delete(context: Context) -> int:
     try:
         files = offline.workflows_with(place.root, place.name)
     except Failure:
-        files = ()  # that nobody can tell is no reason to keep the agent
+        files = ()  # deletion does not depend on this list
     uses = [f"{file} refers to {place.name} and does not start without it" for file in files]
     asks = can_ask(context)
     for use in uses if asks else ():
@@ -312,7 +312,6 @@ def run_agent_delete(context: Context) -> int:
 
 
 def is_ephemeral(client: Client, name: str) -> bool:
-    """Return whether the kernel knows the agent as one without a file."""
     try:
         info: dict[str, Any] = json.loads(client.get(f"/agents/{quoted(name)}"))
     except Failure:
@@ -321,7 +320,7 @@ def is_ephemeral(client: Client, name: str) -> bool:
 
 
 def check_idle(client: Client, name: str) -> None:
-    """Raise Failure (conflict) where the kernel knows of work that has not ended."""
+    """Raise Failure (conflict) if the agent has unfinished work."""
     try:
         queue: list[dict[str, Any]] = json.loads(client.get(f"/agents/{quoted(name)}/queue"))["instructions"]
     except Failure:
@@ -334,7 +333,7 @@ def check_idle(client: Client, name: str) -> None:
 
 
 def forget(client: Client | None, trashed: Trashed) -> list[str]:
-    """Have the kernel forget the agent. Raises Failure where it will not; then all is where it was."""
+    """Delete the agent in the kernel. Raises Failure and rolls back if the kernel refuses."""
     place: AgentDir = trashed.place
     if client is None:
         return [f"no kernel is running: the conversation of {place.name} remains in the log"]

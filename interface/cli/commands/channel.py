@@ -31,11 +31,11 @@ DEFAULT_COUNT: Final = 50
 SINCE: Final = Listing("messages", "since")
 
 Message = dict[str, Any]
-"""One protocol.message.Message, as JSON."""
+"""protocol.message.Message as JSON."""
 
 
 def show(context: Context, space: str, only: str | None = None, run: str | None = None) -> int:
-    """Print the last messages of ``space``; of ``only`` those from and to that agent, of ``run`` those said in it."""
+    """Print the last messages of ``space``, only of agent ``only`` or of ``run`` if given."""
     if context.args.follow and context.args.json:
         raise Failure("usage", "-f and --json cannot be combined", "use --jsonl")
     if context.args.follow and (run is not None or context.args.archive is not None):
@@ -58,7 +58,7 @@ def _path(space: str) -> str:
 
 
 def _follow(context: Context, space: str, only: str | None, query: Mapping[str, str]) -> int:
-    """History and stream meet without a gap: the stream is open before history is read, and seq tells doubles."""
+    """Print history and stream without a gap: the stream opens first, and seq removes duplicates."""
     context.kernel().get(_path(space), {"limit": "1"})  # a space that does not exist is an error now, not silence
     follower = Follower(
         connect=context.find_kernel,
@@ -99,13 +99,12 @@ def _dump(value: object) -> str:
 
 
 def messages_lines(channel: Channel, screen: Screen) -> list[str]:
-    """The messages of a channel."""
     said = [line for message in channel.messages for line in message_lines(message, screen)]
     return said or [f"no messages in {one_line(channel.space)}"]
 
 
 def message_lines(message: protocol_message.Message, screen: Screen) -> list[str]:
-    """One message, its further lines indented; none for facts that people do not read."""
+    """Return the lines of a message, further lines indented; empty for internal facts."""
     if message.kind in FACT_KINDS:
         return []
     silent = [name for name in message.to if f"@{name}" not in message.text.lower()]
@@ -117,14 +116,11 @@ def message_lines(message: protocol_message.Message, screen: Screen) -> list[str
 
 
 def decoded_lines(message: Message, screen: Screen) -> list[str]:
-    """As ``message_lines``, of a message as JSON has it."""
     return message_lines(msgspec.convert(message, type=protocol_message.Message), screen)
 
 
 def configure_channel(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "target", metavar="TARGET", nargs="?", help="@review[:tag], alice or alice@review (default: the only one)"
-    )
+    parser.add_argument("target", metavar="TARGET", nargs="?", help="@review[:tag], alice or alice@review")
     parser.add_argument("--run", metavar="RUN", help="only messages of this run (r12)")
     count_flag(parser, DEFAULT_COUNT, "number of latest messages")
     parser.add_argument("-f", "--follow", action="store_true", help="print new messages as they arrive")
@@ -160,9 +156,7 @@ def configure_clear(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--run", metavar="RUN", help="for a workflow: only this run (r12; default: all runs)")
     parser.add_argument("--yes", action="store_true", help="clear without confirmation")
-    parser.add_argument(
-        "--force", action="store_true", help="also delete working trees with unmerged or uncommitted work"
-    )
+    parser.add_argument("--force", action="store_true", help="also delete unmerged or uncommitted work")
     json_flag(parser)
 
 
@@ -210,11 +204,9 @@ def configure_export(parser: argparse.ArgumentParser) -> None:
         help="run (r12), workflow with all its runs (@review[:tag]), or agent (alice: its direct messages)",
     )
     parser.add_argument(
-        "--format", choices=FORMATS, default=FORMATS[0], help="jsonl for awk import, or md for reading (default: jsonl)"
+        "--format", choices=FORMATS, default=FORMATS[0], help="jsonl for awk import, or md (default: jsonl)"
     )
-    parser.add_argument(
-        "-o", "--output", metavar="FILE", help="output file, written atomically (default: standard output)"
-    )
+    parser.add_argument("-o", "--output", metavar="FILE", help="output file (default: standard output)")
     parser.add_argument("--json", action="store_true", help="with -o: print one JSON document that describes the file")
 
 
@@ -252,7 +244,7 @@ def run_export(context: Context) -> int:
 
 
 def _whole(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """Yield what comes as whole lines. Raises Failure where the last of them is not the end."""
+    """Yield complete lines. Raises Failure if the end is missing."""
     rest = last = b""
     for piece in pieces:
         lines, newline, more = piece.rpartition(b"\n")
@@ -266,7 +258,7 @@ def _whole(pieces: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def _write(path: str, lines: Iterator[bytes]) -> int:
-    """Write all of it beside ``path``, and then in its place. Readable by its owner: it is private talk."""
+    """Write the archive atomically, readable only by its owner."""
     try:
         with replacing(path) as file:
             return sum(map(file.write, lines))

@@ -1,4 +1,4 @@
-"""A comparison for people: the union, a line for each run, and what all of them show."""
+"""``awk run --compare``: run a comparison and print its union, runs and result."""
 
 import fcntl
 import os
@@ -29,7 +29,6 @@ from protocol.names import number_of
 
 
 def union_lines(terms: ComparedTerms) -> list[str]:
-    """The two arms, and the limits of both."""
     each, solo = terms.request, terms.solo
     money = [] if each.max_cost_usd is None else [f"${each.max_cost_usd:g}"]
     money += [] if each.max_tokens is None else [f"{each.max_tokens:,} tokens"]
@@ -47,7 +46,6 @@ def union_lines(terms: ComparedTerms) -> list[str]:
 
 
 def run_line(run: ComparedRun, repeat: int) -> str:
-    """One run that has ended."""
     success = "" if run.success is None else ", check passed" if run.success else ", check failed"
     why = f" ({one_line(run.why)[:100]})" if run.why else ""
     took = run.figures
@@ -57,7 +55,6 @@ def run_line(run: ComparedRun, repeat: int) -> str:
 
 
 def comparison_lines(seen: Comparison, screen: Screen) -> list[str]:
-    """All that the runs show."""
     lines = arms_table(seen.arms, screen)
     lines += [
         f"{name}, team minus solo: {_percent(one.mean)}, between {_percent(one.low)} and {_percent(one.high)}"
@@ -77,7 +74,6 @@ def comparison_lines(seen: Comparison, screen: Screen) -> list[str]:
 
 
 def arms_table(arms: Mapping[ArmName, ArmFigures], screen: Screen) -> list[str]:
-    """The means of both arms."""
     header = ["ARM", "SUCCESS", "TOKENS", "COST", "TIME", "HOPS", "COORDINATION", "REWORK"]
     rows: list[list[str]] = []
     for name, arm in arms.items():
@@ -96,7 +92,7 @@ def _percent(part: float) -> str:
 
 
 REPEAT: Final = 10
-"""Pairs, unless somebody says otherwise: nine that are won by the same side decide."""
+"""Default number of pairs; nine wins of one side are decisive."""
 _BASE: Final = "base"
 _SOLO: Final = "solo"
 _LOCK: Final = "lock"
@@ -162,7 +158,7 @@ def _new_folder(home: str) -> str:
 
 @contextmanager
 def _alone(folder: str) -> Generator[None]:
-    """Nobody else goes on with the same comparison meanwhile. Raises Failure."""
+    """Lock the comparison against other processes. Raises Failure if it is locked."""
     descriptor = os.open(os.path.join(folder, _LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -222,7 +218,7 @@ def _terms(context: Context, folder: str) -> ComparedTerms:
 
 
 def _agreed(context: Context, root: str, alone: str, path: str) -> tuple[str, ...]:
-    """The digests of all that both arms demand, once the user trusts the team's files. Raises Failure (untrusted).
+    """Return the digests of all demands of both arms after the user trusts them. Raises Failure (untrusted).
 
     What the one agent demands is what members demand, under its name: nobody is asked for that again.
     """
@@ -251,7 +247,7 @@ def keep(folder: str, seen: Comparison) -> None:
 
 
 class Comparing:
-    """A comparison that goes on, whoever began it."""
+    """Comparison in progress, new or resumed."""
 
     def __init__(self, context: Context, folder: str) -> None:
         self._context = context
@@ -270,7 +266,7 @@ class Comparing:
         )
 
     def go_on(self) -> int:
-        """Run pair after pair until the end. Returns the exit code."""
+        """Play pairs until the comparison ends. Returns the exit code."""
         code: int | None = None
         try:
             with interruptible():
@@ -300,7 +296,7 @@ class Comparing:
     def _way_on(self) -> str:
         terms = self._seen.terms
         words = f"{self._context.program} run {terms.workflow} --compare solo --resume {self._seen.id}"
-        return f"note: what there is is kept in {self._folder}; go on with: {words}"
+        return f"note: results so far are in {self._folder}; continue with: {words}"
 
     def _pairs(self) -> None:
         while True:
@@ -322,14 +318,14 @@ class Comparing:
                     return
 
     def _can_pay(self, runs: int) -> bool:
-        """Return whether so many runs can have all that each may take: none is cut short by those before it."""
+        """Return whether the total limits allow the given number of further runs at their maximum."""
         seen, terms = self._seen, self._seen.terms
         usd, tokens, each = terms.total_cost_usd, terms.total_tokens, terms.request
         enough_usd = usd is None or (seen.spent_usd or 0.0) + runs * (each.max_cost_usd or 0.0) <= usd * (1 + 1e-9)
         return enough_usd and (tokens is None or seen.spent_tokens + runs * (each.max_tokens or 0) <= tokens)
 
     def _play(self, pair: int, arm: ArmName) -> bool:
-        """Play one run, or go on with it. Returns whether it counts; where it could not work the comparison ends."""
+        """Start or resume one run. Returns whether it counts; a run that cannot work stops the comparison."""
         terms = self._seen.terms
         begun = [run for run in self._seen.runs if run.state == "running" and (run.pair, run.arm) == (pair, arm)]
         run = begun[0] if begun else ComparedRun(n=len(self._seen.runs) + 1, pair=pair, arm=arm, key=new_key())

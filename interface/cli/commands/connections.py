@@ -74,11 +74,11 @@ def run_token_revoke(context: Context) -> int:
 
 
 def configure_mcp_serve(parser: argparse.ArgumentParser) -> None:
-    """Add nothing."""
+    """Declare no arguments."""
 
 
 def run_mcp_serve(context: Context) -> NoReturn:
-    """Become an MCP server on standard input and output that is the kernel's; it goes on with the next kernel.
+    """Relay MCP between standard input and output and the kernel, also across kernel restarts.
 
     The token goes through a pipe, or is read from the kernel's own file: it is in no argument and no environment.
     """
@@ -110,9 +110,7 @@ _PAGE: Final = """<!doctype html>
 
 def configure_open(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--read-only", action="store_true", help="open the page in read-only mode")
-    parser.add_argument(
-        "--print", action="store_true", help="print the address instead; it is valid once, for one minute"
-    )
+    parser.add_argument("--print", action="store_true", help="print the address, valid once for one minute")
     json_flag(parser)
 
 
@@ -135,7 +133,7 @@ def run_open(context: Context) -> int:
 
 
 def has_screen(environ: Mapping[str, str]) -> bool:
-    """Return whether a browser could show anything here."""
+    """Return whether a browser can show a page here."""
     return sys.platform == "darwin" or any(environ.get(name) for name in _SCREENS)
 
 
@@ -145,7 +143,7 @@ def _show(context: Context, url: str) -> bool:
     Its arguments are read by every user of the machine, so it is given a file that only we can read, and that leads
     there. The next one takes its place; the key in it is worth nothing once it was used, and after a minute.
     """
-    import webbrowser  # noqa: PLC0415  (looks for browsers as it is imported)
+    import webbrowser  # noqa: PLC0415  (its import searches for browsers)
 
     os.makedirs(context.project.state, 0o700, exist_ok=True)
     path = os.path.join(context.project.state, REDIRECT)
@@ -184,14 +182,8 @@ KEYS: Final = ("host", "image", "container", "pod", "namespace", "address", "com
 
 
 def configure_node(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--join", metavar="WORD", help="join the kernel that issued this join token (- reads standard input)"
-    )
-    parser.add_argument(
-        "--project-id",
-        metavar="ID",
-        help="serve as a node over standard input and output for the kernel of this project",
-    )
+    parser.add_argument("--join", metavar="WORD", help="join the kernel of this join token (- reads standard input)")
+    parser.add_argument("--project-id", metavar="ID", help="serve this project's kernel over standard streams")
     NODE_VERBS.configure(parser)
 
 
@@ -202,7 +194,7 @@ def run_node(context: Context) -> int:
 
 
 def become_node(context: Context) -> NoReturn:
-    """Become the process that serves here as a node. Raises Failure (usage)."""
+    """Become a node process. Raises Failure (usage)."""
     args = context.args
     if (args.join is None) == (args.project_id is None):
         raise Failure("usage", "VERB is missing", "list nodes: awk node list; join as a node: --join WORD")
@@ -244,13 +236,9 @@ def nodes_lines(found: NodeList, screen: Screen) -> list[str]:
 def configure_node_add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", metavar="NAME", help="name of the node")
     parser.add_argument(
-        "--via",
-        choices=("ssh", "slurm", "kubectl", "docker", "ray", "command"),
-        help="engine that connects to the node",
+        "--via", choices=("ssh", "slurm", "kubectl", "docker", "ray", "command"), help="engine of the connection"
     )
-    parser.add_argument(
-        "--join", action="store_true", help="create a join token and print the command to run on the node"
-    )
+    parser.add_argument("--join", action="store_true", help="create a join token and print the command for the node")
     parser.add_argument("--host", help="ssh, slurm: host of the node; with --join: address of this kernel")
     parser.add_argument("--image", help="docker, kubectl: image of the container to start")
     parser.add_argument("--container", help="docker: running container; kubectl: container of the pod")

@@ -125,7 +125,7 @@ def proposal_lines(one: BallotInfo, screen: Screen) -> list[str]:
     by = f" by {one.ended_by}" if one.ended_by else ""
     reason = f": {one.reason}" if one.reason else ""
     lines.append(one_line(f"{outcome(one)}{by}, {one.ended_at}{why}{reason}"))
-    lines += [one_line(f"{option}: {', '.join(names) or 'nobody'}") for option, names in one.assigned.items()]
+    lines += [one_line(f"{option}: {', '.join(names) or 'no agent'}") for option, names in one.assigned.items()]
     return [*lines, one_line(f"did not vote: {', '.join(one.missing)}")] if one.missing else lines
 
 
@@ -142,7 +142,7 @@ def outcome(one: BallotInfo) -> str:
         case "resolved" if one.assigned:
             return "assigned"
         case "resolved":
-            return "nobody won" if one.winner is None else f"{one.winner} won"
+            return "no winner" if one.winner is None else f"{one.winner} won"
         case _:
             return one.state
 
@@ -150,9 +150,7 @@ def outcome(one: BallotInfo) -> str:
 def configure_proposal_vote(parser: argparse.ArgumentParser) -> None:
     proposal_argument(parser)
     parser.add_argument("choice", metavar="CHOICE", help="id of an option, or yes or no")
-    parser.add_argument(
-        "--reason", metavar="TEXT", default="", help="reason, stored with the vote and visible to the members"
-    )
+    parser.add_argument("--reason", metavar="TEXT", default="", help="reason, visible to the members")
 
 
 def run_proposal_vote(context: Context) -> int:
@@ -170,7 +168,7 @@ def run_proposal_cancel(context: Context) -> int:
 
 
 def act_on_proposal(context: Context, what: str, body: Mapping[str, object], done: str = "") -> int:
-    """Post ``what`` (vote, cancel) to the proposal that the words name, and print what was done and how it stands."""
+    """Post ``what`` (vote, cancel) to the named proposal, and print its state."""
 
     def lines(document: bytes, _screen: Screen) -> list[str]:
         one = decode(document, BallotInfo)
@@ -187,7 +185,7 @@ def proposal_argument(parser: argparse.ArgumentParser, dest: str = "id") -> None
 
 
 def parsed(text: str) -> Target:
-    """``text`` as the name of a proposal. Raises Failure (usage)."""
+    """Parse the name of a proposal. Raises Failure (usage)."""
     try:
         found = parse_target(text)
     except TargetRejected as error:
@@ -198,7 +196,7 @@ def parsed(text: str) -> Target:
 
 
 def path_of(client: Client, named: Target) -> str:
-    """The path of a proposal, which is looked for where its name leaves out the workflow. Raises Failure."""
+    """Return the path of a proposal; search all workflows if its name has none. Raises Failure."""
     name = str(named.agent)
     if named.workflow is not None:
         return f"/spaces/{quoted(named.space)}/proposals/{quoted(name)}"
@@ -337,7 +335,7 @@ def trial_lines(trial: RuleTrial, screen: Screen) -> list[str]:
 
 
 def rules_of(file: str) -> list[dict[str, Any]]:
-    """The rules in ``file``, as JSON has them. Raises Failure."""
+    """Parse the rules in ``file``. Raises Failure."""
 
     try:
         data = read(Path(file).read_text("utf-8"))
@@ -348,7 +346,7 @@ def rules_of(file: str) -> list[dict[str, Any]]:
     if not listed:
         raise Failure("usage", f"{file} contains no rules")
     try:
-        # Every scalar is a text by now: it is read as what its place wants.
+        # All scalars are texts here; read each as the type of its field.
         return [msgspec.to_builtins(msgspec.convert(one, RuleSpec, strict=False)) for one in listed]
     except msgspec.ValidationError as error:
         hint = "a rule requires name:, when: and then:; see docs/how-to/work-together/define-rules.md"

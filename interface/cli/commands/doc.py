@@ -71,9 +71,7 @@ def documents_lines(found: DocumentList, screen: Screen) -> list[str]:
 
 def configure_doc_read(parser: argparse.ArgumentParser) -> None:
     _workspace(parser)
-    parser.add_argument(
-        "file", metavar="DOCUMENT", nargs="?", help="path of the document (default: the entry document)"
-    )
+    parser.add_argument("file", metavar="DOCUMENT", nargs="?", help="path of the document (default: entry document)")
     parser.add_argument("--version", type=_version, metavar="N", help="number of the version (default: the latest)")
     archive_flag(parser)
 
@@ -94,7 +92,7 @@ def run_doc_read(context: Context) -> int:
 
 def configure_doc_write(parser: argparse.ArgumentParser) -> None:
     _text_arguments(parser, "the whole text; - reads it from standard input")
-    help_ = "the version that it was made from: what changed since is merged with it, or refused where it touches it"
+    help_ = "base version of the text; later changes are merged, or the write fails on a conflict"
     parser.add_argument("--if-version", type=_version, metavar="N", help=help_)
 
 
@@ -177,12 +175,8 @@ def history_lines(found: DocumentHistory, screen: Screen) -> list[str]:
 def configure_doc_diff(parser: argparse.ArgumentParser) -> None:
     _workspace(parser)
     parser.add_argument("file", metavar="DOCUMENT", help="path of the document")
-    parser.add_argument(
-        "--from", dest="since", type=_version, metavar="N", help="first version (default: the previous version)"
-    )
-    parser.add_argument(
-        "--to", dest="until", type=_version, metavar="N", help="second version (default: the latest version)"
-    )
+    parser.add_argument("--from", dest="since", type=_version, metavar="N", help="first version (default: previous)")
+    parser.add_argument("--to", dest="until", type=_version, metavar="N", help="second version (default: latest)")
 
 
 def run_doc_diff(context: Context) -> int:
@@ -311,9 +305,7 @@ def resources_lines(listed: ResourceList, screen: Screen) -> list[str]:
 
 def configure_resource_get(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("id", metavar="RESOURCE", help="id of the resource: the text after resource: in a message")
-    parser.add_argument(
-        "--offset", type=int, default=0, metavar="N", help="position of the first character (default: 0)"
-    )
+    parser.add_argument("--offset", type=int, default=0, metavar="N", help="first character (default: 0)")
     parser.add_argument("--limit", type=int, metavar="N", help="maximum number of characters (default: all)")
     archive_flag(parser)
 

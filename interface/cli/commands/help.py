@@ -122,9 +122,7 @@ def _arguments(parser: argparse.ArgumentParser) -> Sequence[str]:
 
 
 def configure_help(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "words", nargs="*", metavar="GROUP|COMMAND|TOPIC", help="group, command or topic of the overview"
-    )
+    parser.add_argument("words", nargs="*", metavar="GROUP|COMMAND|TOPIC", help="group, command or topic")
 
 
 def run_help(context: Context) -> int:

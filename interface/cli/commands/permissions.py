@@ -99,14 +99,12 @@ def run_deny(context: Context) -> int:
 
 def configure_decision(parser: argparse.ArgumentParser, ids: str) -> None:
     parser.add_argument("ids", metavar="APPROVAL", nargs="+", help=ids)
-    parser.add_argument(
-        "--reason", metavar="TEXT", default="", help="reason, stored with the decision and visible to the agent"
-    )
+    parser.add_argument("--reason", metavar="TEXT", default="", help="reason, visible to the agent")
     json_flag(parser)
 
 
 def check_id(name: str) -> str:
-    """``name`` as that of a request. Raises Failure (usage)."""
+    """Return ``name`` if it is the id of an approval request. Raises Failure (usage)."""
     if not _REQUEST.fullmatch(name):
         text = f"{name[:100]!r} is not the id of an approval request, such as a3"
         raise Failure("usage", text, "list them: awk needs --approvals")
@@ -125,7 +123,7 @@ def decision_lines(one: ApprovalInfo) -> list[str]:
     if one.decided_at is None:
         return []
     why = f": {one.decision_reason}" if one.decision_reason else ""
-    if one.state == "expired":  # its time was over, or its work ended: nobody decided
+    if one.state == "expired":  # timed out, or its work ended, without a decision
         return [one_line(f"{one.id} expired at {one.decided_at}{why}")]
     return [one_line(f"{one.id} was {one.state} by {one.decided_by} at {one.decided_at}{why}")]
 
@@ -143,9 +141,7 @@ GRANT_VERBS: Final = Subcommands(
 
 
 def configure_grant_list(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "target", metavar="@WORKFLOW[:TAG]", nargs="?", help="only grants of the latest run of this workflow"
-    )
+    parser.add_argument("target", metavar="@WORKFLOW[:TAG]", nargs="?", help="only of the latest run of this workflow")
     count_flag(parser)
 
 
@@ -175,9 +171,7 @@ def grants_lines(found: GrantList, screen: Screen) -> list[str]:
 
 def configure_grant_give(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("scope", metavar="SCOPE", choices=SCOPES, help=f"scope to grant: {', '.join(SCOPES)}")
-    parser.add_argument(
-        "--to", metavar="TARGET", required=True, help="agent that receives the grant, such as alice@review"
-    )
+    parser.add_argument("--to", metavar="TARGET", required=True, help="receiving agent, such as alice@review")
     parser.add_argument("--until", metavar="D", help="duration (2h) or end time (2026-11-22T18:00:00Z)")
     parser.add_argument("--uses", metavar="N", type=int, help="maximum number of calls")
 
@@ -220,7 +214,7 @@ def audit_lines(found: AuditList, screen: Screen, agent: str | None = None) -> l
         asked = told.get(one.kind, f"(not kept: {one.note})")
         rows.append([one.id, one.at, one.receiver, one.owner, one.space, one_line(asked), f"{keys}{withheld}"])
     return (
-        table(["ID", "AT", "WHO", "OF WHOM", "SPACE", "ASKED", "WAS GIVEN"], rows, screen)
+        table(["ID", "AT", "AGENT", "OWNER", "SPACE", "QUERY", "RESULT"], rows, screen)
         if rows
         else ["no memory queries"]
         if agent is None

@@ -36,9 +36,7 @@ _STEP: Final = 2
 
 
 def configure_validate(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "files", metavar="FILE", nargs="*", help="agent, workflow or project files (default: all files)"
-    )
+    parser.add_argument("files", metavar="FILE", nargs="*", help="agent, workflow or project files (default: all)")
     json_flag(parser)
 
 
@@ -64,10 +62,7 @@ def validation_lines(checked: Validation, screen: Screen) -> list[str]:
 
 def configure_config(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "asked",
-        metavar="FILE|NAME",
-        nargs="?",
-        help="file, agent, workflow, @workflow or agent@workflow (default: the project)",
+        "asked", metavar="FILE|NAME", nargs="?", help="file, agent, @workflow or agent@workflow (default: project)"
     )
     json_flag(parser)
 
@@ -85,7 +80,7 @@ def resolution_lines(found: Resolution, screen: Screen) -> list[str]:
 def _mapping(
     values: Mapping[str, Any], where: str, origins: Mapping[str, str], indent: int, screen: Screen
 ) -> Iterator[str]:
-    """The keys of a mapping at the path ``where``, each with its origin, or with those of what is in it."""
+    """Return the keys of a mapping at ``where``, each with its origin or the origins of its contents."""
     margin = " " * indent
     for key, value in values.items():
         at = f"{where}.{key}" if where else key
@@ -109,9 +104,7 @@ def _mapping(
 
 def configure_schema(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("kind", choices=KINDS, nargs="?", help="kind of file")
-    parser.add_argument(
-        "--write", action="store_true", help="write all schemas to the paths that file headers refer to"
-    )
+    parser.add_argument("--write", action="store_true", help="write all schemas to the paths in file headers")
 
 
 def run_schema(context: Context) -> int:
@@ -125,7 +118,7 @@ def run_schema(context: Context) -> int:
 
 
 def write_schemas(root: str) -> list[str]:
-    """Write the schemas into the project, where they are not there as they are now. Returns what was written.
+    """Write missing or outdated schemas into the project. Returns the written paths.
 
     No link is followed: what is checked out need not be ours. Raises Failure.
     """
@@ -144,10 +137,7 @@ def write_schemas(root: str) -> list[str]:
 
 
 def header(path: str) -> str:
-    """The first line of a new YAML file at ``path`` (from the project's root), by which editors find its schema.
-
-    Empty for a file that has none.
-    """
+    """Return the schema line of a YAML file at ``path`` (relative to the root); empty if it has no schema."""
     folder, name = os.path.split(path)
     kind = _KIND_OF.get(folder) if name.endswith(".yaml") else None
     if kind is None:
@@ -159,7 +149,7 @@ EXAMPLES: Final = Path(__file__).parent.parent / "examples"
 DEFAULT: Final = "hello"
 LIST: Final = "list"
 MODELS: Final = {"claude": "sonnet"}
-"""The model of a program, where one can be named that its owner is likely to have."""
+"""Return the default model of a program, if its owner is likely to have access to it."""
 _SCRIPTED: Final = re.compile(r"^( *)model: mock/.*$", re.MULTILINE)
 
 
@@ -172,7 +162,7 @@ def configure_init(parser: argparse.ArgumentParser) -> None:
 
 
 def run_init(context: Context) -> int:
-    """Print every file that was written, or the examples there are. Raises Failure."""
+    """Create the files and print their names, or print the examples. Raises Failure."""
     if context.args.example == LIST:
         for name in _names():
             workflow = next((EXAMPLES / name / ".workflows").iterdir())
@@ -214,7 +204,7 @@ def _engine(backend: str | None, model: str | None) -> tuple[str, ...]:
     chosen = model or MODELS.get(backend)
     if chosen is None:
         raise Failure("usage", f"--model is missing for backend {backend}", "for example: --model provider/name")
-    # Where nobody can be asked before a tool runs, what it does stays in a sandbox.
+    # Without approvals before tool calls, work runs in a sandbox.
     alone = BACKENDS[backend].permission_prompt == "no"
     return (
         f"backend: {backend}",
@@ -240,7 +230,7 @@ def run_doctor(context: Context) -> int:
 
 
 def kernel_rows(context: Context) -> Iterator[DoctorRow]:
-    """The kernel of the project: whether one is up, is ours, fits this program, and works."""
+    """Check the kernel of the project: running, owned, compatible and accepting work."""
     try:
         client = context.find_kernel()
         status = json.loads(client.get("/status"))
@@ -295,14 +285,10 @@ def configure_worker_check(parser: argparse.ArgumentParser) -> None:
     what = "worker program and its arguments, as in command:; quote options or put them after --"
     parser.add_argument("command", metavar="CMD", nargs="*", help=what)
     parser.add_argument(
-        "--message", metavar="TEXT", default=MESSAGE, help=f"message that the worker receives (default: {MESSAGE})"
+        "--message", metavar="TEXT", default=MESSAGE, help=f"message for the worker (default: {MESSAGE})"
     )
     parser.add_argument(
-        "--timeout",
-        type=duration,
-        metavar="D",
-        default=DEFAULT_SECONDS,
-        help="timeout of each of the four runs (default: 60s)",
+        "--timeout", type=duration, metavar="D", default=DEFAULT_SECONDS, help="timeout of each run (default: 60s)"
     )
 
 

@@ -22,13 +22,13 @@ MARGIN_SECONDS: Final = 5.0
 
 
 def refuse_named_kernel(context: Context) -> None:
-    """Raise Failure (usage) where the environment names the one kernel to ask."""
+    """Raise Failure (usage) if the environment selects a single kernel."""
     if context.environ.get(URL):
         raise Failure("usage", f"-A and {URL} cannot be combined", f"unset {URL}")
 
 
 def tell_missing(context: Context, answers: Sequence[Answer[Any]]) -> int:
-    """Note the projects that gave no answer. Returns how many of them have a kernel all the same."""
+    """Report projects without an answer. Returns how many of them have a kernel."""
     count = 0
     for project, _value, failure in answers:
         if failure is None:
@@ -42,10 +42,7 @@ def tell_missing(context: Context, answers: Sequence[Answer[Any]]) -> int:
 
 
 def ps_of_all(context: Context, chosen: Callable[[bytes], bytes], lines: Callable[[bytes], list[str]]) -> int:
-    """Print the process tables of all projects whose kernel runs. Returns 69 if one of these could not be asked.
-
-    ``chosen`` leaves of a table what was asked for, and may raise Failure (not_found).
-    """
+    """Print the process tables of all projects, filtered by ``chosen``. Returns 69 if a kernel did not answer."""
     refuse_named_kernel(context)
 
     def ask(project: Project) -> Table | None:
@@ -87,7 +84,7 @@ def ps_of_all(context: Context, chosen: Callable[[bytes], bytes], lines: Callabl
 
 
 def stop_all(context: Context, agrees: Callable[[str], bool], end: Callable[[Client], bool], end_seconds: float) -> int:
-    """Stop the kernels of all projects, side by side. Returns 69 if one cannot be asked, 124 if one has not ended.
+    """Stop the kernels of all projects concurrently. Returns 69 if one does not answer, 124 on timeout.
 
     ``end`` stops one, and returns whether it is gone, or is not waited for; it takes ``end_seconds`` at most.
     """

@@ -34,10 +34,7 @@ def _text(value: object) -> str:
 
 
 def run_backends(context: Context) -> int:
-    """Print the backends, what of them is installed, and what they can do.
-
-    The kernel's word counts, for it is its PATH that workers get; without one, the PATH here is the next one's.
-    """
+    """Print the backends of the kernel, or without one those on the PATH of this shell."""
     try:
         document = context.find_kernel().get("/backends")
     except Unreachable as error:

@@ -15,15 +15,11 @@ if TYPE_CHECKING:
 
 
 def configure_ps(parser: "argparse.ArgumentParser") -> None:
-    parser.add_argument(
-        "target", metavar="TARGET", nargs="?", help="alice, @review[:tag] or alice@review[:tag] (default: all agents)"
-    )
+    parser.add_argument("target", metavar="TARGET", nargs="?", help="alice, @review[:tag] or alice@review[:tag]")
     parser.add_argument("-a", "--all", action="store_true", help="include agents of ended workflows")
     all_projects_flag(parser, "include all your projects with a running kernel")
     parser.add_argument("-q", "--quiet", action="store_true", help="print only names, as other commands accept them")
-    parser.add_argument(
-        "--sort", metavar="COLUMN", help="sort by this column, largest number first; -COLUMN reverses the order"
-    )
+    parser.add_argument("--sort", metavar="COLUMN", help="sort column, largest number first; -COLUMN: reverse order")
     parser.add_argument("-o", "--columns", metavar="COLUMNS", help="columns to print, in this order: name,state,cost")
     json_flag(parser)
 
@@ -65,7 +61,7 @@ def _columns(text: str) -> list[str]:
 
 
 def _chosen(document: bytes, target: str | None, sort: str | None) -> bytes:
-    """The rows of a target, in the order that was asked for. Raises Failure where there is none."""
+    """Return the rows of a target in order. Raises Failure if there are none."""
     if target is None and sort is None:
         return document
     from interface.cli.process_table import sort_key  # noqa: PLC0415  (as above)

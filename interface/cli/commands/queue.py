@@ -57,11 +57,7 @@ def inbox_lines(inbox: Inbox, screen: Screen) -> list[str]:
 
 
 def configure_dead(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--clear",
-        action="store_true",
-        help="remove the current entries from the list; show and retry still work on them",
-    )
+    parser.add_argument("--clear", action="store_true", help="hide current entries; show and retry still find them")
     count_flag(parser, what="number of latest entries")
     json_flag(parser)
 
@@ -78,7 +74,7 @@ def dead_lines(found: Dead, screen: Screen) -> list[str]:
         [row.id, row.agent, row.space, row.status, row.error_class, row.cause, str(row.attempts), row.died_at, row.text]
         for row in found.instructions
     ]
-    return table(header, rows, screen, right=frozenset({"ATTEMPTS"})) if rows else ["nothing failed for good"]
+    return table(header, rows, screen, right=frozenset({"ATTEMPTS"})) if rows else ["no dead-lettered instructions"]
 
 
 def dead_cleared_lines(found: DeadCleared, _screen: Screen) -> list[str]:

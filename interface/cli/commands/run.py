@@ -39,36 +39,23 @@ CANCEL_SECONDS: Final = 30.0
 
 def configure_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "workflow",
-        metavar="FILE|NAME",
-        help="workflow file, name in .workflows, or github:owner/repo@ref/path.yaml",
+        "workflow", metavar="FILE|NAME", help="name in .workflows, file, or github:owner/repo@ref/path.yaml"
     )
     tag_flag(parser)
     trust_flag(parser)
     update_flag(parser)
     continue_flag(parser)
     parser.add_argument(
-        "--timeout",
-        type=duration,
-        metavar="D",
-        help="maximum duration of the run, such as 30s or 10m (exit code 124 when exceeded)",
+        "--timeout", type=duration, metavar="D", help="maximum duration, such as 10m (exit code 124 when exceeded)"
     )
     parser.add_argument(
         "--max-cost", type=usd, metavar="USD", help="maximum cost of the run in USD (exit code 6 when exceeded)"
     )
-    parser.add_argument(
-        "--max-tokens", type=tokens, metavar="N", help="maximum number of tokens of the run (exit code 6 when exceeded)"
-    )
+    parser.add_argument("--max-tokens", type=tokens, metavar="N", help="maximum tokens (exit code 6 when exceeded)")
     parser.add_argument("--exit-code-from", metavar="AGENT", help="take the exit code from the work of this agent only")
-    parser.add_argument(
-        "--fail-on", choices=("error", "never"), default="error", help="never: exit with code 0 even if the run fails"
-    )
-    parser.add_argument(
-        "--approve", choices=APPROVALS, help="approval of tool calls, which overrides the agents' files"
-    )
-    parser.add_argument(
-        "--detach", action="store_true", help="return when the run has started; approvals then wait in awk needs"
-    )
+    parser.add_argument("--fail-on", choices=("error", "never"), default="error", help="never: always exit with code 0")
+    parser.add_argument("--approve", choices=APPROVALS, help="approval of tool calls; overrides agents' files")
+    parser.add_argument("--detach", action="store_true", help="return after the start; approvals wait in awk needs")
     parser.add_argument(
         "--report",
         action="append",
@@ -78,11 +65,7 @@ def configure_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--rm", action="store_true", help="stop the kernel after the run if this command started it")
     parser.add_argument("--dry-run", action="store_true", help="print the execution plan without running it")
     whole = "with --compare: "
-    parser.add_argument(
-        "--compare",
-        choices=("solo",),
-        help="compare the workflow, in paired runs, with one agent that has all its prompts and tools",
-    )
+    parser.add_argument("--compare", choices=("solo",), help="compare the workflow with one agent in paired runs")
     parser.add_argument("--repeat", type=pairs, metavar="N", help=f"{whole}maximum number of pairs (default: 10)")
     parser.add_argument("--check", metavar="CMD", help=f"{whole}shell command that decides success by exit code 0")
     parser.add_argument(
@@ -91,13 +74,9 @@ def configure_run(parser: argparse.ArgumentParser) -> None:
         metavar="P",
         help=f"{whole}non-inferiority margin: failure rates within P count as equal (default: 0.2)",
     )
-    parser.add_argument(
-        "--seed", type=int, metavar="N", help=f"{whole}seed of an earlier comparison, to repeat the order within pairs"
-    )
+    parser.add_argument("--seed", type=int, metavar="N", help=f"{whole}seed of the order within pairs")
     parser.add_argument("--total-cost", type=usd, metavar="USD", help=f"{whole}maximum total cost of all runs in USD")
-    parser.add_argument(
-        "--total-tokens", type=tokens, metavar="N", help=f"{whole}maximum total number of tokens of all runs"
-    )
+    parser.add_argument("--total-tokens", type=tokens, metavar="N", help=f"{whole}maximum total tokens of all runs")
     parser.add_argument("--resume", metavar="COMPARISON", help=f"{whole}continue this comparison (c3)")
     parser.add_argument("--keep", action="store_true", help=f"{whole}retain the project copy of each run")
     json_flag(parser)
@@ -171,7 +150,7 @@ def _can_be_approved(context: Context) -> bool:
 
 
 def follow(context: Context, events: Iterator[ServerEvent]) -> int:
-    """Show the events of a run up to its report. Returns the exit code that this says."""
+    """Print the events of a run up to its report. Returns the exit code of the report."""
     from interface.cli.run_progress import RunProgress  # noqa: PLC0415  (threads, which nothing else here needs)
 
     with RunProgress(context.out, context.clock) as progress:
@@ -237,7 +216,7 @@ def _show_event(context: Context, event: ServerEvent, told: dict[str, Any], step
 
 
 def has_changed_trees(context: Context, document: bytes) -> bool:
-    """Return whether anything was done in working trees of the run: the others are about to be removed."""
+    """Return whether the working trees of the run, which are about to be deleted, have changes."""
     report = json.loads(document)
     branches = set(report["branches"].values())
     if not branches:
@@ -247,7 +226,7 @@ def has_changed_trees(context: Context, document: bytes) -> bool:
             context.find_kernel().get(f"/spaces/{quoted(report['run'])}/diff", {"run": str(report["id"])})
         )["worktrees"]
     except (Failure, Unreachable):
-        return True  # nobody can say; the command that is named will
+        return True  # unknown; the suggested command reports it
     return any(tree["branch"] in branches and any(tree["stat"].values()) for tree in found)
 
 
@@ -269,7 +248,7 @@ def _cancel(context: Context, running: Run, exit_code: Exit) -> int:
 
 
 def dry_run(context: Context) -> int:
-    """Print the plan of the run that was asked for. Raises Failure where it could not begin."""
+    """Print the execution plan. Raises Failure if the run could not start."""
     from interface.offline import plan  # noqa: PLC0415  (a run needs no files)
 
     args, workflow = context.args, context.workflow(context.args.workflow)
@@ -302,7 +281,7 @@ def plan_lines(plan: "Plan", screen: Screen) -> list[str]:
         ("agents", members, "bold"),
         ("params", params, "bold"),
         ("setup would run", setup, "bold"),
-        (f"kickoff, to {', '.join(plan.wakes) or 'nobody'}", kickoff, "bold"),
+        (f"kickoff, to {', '.join(plan.wakes) or 'no agent'}", kickoff, "bold"),
         ("decided by", verdict, "bold"),
         ("needs trust", [one_line(demand) for demand in plan.trust], "bold"),
         ("missing here", [one_line(fault) for fault in plan.missing], "red"),
@@ -314,12 +293,12 @@ def plan_lines(plan: "Plan", screen: Screen) -> list[str]:
 
 def configure_watch(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "target", metavar="RUN|@WORKFLOW[:TAG]", help="run (r12), or the latest run of a workflow (@review[:tag])"
+        "target", metavar="RUN|@WORKFLOW[:TAG]", help="run (r12), or workflow (@review[:tag]: latest run)"
     )
     parser.add_argument("--exit-status", action="store_true", help="exit with the exit code of the run")
     json_flag(parser)
     jsonl_flag(parser)
-    parser.set_defaults(fail_on="error", detach=True)  # as of run: somebody comes back to what needs an approval
+    parser.set_defaults(fail_on="error", detach=True)  # as for run: approvals are decided later
 
 
 def run_watch(context: Context) -> int:

@@ -21,7 +21,7 @@ _STOP_SECONDS: Final = 10.0
 
 
 class Ending:
-    """All that is left to do once a run has ended, which is checked when this is made. Raises Failure (usage)."""
+    """Steps after the end of a run, validated in advance. Raises Failure (usage)."""
 
     def __init__(self, context: Context) -> None:
         args = context.args
@@ -33,7 +33,7 @@ class Ending:
         self._reports = Reports(context, args.report) if args.report else None
 
     def after(self, running: Run, follow: Callable[[], int]) -> int:
-        """``follow`` the run, and do the rest however that ends. Returns the exit code, or raises what it raised."""
+        """``follow`` the run, then run all steps. Returns the exit code, or raises the original error."""
         error: BaseException | None = None
         try:
             code = follow()
@@ -61,7 +61,6 @@ class Ending:
 
 
 def exit_code_of(raised: BaseException) -> int:
-    """The exit code of a command that ends by ``raised``."""
     if isinstance(raised, Interrupted):
         return raised.exit_code
     if isinstance(raised, Failure):
@@ -72,7 +71,7 @@ def exit_code_of(raised: BaseException) -> int:
 
 
 def end_own_kernels(context: Context, run: str | None) -> None:
-    """End the kernels that this command started, and return once they are gone; those of others stay.
+    """Stop the kernels that this command started and wait for their exit; leave others running.
 
     So does ours where another run than ``run`` is at work there by now: that is told, and not ended.
     """
@@ -96,5 +95,5 @@ def end_own_kernels(context: Context, run: str | None) -> None:
         except (Failure, Unreachable, Interrupted, TimeoutExpired) as error:
             context.out.note(f"note: the kernel is stopping: {str(error) or 'interrupted'}")
             with suppress(ProcessLookupError):
-                if starter.started_pid:  # a child of ours that nobody has waited for: no other can have its number
+                if starter.started_pid:  # an unreaped child process, so its pid cannot be reused
                     os.kill(starter.started_pid, signal.SIGTERM)

@@ -22,12 +22,10 @@ _DIFF_STYLES: Final = {"+": "green", "-": "red", "@": "cyan", "d": "bold"}
 
 def configure_runs(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "target", metavar="@WORKFLOW[:TAG]", nargs="?", help="only runs of this workflow; without a tag, of all tags"
+        "target", metavar="@WORKFLOW[:TAG]", nargs="?", help="only runs of this workflow (default: all tags)"
     )
     parser.add_argument("--status", choices=STATUSES, help="only runs with this status")
-    parser.add_argument(
-        "--since", type=duration, metavar="D", help="only runs started within this duration (10m, 2h, 7d)"
-    )
+    parser.add_argument("--since", type=duration, metavar="D", help="only runs started within 10m, 2h, 7d, ...")
     count_flag(parser, DEFAULT_COUNT, "number of latest runs")
     json_flag(parser)
 
@@ -57,11 +55,7 @@ def runs_lines(found: RunList, screen: Screen) -> list[str]:
 
 
 def configure_diff(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "target",
-        metavar="TARGET|RUN",
-        help="alice@review[:tag], @review[:tag] for all its agents, or a run (r12)",
-    )
+    parser.add_argument("target", metavar="TARGET|RUN", help="alice@review[:tag], @review[:tag], or run (r12)")
     parser.add_argument("--stat", action="store_true", help="print only files and numbers of lines")
     json_flag(parser)
 
@@ -96,7 +90,7 @@ def diff_lines(found: DiffReport, screen: Screen) -> list[str]:
         for line in tree.patch.splitlines():
             style = _DIFF_STYLES.get(line[:1])
             lines.append(escape(line) if style is None else screen.style(escape(line), style))
-        lines += ["  [... the rest is left out: git diff shows all of it there ...]"] if tree.truncated else []
+        lines += ["  [... truncated; run git diff in the working tree ...]"] if tree.truncated else []
     return lines or ["no working trees"]
 
 
@@ -106,33 +100,15 @@ FILES: Final = 100
 
 
 def configure_merge(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("target", metavar="RUN|@WORKFLOW[:TAG]", help="run (r12), or workflow (@review: latest run)")
+    parser.add_argument("--agent", metavar="NAME", help="only the branch of this agent (default: all)")
+    parser.add_argument("--into", metavar="BRANCH", help="target branch (default: base branch of the run)")
     parser.add_argument(
-        "target", metavar="RUN|@WORKFLOW[:TAG]", help="run (r12, as in awk runs), or the latest run of a workflow"
+        "--squash", action="store_const", const=True, help="create one commit, not one merge per branch"
     )
-    parser.add_argument(
-        "--agent", metavar="NAME", help="only the branch of this agent; repeatable (default: all agents)"
-    )
-    parser.add_argument(
-        "--into", metavar="BRANCH", help="target branch (default: the branch from which the run started)"
-    )
-    parser.add_argument(
-        "--squash",
-        action="store_const",
-        const=True,
-        help="create one commit instead of one merge per branch",
-    )
-    parser.add_argument(
-        "--check", metavar="CMD", help="shell command that must succeed on the result before the branch changes"
-    )
-    parser.add_argument(
-        "--return",
-        action="store_true",
-        dest="give_back",
-        help="send conflicts back to their agents as work (exit code 1 remains)",
-    )
-    parser.add_argument(
-        "--dry-run", action="store_true", help="print the result without changing anything or running the check"
-    )
+    parser.add_argument("--check", metavar="CMD", help="shell command that must succeed before the branch changes")
+    parser.add_argument("--return", action="store_true", dest="give_back", help="return conflicts to agents as work")
+    parser.add_argument("--dry-run", action="store_true", help="print the result without changes or checks")
     json_flag(parser)
 
 
@@ -219,13 +195,9 @@ def worktrees_lines(listed: WorktreeList, screen: Screen) -> list[str]:
 
 
 def configure_worktree_rm(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "agents", metavar="AGENT", nargs="*", help="only working trees of these agents (default: all agents of the run)"
-    )
+    parser.add_argument("agents", metavar="AGENT", nargs="*", help="only of these agents (default: all of the run)")
     parser.add_argument("--run", metavar="RUN", required=True, help="ended run (r12)")
-    parser.add_argument(
-        "--force", action="store_true", help="also delete unmerged or uncommitted work; it cannot be restored"
-    )
+    parser.add_argument("--force", action="store_true", help="also delete unmerged or uncommitted work")
 
 
 def run_worktree_rm(context: Context) -> int:
@@ -251,5 +223,5 @@ def removed_lines(done: RemovedWorktrees, _screen: Screen) -> list[str]:
     lines = [one_line(f"removed {row.branch} of {row.run}") for row in done.removed]
     for row in done.kept:
         way = f"awk worktree rm {row.agent} --run {row.run} --force"
-        lines.append(one_line(f"kept {row.branch}: {row.kept_because or 'somebody works there'} (merge it, or {way})"))
+        lines.append(one_line(f"kept {row.branch}: {row.kept_because or 'the tree is in use'} (merge it, or {way})"))
     return lines or ["nothing to remove"]

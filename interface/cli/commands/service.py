@@ -1,4 +1,4 @@
-"""``awk service``: the project's kernel as a service of its user, or (``--all``) all that are needed. Never needs root.
+"""``awk service``: run the kernel of a project, or (``--all``) of all projects, as a user service without root.
 
 ``print`` shows the unit, ``install`` writes it and starts it by ``systemctl --user`` where that works, or says what to
 type; ``uninstall`` takes both back. ``run`` is what the service of all runs.
@@ -44,7 +44,7 @@ _PATH: Final = "/usr/local/bin:/usr/bin:/bin"
 
 
 def run_service(context: Context) -> int:
-    """Do it. Raises Failure (usage) where the environment names a kernel, which is another's to keep."""
+    """Run the subcommand. Raises Failure (usage) if the environment selects a kernel."""
     if context.environ.get(URL):
         raise Failure("usage", f"{URL} is set, but a service runs the kernel of the project", f"unset {URL}")
     return SERVICE_VERBS.run(context)
@@ -54,16 +54,14 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     kinds = parser.add_mutually_exclusive_group()
     kinds.add_argument("--systemd", action="store_true", help="use systemd (default, except on macOS)")
     kinds.add_argument("--launchd", action="store_true", help="use launchd (default on macOS)")
-    parser.add_argument(
-        "--all", action="store_true", help="use one service for all projects, which starts kernels on demand"
-    )
+    parser.add_argument("--all", action="store_true", help="one service that starts all projects on demand")
 
 
 configure_service_print = configure_service_install = configure_service_uninstall = _configure
 
 
 def configure_service_run(_parser: argparse.ArgumentParser) -> None:
-    """No arguments."""
+    """Declare no arguments."""
 
 
 def run_service_run(context: Context) -> int:
@@ -150,13 +148,13 @@ def service_lines(told: dict[str, Any], screen: Screen) -> list[str]:
     else:
         head = f"removed: {told['path']}" if told["removed"] else f"{told['unit']} is not installed"
     lines = [screen.style(one_line(head), "bold")]
-    lines += ["to go on:"] if told["commands"] else []
+    lines += ["to continue, run:"] if told["commands"] else []
     lines += [f"  {one_line(one)}" for one in told["commands"]]
     return [*lines, *(one_line(hint) for hint in told.get("hints", ()))]
 
 
 def described(context: Context) -> Service:
-    """The service of this project, or of all, as of this installation and this environment."""
+    """Return the service of this project, or of all, for this installation and environment."""
     environ = context.environ
     set_for_it = {"PATH": environ.get("PATH") or _PATH}
     if environ.get(HOME):
@@ -212,7 +210,7 @@ def _check_ours(path: str) -> None:
 
 
 def _managed(context: Context, *commands: Sequence[str]) -> list[str]:
-    """Run ``commands`` of systemctl, one after the other. Returns those that are left for the user to type.
+    """Run the systemctl ``commands`` in order. Returns those that the user has to run.
 
     Where the user's manager cannot be reached that is all of them. Raises Failure where one is refused.
     """

@@ -48,7 +48,7 @@ def show_skills(context: Context) -> int:
 
 
 def installed_skills(context: Context) -> SkillList:
-    """The skills of the project, with where imported ones come from. Raises Failure."""
+    """Return the skills of the project with the sources of imported ones. Raises Failure."""
     root = context.project.root
     found = skills(root)
     known = pins(root)
@@ -99,9 +99,7 @@ def run_skills_import(context: Context) -> int:
 
 def configure_skills_update(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("names", metavar="NAME", nargs="*", help="only these skills (default: all imported skills)")
-    parser.add_argument(
-        "--force", action="store_true", help="also update locally changed skills and discard the changes"
-    )
+    parser.add_argument("--force", action="store_true", help="also update changed skills; discard the changes")
 
 
 def run_skills_update(context: Context) -> int:
@@ -134,7 +132,7 @@ def run_skills_rm(context: Context) -> int:
 
 
 def imported(context: Context, names: list[str]) -> dict[str, SkillPin]:
-    """The imported skills called ``names``; all of them without any. Raises Failure (not_found)."""
+    """Return the imported skills ``names`` (default: all). Raises Failure (not_found)."""
     known = pins(context.project.root)
     unknown = [name for name in names if name not in known]
     if unknown:
@@ -144,7 +142,7 @@ def imported(context: Context, names: list[str]) -> dict[str, SkillPin]:
 
 
 def asked_for(context: Context, hint: str) -> tuple[dict[str, SkillPin], list[str]]:
-    """The imported skills that are named, and those of them that were changed here.
+    """Return the named imported skills, and those with local changes.
 
     Raises Failure: not_found; without --force conflict where something was changed.
     """
@@ -156,12 +154,11 @@ def asked_for(context: Context, hint: str) -> tuple[dict[str, SkillPin], list[st
 
 
 def is_there(context: Context, name: str) -> bool:
-    """Return whether there is anything in place of the imported skill."""
     return os.path.lexists(os.path.join(context.project.root, path_of(name)))
 
 
 def changed_here(context: Context, names: Iterable[str]) -> list[str]:
-    """Those of the imported skills ``names`` that are not what came; also one that is no skill any more."""
+    """Return the imported skills of ``names`` that were changed or are no longer valid."""
     as_they_came = {row.path for row in installed_skills(context).skills if row.source is not None and not row.edited}
     return [name for name in names if path_of(name) not in as_they_came and is_there(context, name)]
 

@@ -1,4 +1,4 @@
-"""``awk start``, ``stop``, ``restart`` and ``upgrade``: the life of the kernel, and of workflows and agents.
+"""``awk start``, ``stop``, ``restart`` and ``upgrade`` of the kernel, workflows and agents.
 
 ``stop`` and ``restart --kernel`` return once the process is gone, not only its port, so that nothing of it runs then.
 ``upgrade`` returns once another version of the kernel does the work, or cannot.
@@ -81,7 +81,7 @@ def run_in_foreground(context: Context, workflow: str | None) -> int:
                 _start_workflow(context, client, workflow)
             client.close()
         except (Failure, Unreachable):
-            if not passed_on:  # else it ends as it was told to, before we had found it
+            if not passed_on:  # otherwise it handles the signal that arrived during startup
                 kernel.terminate()
                 raise
         # Its exit code. As process 1 of a container we are left every orphan, and have to reap them meanwhile.
@@ -94,7 +94,7 @@ def run_in_foreground(context: Context, workflow: str | None) -> int:
 
 
 def _flags(context: Context, workflow: str | None) -> tuple[str, ...]:
-    """Trust in a kernel that is started is for as long as it runs; with a workflow it is for that start."""
+    """Return the kernel flags: trust lasts for the kernel, or with a workflow for that start."""
     return ("--trust",) if workflow is None and context.trusts else ()
 
 
@@ -113,10 +113,7 @@ def _start_workflow(context: Context, client: Client, workflow: str) -> None:
 
 
 def pass_on_signals(kernel: "subprocess.Popen[bytes]") -> list[int]:
-    """Send the kernel the signals that reach us: it has a process group of its own, which no terminal signals.
-
-    Returns a list that grows by each.
-    """
+    """Forward received signals to the kernel, which has its own process group. Returns the forwarded ones."""
     passed_on: list[int] = []
 
     def pass_on(number: int, frame: FrameType | None) -> None:
@@ -132,7 +129,7 @@ _EXIT_PAUSE_SECONDS: Final = 0.02
 
 
 class ExitWait:
-    """Made while the kernel has just proved itself, so the pid is its own; then told to wait.
+    """Wait for the exit of a kernel that has just proved its identity, so its pid is valid.
 
     On Linux a pidfd names the process itself: it cannot come to mean another (fault PF12). Elsewhere, and for a
     kernel that only the environment names, the end of its answers has to do.
@@ -150,7 +147,7 @@ class ExitWait:
                 self._process = None
 
     def wait(self, seconds: float) -> bool:
-        """Return whether it was gone within ``seconds``."""
+        """Return whether the kernel exited within ``seconds``."""
         if self._process is None:
             deadline = self._clock.now() + seconds
             while self._clock.now() < deadline:
@@ -225,7 +222,7 @@ def run_stop(context: Context) -> int:
 
 
 def kill_kernel(context: Context, hanging: Hanging) -> int:
-    """Kill a kernel that does not answer, if no grace was asked for. Raises Hanging."""
+    """Kill a kernel that does not respond, if no grace was requested. Raises Hanging."""
     if not context.args.now or hanging.endpoint is None:
         raise hanging
     gone = ExitWait(hanging.endpoint, context.clock)
@@ -237,7 +234,7 @@ def kill_kernel(context: Context, hanging: Hanging) -> int:
 
 
 def stop_targets(context: Context) -> int:
-    """Stop all of them, now; then wait for each until nothing of it is left. Raises Failure."""
+    """Stop all targets, then wait until each has stopped. Raises Failure."""
     from interface.cli.targets import target  # noqa: PLC0415  (takes msgspec)
 
     targets = [target(text) for text in context.args.targets]
@@ -261,7 +258,7 @@ def stop_targets(context: Context) -> int:
 
 
 def _stop_request(client: Client, asked: "Target") -> tuple[Literal["DELETE", "POST"], str]:
-    """Return the request that stops it. Raises Failure (unknown_agent)."""
+    """Return the request that stops the target. Raises Failure (unknown_agent)."""
     if asked.workflow is not None and asked.agent is None:
         return "DELETE", f"/workflows/{quoted(asked.workflow)}/{quoted(asked.tag)}"
     if asked.workflow is not None:
@@ -279,7 +276,7 @@ def _stop_request(client: Client, asked: "Target") -> tuple[Literal["DELETE", "P
 
 
 def stop_kernel(context: Context, client: Client, grace: float) -> None:
-    """Ask the kernel to go, and return once it has gone. Raises Failure (timeout)."""
+    """Stop the kernel and wait for its exit. Raises Failure (timeout)."""
     exit_wait = ExitWait(client.endpoint, context.clock)
     with suppress(Unreachable):  # it may be going already
         client.post("/shutdown", {"grace": grace}, key=new_key())
@@ -292,9 +289,7 @@ def stop_kernel(context: Context, client: Client, grace: float) -> None:
 
 def configure_restart(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("target", metavar="TARGET", nargs="?", help="alice or alice@review[:tag]")
-    parser.add_argument(
-        "--kernel", action="store_true", help="restart the kernel; running work resumes after its last entry"
-    )
+    parser.add_argument("--kernel", action="store_true", help="restart the kernel; running work then resumes")
     trust_flag(parser)
     json_flag(parser)
 
@@ -328,9 +323,7 @@ _OVER: Final = ("done", "failed", "none")
 
 
 def configure_upgrade(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--to", metavar="PATH", help="virtual environment, or its agent-worker program (default: the installed version)"
-    )
+    parser.add_argument("--to", metavar="PATH", help="environment or program (default: installed version)")
     parser.add_argument("--status", action="store_true", help="print the result of the last upgrade")
     json_flag(parser)
 
@@ -355,7 +348,7 @@ def run_upgrade(context: Context) -> int:
 
 
 def _ended(context: Context, client: Client, upgrade: str) -> bytes:
-    """Return what is told of it once it is over. Raises Failure where nobody can tell."""
+    """Return the result of the upgrade. Raises Failure if it is unknown."""
     deadline = context.clock.now() + PATIENCE_SECONDS
     while context.clock.now() < deadline:
         try:
@@ -384,9 +377,9 @@ def upgrade_lines(told: dict[str, Any], _screen: Screen) -> list[str]:
         case "none":
             return [one_line(f"version {told['before']}; it was not upgraded since it was started")]
         case "done":
-            waited = f"nobody waited longer than {told['waited_seconds']:.2f} s"
+            waited = f"longest wait: {told['waited_seconds']:.2f} s"
             count = told["attempts"]
-            went_on = f"{count} attempt{'' if count == 1 else 's'} went on"
+            went_on = f"{count} attempt{'' if count == 1 else 's'} continued"
             return [one_line(f"upgraded from {way}: {went_on}, {waited}")]
         case "failed":
             return [one_line(f"not upgraded from {way}: {told['reason']}")]

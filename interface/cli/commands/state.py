@@ -48,21 +48,15 @@ def backup_lines(made: BackupReport, _screen: Screen) -> list[str]:
 
 
 def configure_restore(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "file", metavar="FILE", help="file from awk backup; with --promote, the directory of a standby copy"
-    )
-    parser.add_argument(
-        "--promote", action="store_true", help="promote a standby copy; the original project must not run again"
-    )
+    parser.add_argument("file", metavar="FILE", help="file of awk backup, or with --promote directory of a standby")
+    parser.add_argument("--promote", action="store_true", help="promote a standby; the original must not run again")
     parser.add_argument(
         "--force",
         action="store_true",
         help="move existing state aside first; with --promote, continue even if the original may be running",
     )
     parser.add_argument(
-        "--trust",
-        action="store_true",
-        help="restore consents and commands; only for your own backups (or AGENT_WORKER_TRUST=1)",
+        "--trust", action="store_true", help="also restore consents and commands, from own backups only"
     )
     json_flag(parser)
 
@@ -111,12 +105,8 @@ def df_lines(found: DiskUsage, screen: Screen) -> list[str]:
 
 
 def configure_prune(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "what", metavar="WHAT", nargs="*", help=f"only these groups (default: all): {', '.join(GROUPS)}"
-    )
-    parser.add_argument(
-        "--dry-run", action="store_true", help="print the data that would be deleted, and why, without deleting it"
-    )
+    parser.add_argument("what", metavar="WHAT", nargs="*", help=f"groups (default: all): {', '.join(GROUPS)}")
+    parser.add_argument("--dry-run", action="store_true", help="list the data and reasons without deleting it")
     parser.add_argument("--yes", action="store_true", help="delete without confirmation")
     json_flag(parser)
 
@@ -181,7 +171,7 @@ def run_standby_check(context: Context) -> int:
 
 
 def check_lines(found: StandbyReport, _screen: Screen) -> list[str]:
-    """The lines that say whose it is, up to where it goes, and what is wrong."""
+    """Return the owner, last timestamp and errors of a standby copy as lines."""
     upto = f"m{found.message} (event {found.event}, {found.at or 'nothing yet'})"
     size = f"{found.total_bytes:,} bytes, a base of {found.base_at} and {found.pieces} pieces of the log"
     lines = [one_line(f"{found.folder}: {found.project}, complete to {upto}"), f"{size}, term {found.term}"]

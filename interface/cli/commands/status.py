@@ -21,12 +21,7 @@ _DOWN: Final = b'{"schema":"awk/status/1","state":"down","kernel":null,"agents":
 
 
 def configure_status(parser: "argparse.ArgumentParser") -> None:
-    parser.add_argument(
-        "target",
-        metavar="TARGET",
-        nargs="?",
-        help="alice, @review[:tag] or alice@review (default: the kernel and all workflows)",
-    )
+    parser.add_argument("target", metavar="TARGET", nargs="?", help="alice, @review[:tag] or alice@review")
     json_flag(parser)
 
 
@@ -94,7 +89,7 @@ def status_lines(body: bytes, screen: Screen) -> list[str]:
 
 def configure_stats(parser: "argparse.ArgumentParser") -> None:
     parser.add_argument(
-        "target", metavar="TARGET", nargs="?", help="alice, @review[:tag] or alice@review (default: all work)"
+        "target", metavar="TARGET", nargs="?", help="alice, @review[:tag] or alice@review (default: all)"
     )
     by = "part it by agent, workflow, model or day (of UTC), or by two of them: day,model"
     parser.add_argument("--by", type=_parts, metavar="WHAT", help=by)
@@ -135,7 +130,7 @@ def _moment(text: str) -> "Moment":
 
 
 class Moment(NamedTuple):
-    """A time: seconds since 1970, or ``ago``, before now."""
+    """Timestamp in Unix seconds, or ``ago`` seconds before now."""
 
     seconds: float
     ago: bool
@@ -159,7 +154,7 @@ _NUMBERS = (*_OUTCOMES, "STEPS", "IN", "OUT", "CACHE", "COST$", "SECONDS")
 
 
 def stats_lines(body: bytes, screen: Screen) -> list[str]:
-    """Seconds are worked, not waited. ``+?`` behind a cost: there is more, of which nobody knows the price.
+    """Return the lines of usage. Seconds exclude waiting; ``+?`` marks costs with unknown parts.
 
     On a screen that is too narrow outcomes that nothing had are left out first.
     """

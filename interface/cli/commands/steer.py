@@ -1,4 +1,4 @@
-"""Commands that steer work: each posts one action for what it names, and prints the state that this led to.
+"""Commands that control work: each posts one action for its targets and prints the resulting state.
 
 ``pause``, ``resume`` and ``continue`` take an agent or a workflow, ``reset`` an agent, ``answer``, ``reassign``,
 ``cancel``, ``retry`` and ``promote`` instructions. ``cancel`` and ``retry`` also take many at once: one request changes
@@ -32,20 +32,15 @@ SHOWN: Final = 20
 
 
 def bulk_flags(parser: argparse.ArgumentParser) -> None:
-    """ID... or what many are chosen by."""
-    parser.add_argument(
-        "ids",
-        metavar=WORDS,
-        nargs="*",
-        help="instructions (i7 i8), or a workflow with all its instructions (@review[:tag])",
-    )
+    """Declare ID... and the selection flags."""
+    parser.add_argument("ids", metavar=WORDS, nargs="*", help="instructions (i7 i8), or @review[:tag]: all of them")
     parser.add_argument("--agent", metavar="AGENT", help="all instructions of this agent: alice or alice@review[:tag]")
     parser.add_argument("--dry-run", action="store_true", help="print the affected instructions without changing them")
     json_flag(parser)
 
 
 def chosen(context: Context) -> Mapping[str, object] | None:
-    """The choice that the words make, as the kernel is asked; None where they are ids. Raises Failure (usage)."""
+    """Return the selection for the kernel; None for ids. Raises Failure (usage)."""
     words: list[str] = context.args.ids
     named = [word for word in words if "@" in word]
     flags = {name: True for name in ("queued", "all") if getattr(context.args, name, False)}
@@ -79,10 +74,7 @@ def _place(context: Context, where: Target | None) -> dict[str, object]:
 
 
 def change_many(context: Context, action: str, body: Mapping[str, object]) -> int:
-    """Ask for ``action`` (cancel, retry) of all that ``body`` chooses, and say what came of it.
-
-    What is ended does not come back, so on a terminal it is asked first; off one only ``--yes`` does it.
-    """
+    """Request ``action`` (cancel, retry) for the selection in ``body``; cancelling asks first or requires ``--yes``."""
     client = context.kernel()
     path = f"/instructions/{action}"
     if action == "cancel" and not context.args.dry_run and not context.args.yes:
@@ -101,12 +93,12 @@ def change_many(context: Context, action: str, body: Mapping[str, object]) -> in
     context.answer(answer, bulk_lines)
     report: dict[str, Any] = json.loads(answer)
     if action == "cancel" or not report["kept"]:
-        return Exit.OK  # what had ended before it could be cancelled is as it was wanted
+        return Exit.OK  # work that has already ended counts as success
     return of_failure(str(report["kept"][0]["code"]))
 
 
 def bulk_lines(body: bytes, screen: Screen) -> list[str]:
-    """The lines for what was changed, the first of it by name, and for what was not and why."""
+    """Return lines for changed instructions, and for others with the reason."""
     report = decode(body, BulkReport)
     done = {"cancel": "cancelled", "retry": "put back"}[report.action]
     count = report.matched if report.dry_run else report.changed
@@ -165,7 +157,7 @@ def changed_lines(body: bytes, _screen: Screen) -> list[str]:
     name = agent.name if agent.space is None else f"{agent.name}@{agent.space}"
     until = f" until {agent.until}" if agent.until else ""
     why = f" ({agent.reason})" if agent.reason else ""
-    goes_on = f"; goes on: {', '.join(agent.instructions)}" if agent.instructions else ""
+    goes_on = f"; resumes: {', '.join(agent.instructions)}" if agent.instructions else ""
     return [one_line(f"{name} is {agent.state}{until}{why}{goes_on}")]
 
 
@@ -186,9 +178,7 @@ def configure_cancel(parser: argparse.ArgumentParser) -> None:
 def configure_retry(parser: argparse.ArgumentParser) -> None:
     bulk_flags(parser)
     parser.add_argument("--all", action="store_true", help="all instructions that awk dead lists")
-    parser.add_argument(
-        "--fresh", action="store_true", help="start over; side effects of earlier calls may occur twice"
-    )
+    parser.add_argument("--fresh", action="store_true", help="start over; side effects may occur twice")
 
 
 def run_cancel(context: Context) -> int:
@@ -201,9 +191,7 @@ def run_cancel(context: Context) -> int:
 def configure_answer(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("ids", metavar="ID", nargs=1, help="instruction that waits for a person, as in awk needs (i7)")
     parser.add_argument("message", metavar="TEXT", help="answer, or - to read standard input")
-    parser.add_argument(
-        "--as", dest="name", metavar="AGENT", help="fail if the instruction is now assigned to another person"
-    )
+    parser.add_argument("--as", dest="name", metavar="AGENT", help="fail if another person is now the assignee")
     json_flag(parser)
 
 
@@ -239,7 +227,7 @@ def run_promote(context: Context) -> int:
         try:
             queue = json.loads(client.get(agent_path(client, target(named), "queue")))["instructions"]
         except Failure:
-            return None  # it was moved; that nobody can say what is before it is no failure
+            return None  # it was moved; its position is optional information
         urgent = [str(one["id"]) for one in queue if one["lane"] == "immediate"]
         older = [name for name in urgent if int(name[1:]) < int(row["id"][1:])]
         return f"{row['id']} comes after {', '.join(older)}: they are as urgent, and older" if older else None
@@ -248,7 +236,7 @@ def run_promote(context: Context) -> int:
 
 
 def instruction_ids(context: Context) -> list[str]:
-    """The words of the command. Raises Failure (usage) for one that is not the id of an instruction."""
+    """Return the ids of the command. Raises Failure (usage) for invalid ones."""
     ids: list[str] = context.args.ids
     wrong = next((name for name in ids if number_of(name, "i") is None), None)
     if wrong is not None:

@@ -153,7 +153,7 @@ def task_lines(one: TaskInfo, screen: Screen) -> list[str]:
     ]
     lines = [screen.style(one_line(f"{one.id}{key}: {one.title}"), "bold"), one_line(f"state: {one.state}")]
     lines += [one_line(f"{name}: {text}") for name, text in told if text]
-    for text in (one.text, one.result):  # indented: none of it looks like a line of ours
+    for text in (one.text, one.result):  # indented, so that no text imitates a line of this command
         lines += ["", *(f"  {line}".rstrip() for line in escape(text).strip("\n").split("\n"))] if text.strip() else []
     return lines
 
@@ -163,16 +163,10 @@ def configure_task_add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("title", metavar="TITLE", help="title of the task")
     parser.add_argument("--text", metavar="TEXT", default="", help="description of the task")
     parser.add_argument("--key", metavar="KEY", help="additional name of the task")
-    parser.add_argument(
-        "--for", dest="for_", metavar="AGENT", help="assignee (default: the first agent that claims the task)"
-    )
-    parser.add_argument(
-        "--needs", metavar="TASK", action="append", default=[], help="dependencies: ids or keys of other tasks"
-    )
+    parser.add_argument("--for", dest="for_", metavar="AGENT", help="assignee (default: any agent can claim it)")
+    parser.add_argument("--needs", metavar="TASK", action="append", default=[], help="dependency (id or key)")
     parser.add_argument("--parent", metavar="TASK", help="parent task")
-    parser.add_argument(
-        "--files", metavar="GLOB", action="append", default=[], help="files that are reserved for this task"
-    )
+    parser.add_argument("--files", metavar="GLOB", action="append", default=[], help="files reserved for the task")
     parser.add_argument("--check", metavar="CMD", help="command that must exit with code 0 before the task is done")
     parser.add_argument("--on-failure", choices=("hold", "skip", "cancel"), help="reaction to a failed dependency")
 

@@ -66,7 +66,7 @@ def tools_lines(found: ToolList, screen: Screen) -> list[str]:
         ]
         for one in found.tools
     ]
-    return table(["NAME", "IN TOOLS:", "KIND", "CHANGES", "AGENTS", "WHAT IT DOES"], rows, screen)
+    return table(["NAME", "IN TOOLS:", "KIND", "CHANGES", "AGENTS", "DESCRIPTION"], rows, screen)
 
 
 def configure_tool_add(parser: argparse.ArgumentParser) -> None:
@@ -81,9 +81,7 @@ def configure_tool_add(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="argument NAME:TYPE, with ? if optional (path:string, limit:integer?); ${path} in the command: its value",
     )
-    parser.add_argument(
-        "--read-only", action="store_true", help="the tool changes nothing, so its calls need no approval"
-    )
+    parser.add_argument("--read-only", action="store_true", help="the tool only reads; calls need no approval")
     parser.add_argument("--timeout", metavar="D", help="timeout of a call (default: 120s)")
     parser.add_argument("--mock", metavar="TEXT", help="fixed result instead of a command")
 
@@ -119,7 +117,7 @@ def run_tool_add(context: Context) -> int:
 
 
 def failure_of_flag(failure: Failure, name: str) -> Failure:
-    """A mistake in what was typed, by its flag: the file that it would be in is not there."""
+    """Return a mistake in arguments, by flag, because its file does not exist yet."""
     own = [place for place in failure.places if f"{place.where}.".startswith(f"{KEY}.{name}.")]
     if not own or own != list(failure.places):
         return failure
@@ -209,7 +207,7 @@ def run_tool_rm(context: Context) -> int:
 
 
 def change_tools(context: Context, names: tuple[str, ...], change: Callable[[str], str]) -> int:
-    """Change the project file, and print its name. Raises Failure."""
+    """Edit the project file and print its name. Raises Failure."""
     root = context.project.root
     changed = change_project_file(root, change)
     if not changed:
@@ -219,7 +217,6 @@ def change_tools(context: Context, names: tuple[str, ...], change: Callable[[str
 
 
 def tools_of(text: str, shown: str) -> dict[str, dict[str, Any]]:
-    """The key ``tools`` of a project file. Raises Failure (bad_definition)."""
     try:
         data = read(text)
     except NotYaml as error:
@@ -230,13 +227,11 @@ def tools_of(text: str, shown: str) -> dict[str, dict[str, Any]]:
 
 
 def own_tools(context: Context) -> dict[str, dict[str, Any]]:
-    """The tools of this project's own. Raises Failure."""
     root = context.project.root
     return tools_of(read_project_file(root), file_name(root))
 
 
 def require_tool(context: Context, name: str) -> None:
-    """Raise Failure (not_found) unless the project has the tool ``name``."""
     own = own_tools(context)
     if name not in own:
         hint = f"defined tools: {', '.join(own)}" if own else f"add one: {context.program} tool add"

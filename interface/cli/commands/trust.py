@@ -26,10 +26,7 @@ _STATES: Final = {"new": "not trusted", "changed": "changed since it was trusted
 
 def configure_trust(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "words",
-        metavar="FILE|NAME",
-        nargs="*",
-        help="agent, workflow or file to trust (default: all); or list, or revoke ID...",
+        "words", metavar="FILE|NAME", nargs="*", help="agent, workflow or file (default: all); list; revoke ID..."
     )
     parser.add_argument("--yes", action="store_true", help="trust without confirmation")
     parser.add_argument("--all", action="store_true", help="with revoke: all consents")
@@ -37,7 +34,7 @@ def configure_trust(parser: argparse.ArgumentParser) -> None:
 
 
 def run_trust(context: Context) -> int:
-    """Show what needs trust, and keep it if somebody agrees; list what is kept; or take it back.
+    """Show demands and store consent, list consents, or revoke them.
 
     Exit code 7 where something is not trusted in the end, 78 where a file is wrong and was left out.
     """
@@ -52,7 +49,7 @@ def run_trust(context: Context) -> int:
 
 
 def show_and_ask(context: Context, asked: list[str]) -> int:
-    """Show what the files that are ``asked`` about (all, if none) demand, and keep it if somebody agrees."""
+    """Show the demands of the ``asked`` files (default: all) and store consent if the user agrees."""
     found = trust_demands(context.project, asked, context.environ)
     file = TrustFile(context.project)
     rows = _rows(found.units, file.kept())
@@ -82,7 +79,7 @@ def show_and_ask(context: Context, asked: list[str]) -> int:
 
 
 def _rows(units: tuple[TrustUnit, ...], kept: tuple[Grant, ...]) -> tuple[TrustRow, ...]:
-    """Each unit with its state; where it was trusted and has changed, with what it demands more than before."""
+    """Return each unit with its state and, if it changed since, its new demands."""
     digests = {one.digest for one in kept}
     before = {one.subject: one.demands for one in kept}
     rows: list[TrustRow] = []
@@ -96,7 +93,7 @@ def _rows(units: tuple[TrustUnit, ...], kept: tuple[Grant, ...]) -> tuple[TrustR
 
 
 def trust_report_lines(rows: Sequence[TrustRow], screen: Screen) -> list[str]:
-    """Return each unit with everything in it, in full: what is agreed to must have been seen."""
+    """Return each unit with all its demands in full, because the user agrees to all of them."""
     lines: list[str] = []
     for row in rows:
         before = [demand for demand in row.demands if demand not in row.added] if row.state == "changed" else []
@@ -107,7 +104,6 @@ def trust_report_lines(rows: Sequence[TrustRow], screen: Screen) -> list[str]:
 
 
 def revoke(context: Context, ids: list[str]) -> int:
-    """Take back what is kept with these ids, or all of it, and print the rest."""
     if bool(ids) == context.args.all:
         raise Failure("usage", "revoke requires ids or --all", f"see {context.program} trust list")
     file = TrustFile(context.project)

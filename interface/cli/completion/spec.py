@@ -24,7 +24,7 @@ class Values(NamedTuple):
 
 
 class Option(NamedTuple):
-    """An option by all its spellings; ``values`` is None where it takes none."""
+    """Option with all spellings; ``values`` is None if it takes no value."""
 
     flags: tuple[str, ...]
     help: str
@@ -32,7 +32,7 @@ class Option(NamedTuple):
 
 
 class CommandSpec(NamedTuple):
-    """One command, or a command under a command: its ``path`` of words."""
+    """Command or subcommand with its ``path`` of words."""
 
     path: tuple[str, ...]
     help: str

@@ -48,14 +48,14 @@ _LINE_BYTES: Final = 64 * 1024 * 1024
 
 
 class Target(NamedTuple):
-    """One report. ``path`` is whole, and "" where it is for GitHub's runner."""
+    """Report with an absolute ``path``, or "" for the GitHub runner."""
 
     format: str
     path: str = ""
 
 
 def targets_of(given: Sequence[str], directory: str) -> tuple[Target, ...]:
-    """The reports that were asked for. Raises Failure (usage) where one is none."""
+    """Parse the requested reports. Raises Failure (usage) for unknown ones."""
     hint = f"write {GITHUB}, or {', '.join(f'{name}:FILE' for name in FORMATS)}; separate several with commas"
     found: list[Target] = []
     for word in (word.strip() for words in given for word in words.split(",")):
@@ -75,7 +75,7 @@ def targets_of(given: Sequence[str], directory: str) -> tuple[Target, ...]:
 
 
 def check_writable(path: str) -> None:
-    """Make a file beside ``path``, and remove it. Raises Failure (usage) where that, or ``path`` itself, cannot be."""
+    """Check by a temporary file that ``path`` can be written. Raises Failure (usage)."""
     try:
         with suppress(FileNotFoundError):
             if not stat.S_ISREG(os.stat(path).st_mode):
@@ -89,7 +89,7 @@ def check_writable(path: str) -> None:
 
 
 def write_whole(path: str, content: bytes) -> None:
-    """Write ``content`` beside ``path``, and put it there. Others may read it, as far as the umask lets them."""
+    """Write ``content`` to ``path`` atomically, with the permissions of the umask."""
     with replacing(path, 0o666, sync=False) as file:
         file.write(content)
 
@@ -125,7 +125,7 @@ class RunnerFiles:
         return changed
 
     def append(self, name: str, text: str) -> None:
-        """Write ``text`` on a line of its own at the end of the file, as far as the runner reads it. Raises OSError."""
+        """Append ``text`` to a runner file up to the size that the runner reads. Raises OSError."""
         before, added = self._before[name], text.encode("utf-8", "backslashreplace")
         newline = b"" if not before or before.endswith(b"\n") else b"\n"
         if len(before) + len(newline) + len(added) > _RUNNER_FILE_BYTES:
@@ -156,7 +156,7 @@ class Reports:
         self._began_at = context.clock.wall()
 
     def write(self, name: str, exit_code: int, report: bytes | None, error: BaseException | None) -> None:
-        """Write all of them. Raises Failure where one cannot be written, once the others are."""
+        """Write all reports. Raises Failure after the last one if any failed."""
         record = self._record(name, exit_code, report, error)
         with undisturbed():
             faults = [fault for target in self._targets for fault in self._written(target, record)]
@@ -212,7 +212,7 @@ class Reports:
 
 
 def read_log(client: Client, report: Any) -> dict[str, Any]:
-    """All that the log has of a run and reports show, without its secrets: an archive has words for these.
+    """Return the log of a run for reports, in the words of an archive, without secrets.
 
     Raises Failure, Unreachable, ValueError.
     """
@@ -244,7 +244,7 @@ def refusal_of(error: BaseException | None, exit_code: int) -> Refusal:
 
 
 def prefix_of(root: str, environ: Mapping[str, str]) -> str:
-    """The folder of the project within the repository of the job, with a slash; "" where it is all of it."""
+    """Return the directory of the project within the repository, with a slash; "" for the root."""
     above = next((os.path.realpath(environ[name]) for name in _ROOTS if environ.get(name)), "")
     return f"{root[len(above) + 1 :]}/" if above and root.startswith(f"{above}/") else ""
 

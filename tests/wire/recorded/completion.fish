@@ -28,30 +28,30 @@ complete -c agent-worker -n '__agent_worker_at run' -s h -l help -d 'show this h
 complete -c agent-worker -n '__agent_worker_at run' -l tag -d 'tag of the workflow instance (default: main)' -r -f
 complete -c agent-worker -n '__agent_worker_at run' -l trust -d 'trust the commands in the project\'s files (setup, shell)'
 complete -c agent-worker -n '__agent_worker_at run' -l update -d 'resolve remote refs again and pin the new commits'
-complete -c agent-worker -n '__agent_worker_at run' -l continue -d 'start with the conversation of the previous run'
-complete -c agent-worker -n '__agent_worker_at run' -l timeout -d 'maximum duration of the run, such as 30s or 10m (exit code 124 when exceeded)' -r -f
+complete -c agent-worker -n '__agent_worker_at run' -l continue -d 'start with the previous conversation'
+complete -c agent-worker -n '__agent_worker_at run' -l timeout -d 'maximum duration, such as 10m (exit code 124 when exceeded)' -r -f
 complete -c agent-worker -n '__agent_worker_at run' -l max-cost -d 'maximum cost of the run in USD (exit code 6 when exceeded)' -r -f
-complete -c agent-worker -n '__agent_worker_at run' -l max-tokens -d 'maximum number of tokens of the run (exit code 6 when exceeded)' -r -f
+complete -c agent-worker -n '__agent_worker_at run' -l max-tokens -d 'maximum tokens (exit code 6 when exceeded)' -r -f
 complete -c agent-worker -n '__agent_worker_at run' -l exit-code-from -d 'take the exit code from the work of this agent only' -r -f -a '(__agent_worker_live agent)'
-complete -c agent-worker -n '__agent_worker_at run' -l fail-on -d 'never: exit with code 0 even if the run fails' -r -f -a 'error never'
-complete -c agent-worker -n '__agent_worker_at run' -l approve -d 'approval of tool calls, which overrides the agents\' files' -r -f -a 'auto ask all deny'
-complete -c agent-worker -n '__agent_worker_at run' -l detach -d 'return when the run has started; approvals then wait in awk needs'
+complete -c agent-worker -n '__agent_worker_at run' -l fail-on -d 'never: always exit with code 0' -r -f -a 'error never'
+complete -c agent-worker -n '__agent_worker_at run' -l approve -d 'approval of tool calls; overrides agents\' files' -r -f -a 'auto ask all deny'
+complete -c agent-worker -n '__agent_worker_at run' -l detach -d 'return after the start; approvals wait in awk needs'
 complete -c agent-worker -n '__agent_worker_at run' -l report -d 'additional reports, separated by commas: github, junit:FILE, md:FILE, sarif:FILE' -r -f
 complete -c agent-worker -n '__agent_worker_at run' -l rm -d 'stop the kernel after the run if this command started it'
 complete -c agent-worker -n '__agent_worker_at run' -l dry-run -d 'print the execution plan without running it'
-complete -c agent-worker -n '__agent_worker_at run' -l compare -d 'compare the workflow, in paired runs, with one agent that has all its prompts and tools' -r -f -a 'solo'
+complete -c agent-worker -n '__agent_worker_at run' -l compare -d 'compare the workflow with one agent in paired runs' -r -f -a 'solo'
 complete -c agent-worker -n '__agent_worker_at run' -l repeat -d 'with --compare: maximum number of pairs (default: 10)' -r -f
 complete -c agent-worker -n '__agent_worker_at run' -l check -d 'with --compare: shell command that decides success by exit code 0' -r -f
 complete -c agent-worker -n '__agent_worker_at run' -l margin -d 'with --compare: non-inferiority margin: failure rates within P count as equal (default: 0.2)' -r -f
-complete -c agent-worker -n '__agent_worker_at run' -l seed -d 'with --compare: seed of an earlier comparison, to repeat the order within pairs' -r -f
+complete -c agent-worker -n '__agent_worker_at run' -l seed -d 'with --compare: seed of the order within pairs' -r -f
 complete -c agent-worker -n '__agent_worker_at run' -l total-cost -d 'with --compare: maximum total cost of all runs in USD' -r -f
-complete -c agent-worker -n '__agent_worker_at run' -l total-tokens -d 'with --compare: maximum total number of tokens of all runs' -r -f
+complete -c agent-worker -n '__agent_worker_at run' -l total-tokens -d 'with --compare: maximum total tokens of all runs' -r -f
 complete -c agent-worker -n '__agent_worker_at run' -l resume -d 'with --compare: continue this comparison (c3)' -r -f -a '(__agent_worker_live comparison)'
 complete -c agent-worker -n '__agent_worker_at run' -l keep -d 'with --compare: retain the project copy of each run'
 complete -c agent-worker -n '__agent_worker_at run' -l json -d 'print one JSON document'
 complete -c agent-worker -n '__agent_worker_at run' -l jsonl -d 'print one JSON object per line as items arrive'
-complete -c agent-worker -n '__agent_worker_at run' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c agent-worker -n '__agent_worker_at run' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c agent-worker -n '__agent_worker_at run' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c agent-worker -n '__agent_worker_at run' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c agent-worker -n '__agent_worker_at run; and __agent_worker_turn 1 0 0' -F -a '(__agent_worker_live workflow)'
 complete -c agent-worker -n '__agent_worker_turn 0 0 0' -f -a 'send' -d 'Send a message to an agent or a workflow'
 complete -c agent-worker -n '__agent_worker_at send' -s h -l help -d 'show this help message and exit'
@@ -59,30 +59,30 @@ complete -c agent-worker -n '__agent_worker_at send' -l batch -d 'file with one 
 complete -c agent-worker -n '__agent_worker_at send' -l wait -d 'wait for the answers and print them'
 complete -c agent-worker -n '__agent_worker_at send' -l timeout -d 'with --wait: maximum time to wait (30s, 5m)' -r -f
 complete -c agent-worker -n '__agent_worker_at send' -l json -d 'print one JSON document'
-complete -c agent-worker -n '__agent_worker_at send' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c agent-worker -n '__agent_worker_at send' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c agent-worker -n '__agent_worker_at send' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c agent-worker -n '__agent_worker_at send' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c agent-worker -n '__agent_worker_at send; and __agent_worker_turn 1 0 0' -f -a '(__agent_worker_live target)'
 complete -c agent-worker -n '__agent_worker_at send; and __agent_worker_turn 1 1 1' -f
 complete -c agent-worker -n '__agent_worker_turn 0 0 0' -f -a 'ask' -d 'Send a message and stream the answer'
 complete -c agent-worker -n '__agent_worker_at ask' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at ask' -l json -d 'print one JSON document'
 complete -c agent-worker -n '__agent_worker_at ask' -l jsonl -d 'print one JSON object per line as items arrive'
-complete -c agent-worker -n '__agent_worker_at ask' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c agent-worker -n '__agent_worker_at ask' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c agent-worker -n '__agent_worker_at ask' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c agent-worker -n '__agent_worker_at ask' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c agent-worker -n '__agent_worker_at ask; and __agent_worker_turn 1 0 0' -f -a '(__agent_worker_live target)'
 complete -c agent-worker -n '__agent_worker_at ask; and __agent_worker_turn 1 1 1' -f
 complete -c agent-worker -n '__agent_worker_turn 0 0 0' -f -a 'serve' -d 'Send a message and print the answer as JSON'
 complete -c agent-worker -n '__agent_worker_at serve' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at serve' -l json -d 'print one JSON document (always on)'
-complete -c agent-worker -n '__agent_worker_at serve' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c agent-worker -n '__agent_worker_at serve' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c agent-worker -n '__agent_worker_at serve' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c agent-worker -n '__agent_worker_at serve' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c agent-worker -n '__agent_worker_at serve; and __agent_worker_turn 1 0 0' -f -a '(__agent_worker_live target)'
 complete -c agent-worker -n '__agent_worker_at serve; and __agent_worker_turn 1 1 1' -f
 complete -c agent-worker -n '__agent_worker_turn 0 0 0' -f -a 'call' -d 'Call an agent tool from a program that an attempt runs'
 complete -c agent-worker -n '__agent_worker_at call' -s h -l help -d 'show this help message and exit'
-complete -c agent-worker -n '__agent_worker_at call' -l key -d 'idempotency key: repeated calls with the same key take effect once' -r -f
-complete -c agent-worker -n '__agent_worker_at call' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c agent-worker -n '__agent_worker_at call' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c agent-worker -n '__agent_worker_at call' -l key -d 'idempotency key: calls with the same key take effect once' -r -f
+complete -c agent-worker -n '__agent_worker_at call' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c agent-worker -n '__agent_worker_at call' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c agent-worker -n '__agent_worker_at call; and __agent_worker_turn 1 0 0' -f -a 'ask_agent auth_grant auth_request auth_revoke channel_read channel_send feedback_submit handover_write history_read history_search memory_ask memory_forget memory_read memory_recall memory_tray memory_write my_inbox my_inbox_ack my_status_set note_read note_write proposal_define proposal_invoke proposal_list resource_create resource_read share_with soul_reflect soul_suggest space_create space_members team_doc_accept team_doc_append team_doc_create team_doc_delete team_doc_history team_doc_list team_doc_read team_doc_reject team_doc_suggest team_doc_write team_members team_proposal_cancel team_proposal_create team_proposal_status team_task_claim team_task_done team_task_fail team_task_list team_task_plan team_task_split team_vote todo_add todo_done todo_list tree_commit tree_status tree_take'
 complete -c agent-worker -n '__agent_worker_at call; and __agent_worker_turn 1 1 1' -f
 complete -c agent-worker -n '__agent_worker_turn 0 0 0' -f -a 'start' -d 'Start the kernel, or a workflow that keeps running'
@@ -90,10 +90,10 @@ complete -c agent-worker -n '__agent_worker_at start' -s h -l help -d 'show this
 complete -c agent-worker -n '__agent_worker_at start' -l tag -d 'tag of the workflow instance (default: main)' -r -f
 complete -c agent-worker -n '__agent_worker_at start' -l trust -d 'trust the commands in the project\'s files (setup, shell)'
 complete -c agent-worker -n '__agent_worker_at start' -l update -d 'resolve remote refs again and pin the new commits'
-complete -c agent-worker -n '__agent_worker_at start' -l continue -d 'start with the conversation of the previous run'
+complete -c agent-worker -n '__agent_worker_at start' -l continue -d 'start with the previous conversation'
 complete -c agent-worker -n '__agent_worker_at start' -l foreground -d 'run in the foreground and log to stderr'
-complete -c agent-worker -n '__agent_worker_at start' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c agent-worker -n '__agent_worker_at start' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c agent-worker -n '__agent_worker_at start' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c agent-worker -n '__agent_worker_at start' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c agent-worker -n '__agent_worker_at start; and __agent_worker_turn 1 0 0' -F -a '(__agent_worker_live workflow)'
 complete -c agent-worker -n '__agent_worker_turn 0 0 0' -f -a 'stop' -d 'Stop workflows, agents or the kernel'
 complete -c agent-worker -n '__agent_worker_at stop' -s h -l help -d 'show this help message and exit'
@@ -102,77 +102,77 @@ complete -c agent-worker -n '__agent_worker_at stop' -l now -d 'stop running wor
 complete -c agent-worker -n '__agent_worker_at stop' -l no-wait -d 'return without waiting for processes to exit'
 complete -c agent-worker -n '__agent_worker_at stop' -l yes -d 'stop without confirmation'
 complete -c agent-worker -n '__agent_worker_at stop' -s A -l all-projects -d 'stop the kernels of all your projects'
-complete -c agent-worker -n '__agent_worker_at stop' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c agent-worker -n '__agent_worker_at stop' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c agent-worker -n '__agent_worker_at stop' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c agent-worker -n '__agent_worker_at stop' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c agent-worker -n '__agent_worker_at stop; and __agent_worker_turn 1 0 1000' -f -a '(__agent_worker_live target)'
 complete -c agent-worker -n '__agent_worker_turn 0 0 0' -f -a 'status' -d 'Show whether the kernel is running, without starting it'
 complete -c agent-worker -n '__agent_worker_at status' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at status' -l json -d 'print one JSON document'
-complete -c agent-worker -n '__agent_worker_at status' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c agent-worker -n '__agent_worker_at status' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c agent-worker -n '__agent_worker_at status' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c agent-worker -n '__agent_worker_at status' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c agent-worker -n '__agent_worker_at status; and __agent_worker_turn 1 0 0' -f -a '(__agent_worker_live target)'
 complete -c agent-worker -n '__agent_worker_turn 0 0 0' -f -a 'service' -d 'Install the kernel as a system service'
 complete -c agent-worker -n '__agent_worker_at service' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at service' -l json -d 'print one JSON document'
-complete -c agent-worker -n '__agent_worker_at service' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c agent-worker -n '__agent_worker_at service' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c agent-worker -n '__agent_worker_at service' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c agent-worker -n '__agent_worker_at service' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c agent-worker -n '__agent_worker_at service; and __agent_worker_turn 1 0 0' -f -a 'print' -d 'Print the systemd user unit or launchd property list.'
 complete -c agent-worker -n '__agent_worker_at service print' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at service print' -l systemd -d 'use systemd (default, except on macOS)'
 complete -c agent-worker -n '__agent_worker_at service print' -l launchd -d 'use launchd (default on macOS)'
-complete -c agent-worker -n '__agent_worker_at service print' -l all -d 'use one service for all projects, which starts kernels on demand'
+complete -c agent-worker -n '__agent_worker_at service print' -l all -d 'one service that starts all projects on demand'
 complete -c agent-worker -n '__agent_worker_at service print' -l json -d 'print one JSON document'
 complete -c agent-worker -n '__agent_worker_at service; and __agent_worker_turn 1 0 0' -f -a 'install' -d 'Install the service and start it if the service manager is available.'
 complete -c agent-worker -n '__agent_worker_at service install' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at service install' -l systemd -d 'use systemd (default, except on macOS)'
 complete -c agent-worker -n '__agent_worker_at service install' -l launchd -d 'use launchd (default on macOS)'
-complete -c agent-worker -n '__agent_worker_at service install' -l all -d 'use one service for all projects, which starts kernels on demand'
+complete -c agent-worker -n '__agent_worker_at service install' -l all -d 'one service that starts all projects on demand'
 complete -c agent-worker -n '__agent_worker_at service install' -l json -d 'print one JSON document'
 complete -c agent-worker -n '__agent_worker_at service; and __agent_worker_turn 1 0 0' -f -a 'uninstall' -d 'Stop and remove the service.'
 complete -c agent-worker -n '__agent_worker_at service uninstall' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at service uninstall' -l systemd -d 'use systemd (default, except on macOS)'
 complete -c agent-worker -n '__agent_worker_at service uninstall' -l launchd -d 'use launchd (default on macOS)'
-complete -c agent-worker -n '__agent_worker_at service uninstall' -l all -d 'use one service for all projects, which starts kernels on demand'
+complete -c agent-worker -n '__agent_worker_at service uninstall' -l all -d 'one service that starts all projects on demand'
 complete -c agent-worker -n '__agent_worker_at service uninstall' -l json -d 'print one JSON document'
 complete -c agent-worker -n '__agent_worker_at service; and __agent_worker_turn 1 0 0' -f -a 'run' -d 'Run as the service of all projects and start their kernels on demand.'
 complete -c agent-worker -n '__agent_worker_at service run' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at service run' -l json -d 'print one JSON document'
 complete -c agent-worker -n '__agent_worker_turn 0 0 0' -f -a 'restart' -d 'Restart the worker of an agent, or the kernel'
 complete -c agent-worker -n '__agent_worker_at restart' -s h -l help -d 'show this help message and exit'
-complete -c agent-worker -n '__agent_worker_at restart' -l kernel -d 'restart the kernel; running work resumes after its last entry'
+complete -c agent-worker -n '__agent_worker_at restart' -l kernel -d 'restart the kernel; running work then resumes'
 complete -c agent-worker -n '__agent_worker_at restart' -l trust -d 'trust the commands in the project\'s files (setup, shell)'
 complete -c agent-worker -n '__agent_worker_at restart' -l json -d 'print one JSON document'
-complete -c agent-worker -n '__agent_worker_at restart' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c agent-worker -n '__agent_worker_at restart' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c agent-worker -n '__agent_worker_at restart' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c agent-worker -n '__agent_worker_at restart' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c agent-worker -n '__agent_worker_at restart; and __agent_worker_turn 1 0 0' -f -a '(__agent_worker_live target)'
 complete -c agent-worker -n '__agent_worker_turn 0 0 0' -f -a 'upgrade' -d 'Replace the running kernel without interrupting work'
 complete -c agent-worker -n '__agent_worker_at upgrade' -s h -l help -d 'show this help message and exit'
-complete -c agent-worker -n '__agent_worker_at upgrade' -l to -d 'virtual environment, or its agent-worker program (default: the installed version)' -r -f
+complete -c agent-worker -n '__agent_worker_at upgrade' -l to -d 'environment or program (default: installed version)' -r -f
 complete -c agent-worker -n '__agent_worker_at upgrade' -l status -d 'print the result of the last upgrade'
 complete -c agent-worker -n '__agent_worker_at upgrade' -l json -d 'print one JSON document'
-complete -c agent-worker -n '__agent_worker_at upgrade' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c agent-worker -n '__agent_worker_at upgrade' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c agent-worker -n '__agent_worker_at upgrade' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c agent-worker -n '__agent_worker_at upgrade' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c agent-worker -n '__agent_worker_turn 0 0 0' -f -a 'backup' -d 'Back up project state to a file, also while the kernel runs'
 complete -c agent-worker -n '__agent_worker_at backup' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at backup' -l force -d 'replace an existing file'
 complete -c agent-worker -n '__agent_worker_at backup' -l json -d 'print one JSON document'
-complete -c agent-worker -n '__agent_worker_at backup' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c agent-worker -n '__agent_worker_at backup' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c agent-worker -n '__agent_worker_at backup' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c agent-worker -n '__agent_worker_at backup' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c agent-worker -n '__agent_worker_at backup; and __agent_worker_turn 1 0 0' -F
 complete -c agent-worker -n '__agent_worker_turn 0 0 0' -f -a 'restore' -d 'Restore project state from a backup or standby copy'
 complete -c agent-worker -n '__agent_worker_at restore' -s h -l help -d 'show this help message and exit'
-complete -c agent-worker -n '__agent_worker_at restore' -l promote -d 'promote a standby copy; the original project must not run again'
+complete -c agent-worker -n '__agent_worker_at restore' -l promote -d 'promote a standby; the original must not run again'
 complete -c agent-worker -n '__agent_worker_at restore' -l force -d 'move existing state aside first; with --promote, continue even if the original may be running'
-complete -c agent-worker -n '__agent_worker_at restore' -l trust -d 'restore consents and commands; only for your own backups (or AGENT_WORKER_TRUST=1)'
+complete -c agent-worker -n '__agent_worker_at restore' -l trust -d 'also restore consents and commands, from own backups only'
 complete -c agent-worker -n '__agent_worker_at restore' -l json -d 'print one JSON document'
-complete -c agent-worker -n '__agent_worker_at restore' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c agent-worker -n '__agent_worker_at restore' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c agent-worker -n '__agent_worker_at restore' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c agent-worker -n '__agent_worker_at restore' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c agent-worker -n '__agent_worker_at restore; and __agent_worker_turn 1 0 0' -F
 complete -c agent-worker -n '__agent_worker_turn 0 0 0' -f -a 'standby' -d 'Verify a standby copy of project state'
 complete -c agent-worker -n '__agent_worker_at standby' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at standby' -l json -d 'print one JSON document'
-complete -c agent-worker -n '__agent_worker_at standby' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c agent-worker -n '__agent_worker_at standby' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c agent-worker -n '__agent_worker_at standby' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c agent-worker -n '__agent_worker_at standby' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c agent-worker -n '__agent_worker_at standby; and __agent_worker_turn 1 0 0' -f -a 'check' -d 'Verify a standby copy in a temporary directory and print its last timestamp.'
 complete -c agent-worker -n '__agent_worker_at standby check' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at standby check' -l json -d 'print one JSON document'
@@ -180,56 +180,56 @@ complete -c agent-worker -n '__agent_worker_at standby check; and __agent_worker
 complete -c agent-worker -n '__agent_worker_turn 0 0 0' -f -a 'reset' -d 'Re-enable an agent that was stopped after repeated failures'
 complete -c agent-worker -n '__agent_worker_at reset' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at reset' -l json -d 'print one JSON document'
-complete -c agent-worker -n '__agent_worker_at reset' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c agent-worker -n '__agent_worker_at reset' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c agent-worker -n '__agent_worker_at reset' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c agent-worker -n '__agent_worker_at reset' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c agent-worker -n '__agent_worker_at reset; and __agent_worker_turn 1 0 0' -f -a '(__agent_worker_live target)'
 complete -c agent-worker -n '__agent_worker_turn 0 0 0' -f -a 'pause' -d 'Pause the work of an agent or a workflow'
 complete -c agent-worker -n '__agent_worker_at pause' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at pause' -l json -d 'print one JSON document'
-complete -c agent-worker -n '__agent_worker_at pause' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c agent-worker -n '__agent_worker_at pause' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c agent-worker -n '__agent_worker_at pause' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c agent-worker -n '__agent_worker_at pause' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c agent-worker -n '__agent_worker_at pause; and __agent_worker_turn 1 0 0' -f -a '(__agent_worker_live target)'
 complete -c agent-worker -n '__agent_worker_turn 0 0 0' -f -a 'resume' -d 'Resume paused work, or retry a blocked provider'
 complete -c agent-worker -n '__agent_worker_at resume' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at resume' -l json -d 'print one JSON document'
-complete -c agent-worker -n '__agent_worker_at resume' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c agent-worker -n '__agent_worker_at resume' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c agent-worker -n '__agent_worker_at resume' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c agent-worker -n '__agent_worker_at resume' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c agent-worker -n '__agent_worker_at resume; and __agent_worker_turn 1 0 0' -f -a '(__agent_worker_live target)'
 complete -c agent-worker -n '__agent_worker_turn 0 0 0' -f -a 'continue' -d 'Renew the limits of a workflow or the budget of an agent'
 complete -c agent-worker -n '__agent_worker_at continue' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at continue' -l json -d 'print one JSON document'
-complete -c agent-worker -n '__agent_worker_at continue' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c agent-worker -n '__agent_worker_at continue' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c agent-worker -n '__agent_worker_at continue' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c agent-worker -n '__agent_worker_at continue' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c agent-worker -n '__agent_worker_at continue; and __agent_worker_turn 1 0 0' -f -a '(__agent_worker_live target)'
 complete -c agent-worker -n '__agent_worker_turn 0 0 0' -f -a 'approve' -d 'Approve pending tool calls'
 complete -c agent-worker -n '__agent_worker_at approve' -s h -l help -d 'show this help message and exit'
-complete -c agent-worker -n '__agent_worker_at approve' -l reason -d 'reason, stored with the decision and visible to the agent' -r -f
+complete -c agent-worker -n '__agent_worker_at approve' -l reason -d 'reason, visible to the agent' -r -f
 complete -c agent-worker -n '__agent_worker_at approve' -l json -d 'print one JSON document'
 complete -c agent-worker -n '__agent_worker_at approve' -l always -d 'approve this and all future calls of this tool by this agent whose complete input, as in awk needs, matches PATTERN: \'{"command":"git *"}\'; * matches any text, so this also matches \'git x; rm -rf ~\'' -r -f
 complete -c agent-worker -n '__agent_worker_at approve' -l all-agents -d 'with --always: apply to all agents'
-complete -c agent-worker -n '__agent_worker_at approve' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c agent-worker -n '__agent_worker_at approve' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c agent-worker -n '__agent_worker_at approve' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c agent-worker -n '__agent_worker_at approve' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c agent-worker -n '__agent_worker_at approve; and __agent_worker_turn 1 0 1000' -f -a '(__agent_worker_live approval)'
 complete -c agent-worker -n '__agent_worker_turn 0 0 0' -f -a 'deny' -d 'Deny pending tool calls, or delete an approval rule'
 complete -c agent-worker -n '__agent_worker_at deny' -s h -l help -d 'show this help message and exit'
-complete -c agent-worker -n '__agent_worker_at deny' -l reason -d 'reason, stored with the decision and visible to the agent' -r -f
+complete -c agent-worker -n '__agent_worker_at deny' -l reason -d 'reason, visible to the agent' -r -f
 complete -c agent-worker -n '__agent_worker_at deny' -l json -d 'print one JSON document'
-complete -c agent-worker -n '__agent_worker_at deny' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c agent-worker -n '__agent_worker_at deny' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c agent-worker -n '__agent_worker_at deny' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c agent-worker -n '__agent_worker_at deny' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c agent-worker -n '__agent_worker_at deny; and __agent_worker_turn 1 0 1000' -f -a '(__agent_worker_live deniable)'
 complete -c agent-worker -n '__agent_worker_turn 0 0 0' -f -a 'answer' -d 'Reply on behalf of a human agent'
 complete -c agent-worker -n '__agent_worker_at answer' -s h -l help -d 'show this help message and exit'
-complete -c agent-worker -n '__agent_worker_at answer' -l as -d 'fail if the instruction is now assigned to another person' -r -f -a '(__agent_worker_live agent)'
+complete -c agent-worker -n '__agent_worker_at answer' -l as -d 'fail if another person is now the assignee' -r -f -a '(__agent_worker_live agent)'
 complete -c agent-worker -n '__agent_worker_at answer' -l json -d 'print one JSON document'
-complete -c agent-worker -n '__agent_worker_at answer' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c agent-worker -n '__agent_worker_at answer' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c agent-worker -n '__agent_worker_at answer' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c agent-worker -n '__agent_worker_at answer' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c agent-worker -n '__agent_worker_at answer; and __agent_worker_turn 1 0 0' -f -a '(__agent_worker_live instruction)'
 complete -c agent-worker -n '__agent_worker_at answer; and __agent_worker_turn 1 1 1' -f
 complete -c agent-worker -n '__agent_worker_turn 0 0 0' -f -a 'space' -d 'List or close spaces, or change their members'
 complete -c agent-worker -n '__agent_worker_at space' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at space' -l json -d 'print one JSON document'
-complete -c agent-worker -n '__agent_worker_at space' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c agent-worker -n '__agent_worker_at space' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c agent-worker -n '__agent_worker_at space' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c agent-worker -n '__agent_worker_at space' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c agent-worker -n '__agent_worker_at space; and __agent_worker_turn 1 0 0' -f -a 'list' -d 'List spaces, their members and their state.'
 complete -c agent-worker -n '__agent_worker_at space list' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at space list' -l run -d 'spaces of this run (r12), including closed spaces' -r -f -a '(__agent_worker_live run)'
@@ -247,15 +247,15 @@ complete -c agent-worker -n '__agent_worker_at space close; and __agent_worker_t
 complete -c agent-worker -n '__agent_worker_turn 0 0 0' -f -a 'reassign' -d 'Reassign a question to another member of its workspace'
 complete -c agent-worker -n '__agent_worker_at reassign' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at reassign' -l json -d 'print one JSON document'
-complete -c agent-worker -n '__agent_worker_at reassign' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c agent-worker -n '__agent_worker_at reassign' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c agent-worker -n '__agent_worker_at reassign' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c agent-worker -n '__agent_worker_at reassign' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c agent-worker -n '__agent_worker_at reassign; and __agent_worker_turn 1 0 0' -f -a '(__agent_worker_live instruction)'
 complete -c agent-worker -n '__agent_worker_at reassign; and __agent_worker_turn 1 1 1' -f -a '(__agent_worker_live agent)'
 complete -c agent-worker -n '__agent_worker_turn 0 0 0' -f -a 'grant' -d 'Grant an agent more permissions, limited by time or calls'
 complete -c agent-worker -n '__agent_worker_at grant' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at grant' -l json -d 'print one JSON document'
-complete -c agent-worker -n '__agent_worker_at grant' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c agent-worker -n '__agent_worker_at grant' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c agent-worker -n '__agent_worker_at grant' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c agent-worker -n '__agent_worker_at grant' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c agent-worker -n '__agent_worker_at grant; and __agent_worker_turn 1 0 0' -f -a 'list' -d 'List grants, their origin and their current state.'
 complete -c agent-worker -n '__agent_worker_at grant list' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at grant list' -s n -d 'number of entries (default: 1000; 0: all)' -r -f
@@ -263,7 +263,7 @@ complete -c agent-worker -n '__agent_worker_at grant list' -l json -d 'print one
 complete -c agent-worker -n '__agent_worker_at grant list; and __agent_worker_turn 2 0 0' -f -a '(__agent_worker_live channel)'
 complete -c agent-worker -n '__agent_worker_at grant; and __agent_worker_turn 1 0 0' -f -a 'give' -d 'Grant an agent a scope that its file does not include.'
 complete -c agent-worker -n '__agent_worker_at grant give' -s h -l help -d 'show this help message and exit'
-complete -c agent-worker -n '__agent_worker_at grant give' -l to -d 'agent that receives the grant, such as alice@review' -r -f -a '(__agent_worker_live target)'
+complete -c agent-worker -n '__agent_worker_at grant give' -l to -d 'receiving agent, such as alice@review' -r -f -a '(__agent_worker_live target)'
 complete -c agent-worker -n '__agent_worker_at grant give' -l until -d 'duration (2h) or end time (2026-11-22T18:00:00Z)' -r -f
 complete -c agent-worker -n '__agent_worker_at grant give' -l uses -d 'maximum number of calls' -r -f
 complete -c agent-worker -n '__agent_worker_at grant give' -l json -d 'print one JSON document'
@@ -275,8 +275,8 @@ complete -c agent-worker -n '__agent_worker_at grant revoke; and __agent_worker_
 complete -c agent-worker -n '__agent_worker_turn 0 0 0' -f -a 'proposal' -d 'List proposals, vote on them, or cancel votes'
 complete -c agent-worker -n '__agent_worker_at proposal' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at proposal' -l json -d 'print one JSON document'
-complete -c agent-worker -n '__agent_worker_at proposal' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c agent-worker -n '__agent_worker_at proposal' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c agent-worker -n '__agent_worker_at proposal' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c agent-worker -n '__agent_worker_at proposal' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c agent-worker -n '__agent_worker_at proposal; and __agent_worker_turn 1 0 0' -f -a 'list' -d 'List open proposals, or all proposals of one workflow.'
 complete -c agent-worker -n '__agent_worker_at proposal list' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at proposal list' -l all -d 'include closed proposals if no workflow is given'
@@ -291,7 +291,7 @@ complete -c agent-worker -n '__agent_worker_at proposal show' -l json -d 'print 
 complete -c agent-worker -n '__agent_worker_at proposal show; and __agent_worker_turn 2 0 0' -f -a '(__agent_worker_live any_proposal)'
 complete -c agent-worker -n '__agent_worker_at proposal; and __agent_worker_turn 1 0 0' -f -a 'vote' -d 'Vote on a proposal; a vote is final.'
 complete -c agent-worker -n '__agent_worker_at proposal vote' -s h -l help -d 'show this help message and exit'
-complete -c agent-worker -n '__agent_worker_at proposal vote' -l reason -d 'reason, stored with the vote and visible to the members' -r -f
+complete -c agent-worker -n '__agent_worker_at proposal vote' -l reason -d 'reason, visible to the members' -r -f
 complete -c agent-worker -n '__agent_worker_at proposal vote' -l json -d 'print one JSON document'
 complete -c agent-worker -n '__agent_worker_at proposal vote; and __agent_worker_turn 2 0 0' -f -a '(__agent_worker_live proposal)'
 complete -c agent-worker -n '__agent_worker_at proposal vote; and __agent_worker_turn 2 1 1' -f -a '(__agent_worker_live choice)'
@@ -303,8 +303,8 @@ complete -c agent-worker -n '__agent_worker_at proposal cancel; and __agent_work
 complete -c agent-worker -n '__agent_worker_turn 0 0 0' -f -a 'rule' -d 'List, define and test rules'
 complete -c agent-worker -n '__agent_worker_at rule' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at rule' -l json -d 'print one JSON document'
-complete -c agent-worker -n '__agent_worker_at rule' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c agent-worker -n '__agent_worker_at rule' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c agent-worker -n '__agent_worker_at rule' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c agent-worker -n '__agent_worker_at rule' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c agent-worker -n '__agent_worker_at rule; and __agent_worker_turn 1 0 0' -f -a 'list' -d 'List the rules of a workflow: whose they are, and how often they were done.'
 complete -c agent-worker -n '__agent_worker_at rule list' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at rule list' -l json -d 'print one JSON document'
@@ -332,8 +332,8 @@ complete -c agent-worker -n '__agent_worker_at rule test; and __agent_worker_tur
 complete -c agent-worker -n '__agent_worker_turn 0 0 0' -f -a 'task' -d 'List, add and complete shared tasks'
 complete -c agent-worker -n '__agent_worker_at task' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at task' -l json -d 'print one JSON document'
-complete -c agent-worker -n '__agent_worker_at task' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c agent-worker -n '__agent_worker_at task' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c agent-worker -n '__agent_worker_at task' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c agent-worker -n '__agent_worker_at task' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c agent-worker -n '__agent_worker_at task; and __agent_worker_turn 1 0 0' -f -a 'list' -d 'List the tasks of a workflow with their states and assignees.'
 complete -c agent-worker -n '__agent_worker_at task list' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at task list' -l state -d 'only tasks in this state' -r -f -a 'open ready claimed done failed cancelled'
@@ -352,10 +352,10 @@ complete -c agent-worker -n '__agent_worker_at task; and __agent_worker_turn 1 0
 complete -c agent-worker -n '__agent_worker_at task add' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at task add' -l text -d 'description of the task' -r -f
 complete -c agent-worker -n '__agent_worker_at task add' -l key -d 'additional name of the task' -r -f
-complete -c agent-worker -n '__agent_worker_at task add' -l for -d 'assignee (default: the first agent that claims the task)' -r -f -a '(__agent_worker_live agent)'
-complete -c agent-worker -n '__agent_worker_at task add' -l needs -d 'dependencies: ids or keys of other tasks' -r -f -a '(__agent_worker_live task)'
+complete -c agent-worker -n '__agent_worker_at task add' -l for -d 'assignee (default: any agent can claim it)' -r -f -a '(__agent_worker_live agent)'
+complete -c agent-worker -n '__agent_worker_at task add' -l needs -d 'dependency (id or key)' -r -f -a '(__agent_worker_live task)'
 complete -c agent-worker -n '__agent_worker_at task add' -l parent -d 'parent task' -r -f -a '(__agent_worker_live task)'
-complete -c agent-worker -n '__agent_worker_at task add' -l files -d 'files that are reserved for this task' -r -f
+complete -c agent-worker -n '__agent_worker_at task add' -l files -d 'files reserved for the task' -r -f
 complete -c agent-worker -n '__agent_worker_at task add' -l check -d 'command that must exit with code 0 before the task is done' -r -f
 complete -c agent-worker -n '__agent_worker_at task add' -l on-failure -d 'reaction to a failed dependency' -r -f -a 'hold skip cancel'
 complete -c agent-worker -n '__agent_worker_at task add' -l json -d 'print one JSON document'
@@ -393,8 +393,8 @@ complete -c agent-worker -n '__agent_worker_at task graph; and __agent_worker_tu
 complete -c agent-worker -n '__agent_worker_turn 0 0 0' -f -a 'doc' -d 'Read and write shared documents'
 complete -c agent-worker -n '__agent_worker_at doc' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at doc' -l json -d 'print one JSON document'
-complete -c agent-worker -n '__agent_worker_at doc' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c agent-worker -n '__agent_worker_at doc' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c agent-worker -n '__agent_worker_at doc' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c agent-worker -n '__agent_worker_at doc' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c agent-worker -n '__agent_worker_at doc; and __agent_worker_turn 1 0 0' -f -a 'list' -d 'List the documents of a workflow.'
 complete -c agent-worker -n '__agent_worker_at doc list' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at doc list' -s n -d 'number of entries (default: 1000; 0: all)' -r -f
@@ -411,7 +411,7 @@ complete -c agent-worker -n '__agent_worker_at doc read; and __agent_worker_turn
 complete -c agent-worker -n '__agent_worker_at doc; and __agent_worker_turn 1 0 0' -f -a 'write' -d 'Replace the text of a document.'
 complete -c agent-worker -n '__agent_worker_at doc write' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at doc write' -l reason -d 'reason, stored with the version' -r -f
-complete -c agent-worker -n '__agent_worker_at doc write' -l if-version -d 'the version that it was made from: what changed since is merged with it, or refused where it touches it' -r -f
+complete -c agent-worker -n '__agent_worker_at doc write' -l if-version -d 'base version of the text; later changes are merged, or the write fails on a conflict' -r -f
 complete -c agent-worker -n '__agent_worker_at doc write' -l json -d 'print one JSON document'
 complete -c agent-worker -n '__agent_worker_at doc write; and __agent_worker_turn 2 0 0' -f -a '(__agent_worker_live channel)'
 complete -c agent-worker -n '__agent_worker_at doc write; and __agent_worker_turn 2 1 1' -f -a '(__agent_worker_live document)'
@@ -446,8 +446,8 @@ complete -c agent-worker -n '__agent_worker_at doc history; and __agent_worker_t
 complete -c agent-worker -n '__agent_worker_at doc history; and __agent_worker_turn 2 1 1' -f -a '(__agent_worker_live document)'
 complete -c agent-worker -n '__agent_worker_at doc; and __agent_worker_turn 1 0 0' -f -a 'diff' -d 'Show the changes of a version.'
 complete -c agent-worker -n '__agent_worker_at doc diff' -s h -l help -d 'show this help message and exit'
-complete -c agent-worker -n '__agent_worker_at doc diff' -l from -d 'first version (default: the previous version)' -r -f
-complete -c agent-worker -n '__agent_worker_at doc diff' -l to -d 'second version (default: the latest version)' -r -f
+complete -c agent-worker -n '__agent_worker_at doc diff' -l from -d 'first version (default: previous)' -r -f
+complete -c agent-worker -n '__agent_worker_at doc diff' -l to -d 'second version (default: latest)' -r -f
 complete -c agent-worker -n '__agent_worker_at doc diff' -l json -d 'print one JSON document'
 complete -c agent-worker -n '__agent_worker_at doc diff; and __agent_worker_turn 2 0 0' -f -a '(__agent_worker_live channel)'
 complete -c agent-worker -n '__agent_worker_at doc diff; and __agent_worker_turn 2 1 1' -f -a '(__agent_worker_live document)'
@@ -482,8 +482,8 @@ complete -c agent-worker -n '__agent_worker_at cancel' -l dry-run -d 'print the 
 complete -c agent-worker -n '__agent_worker_at cancel' -l json -d 'print one JSON document'
 complete -c agent-worker -n '__agent_worker_at cancel' -l queued -d 'only queued instructions; running instructions continue'
 complete -c agent-worker -n '__agent_worker_at cancel' -l yes -d 'cancel many instructions without confirmation'
-complete -c agent-worker -n '__agent_worker_at cancel' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c agent-worker -n '__agent_worker_at cancel' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c agent-worker -n '__agent_worker_at cancel' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c agent-worker -n '__agent_worker_at cancel' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c agent-worker -n '__agent_worker_at cancel; and __agent_worker_turn 1 0 1000' -f -a '(__agent_worker_live steered)'
 complete -c agent-worker -n '__agent_worker_turn 0 0 0' -f -a 'retry' -d 'Retry failed or dead-lettered instructions'
 complete -c agent-worker -n '__agent_worker_at retry' -s h -l help -d 'show this help message and exit'
@@ -491,73 +491,73 @@ complete -c agent-worker -n '__agent_worker_at retry' -l agent -d 'all instructi
 complete -c agent-worker -n '__agent_worker_at retry' -l dry-run -d 'print the affected instructions without changing them'
 complete -c agent-worker -n '__agent_worker_at retry' -l json -d 'print one JSON document'
 complete -c agent-worker -n '__agent_worker_at retry' -l all -d 'all instructions that awk dead lists'
-complete -c agent-worker -n '__agent_worker_at retry' -l fresh -d 'start over; side effects of earlier calls may occur twice'
-complete -c agent-worker -n '__agent_worker_at retry' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c agent-worker -n '__agent_worker_at retry' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c agent-worker -n '__agent_worker_at retry' -l fresh -d 'start over; side effects may occur twice'
+complete -c agent-worker -n '__agent_worker_at retry' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c agent-worker -n '__agent_worker_at retry' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c agent-worker -n '__agent_worker_at retry; and __agent_worker_turn 1 0 1000' -f -a '(__agent_worker_live steered)'
 complete -c agent-worker -n '__agent_worker_turn 0 0 0' -f -a 'clear' -d 'Delete the conversation of a run, workflow or agent permanently'
 complete -c agent-worker -n '__agent_worker_at clear' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at clear' -l run -d 'for a workflow: only this run (r12; default: all runs)' -r -f -a '(__agent_worker_live run)'
 complete -c agent-worker -n '__agent_worker_at clear' -l yes -d 'clear without confirmation'
-complete -c agent-worker -n '__agent_worker_at clear' -l force -d 'also delete working trees with unmerged or uncommitted work'
+complete -c agent-worker -n '__agent_worker_at clear' -l force -d 'also delete unmerged or uncommitted work'
 complete -c agent-worker -n '__agent_worker_at clear' -l json -d 'print one JSON document'
-complete -c agent-worker -n '__agent_worker_at clear' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c agent-worker -n '__agent_worker_at clear' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c agent-worker -n '__agent_worker_at clear' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c agent-worker -n '__agent_worker_at clear' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c agent-worker -n '__agent_worker_at clear; and __agent_worker_turn 1 0 0' -f -a '(__agent_worker_live exported)'
 complete -c agent-worker -n '__agent_worker_turn 0 0 0' -f -a 'prune' -d 'Delete data that is no longer needed to free disk space'
 complete -c agent-worker -n '__agent_worker_at prune' -s h -l help -d 'show this help message and exit'
-complete -c agent-worker -n '__agent_worker_at prune' -l dry-run -d 'print the data that would be deleted, and why, without deleting it'
+complete -c agent-worker -n '__agent_worker_at prune' -l dry-run -d 'list the data and reasons without deleting it'
 complete -c agent-worker -n '__agent_worker_at prune' -l yes -d 'delete without confirmation'
 complete -c agent-worker -n '__agent_worker_at prune' -l json -d 'print one JSON document'
-complete -c agent-worker -n '__agent_worker_at prune' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c agent-worker -n '__agent_worker_at prune' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c agent-worker -n '__agent_worker_at prune' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c agent-worker -n '__agent_worker_at prune' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c agent-worker -n '__agent_worker_at prune; and __agent_worker_turn 1 0 1000' -f -a 'trees unfinished logs aside comparisons attempts database'
 complete -c agent-worker -n '__agent_worker_turn 0 0 0' -f -a 'merge' -d 'Merge the branches of a run, completely or not at all'
 complete -c agent-worker -n '__agent_worker_at merge' -s h -l help -d 'show this help message and exit'
-complete -c agent-worker -n '__agent_worker_at merge' -l agent -d 'only the branch of this agent; repeatable (default: all agents)' -r -f
-complete -c agent-worker -n '__agent_worker_at merge' -l into -d 'target branch (default: the branch from which the run started)' -r -f
-complete -c agent-worker -n '__agent_worker_at merge' -l squash -d 'create one commit instead of one merge per branch'
-complete -c agent-worker -n '__agent_worker_at merge' -l check -d 'shell command that must succeed on the result before the branch changes' -r -f
-complete -c agent-worker -n '__agent_worker_at merge' -l return -d 'send conflicts back to their agents as work (exit code 1 remains)'
-complete -c agent-worker -n '__agent_worker_at merge' -l dry-run -d 'print the result without changing anything or running the check'
+complete -c agent-worker -n '__agent_worker_at merge' -l agent -d 'only the branch of this agent (default: all)' -r -f
+complete -c agent-worker -n '__agent_worker_at merge' -l into -d 'target branch (default: base branch of the run)' -r -f
+complete -c agent-worker -n '__agent_worker_at merge' -l squash -d 'create one commit, not one merge per branch'
+complete -c agent-worker -n '__agent_worker_at merge' -l check -d 'shell command that must succeed before the branch changes' -r -f
+complete -c agent-worker -n '__agent_worker_at merge' -l return -d 'return conflicts to agents as work'
+complete -c agent-worker -n '__agent_worker_at merge' -l dry-run -d 'print the result without changes or checks'
 complete -c agent-worker -n '__agent_worker_at merge' -l json -d 'print one JSON document'
-complete -c agent-worker -n '__agent_worker_at merge' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c agent-worker -n '__agent_worker_at merge' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c agent-worker -n '__agent_worker_at merge' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c agent-worker -n '__agent_worker_at merge' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c agent-worker -n '__agent_worker_at merge; and __agent_worker_turn 1 0 0' -f -a '(__agent_worker_live merged)'
 complete -c agent-worker -n '__agent_worker_turn 0 0 0' -f -a 'promote' -d 'Move instructions to the front of the queue'
 complete -c agent-worker -n '__agent_worker_at promote' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at promote' -l json -d 'print one JSON document'
-complete -c agent-worker -n '__agent_worker_at promote' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c agent-worker -n '__agent_worker_at promote' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c agent-worker -n '__agent_worker_at promote' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c agent-worker -n '__agent_worker_at promote' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c agent-worker -n '__agent_worker_at promote; and __agent_worker_turn 1 0 1000' -f -a '(__agent_worker_live instruction)'
 complete -c agent-worker -n '__agent_worker_turn 0 0 0' -f -a 'ps' -d 'List agents with their state, activity and cost'
 complete -c agent-worker -n '__agent_worker_at ps' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at ps' -s a -l all -d 'include agents of ended workflows'
 complete -c agent-worker -n '__agent_worker_at ps' -s A -l all-projects -d 'include all your projects with a running kernel'
 complete -c agent-worker -n '__agent_worker_at ps' -s q -l quiet -d 'print only names, as other commands accept them'
-complete -c agent-worker -n '__agent_worker_at ps' -l sort -d 'sort by this column, largest number first; -COLUMN reverses the order' -r -f
+complete -c agent-worker -n '__agent_worker_at ps' -l sort -d 'sort column, largest number first; -COLUMN: reverse order' -r -f
 complete -c agent-worker -n '__agent_worker_at ps' -s o -l columns -d 'columns to print, in this order: name,state,cost' -r -f
 complete -c agent-worker -n '__agent_worker_at ps' -l json -d 'print one JSON document'
-complete -c agent-worker -n '__agent_worker_at ps' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c agent-worker -n '__agent_worker_at ps' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c agent-worker -n '__agent_worker_at ps' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c agent-worker -n '__agent_worker_at ps' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c agent-worker -n '__agent_worker_at ps; and __agent_worker_turn 1 0 0' -f -a '(__agent_worker_live target)'
 complete -c agent-worker -n '__agent_worker_turn 0 0 0' -f -a 'projects' -d 'List your projects and the state of their kernels'
 complete -c agent-worker -n '__agent_worker_at projects' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at projects' -l json -d 'print one JSON document'
-complete -c agent-worker -n '__agent_worker_at projects' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c agent-worker -n '__agent_worker_at projects' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c agent-worker -n '__agent_worker_at projects' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c agent-worker -n '__agent_worker_at projects' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c agent-worker -n '__agent_worker_turn 0 0 0' -f -a 'top' -d 'Watch agents live (q quits)'
 complete -c agent-worker -n '__agent_worker_at top' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at top' -l json -d 'print one JSON document'
-complete -c agent-worker -n '__agent_worker_at top' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c agent-worker -n '__agent_worker_at top' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c agent-worker -n '__agent_worker_at top' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c agent-worker -n '__agent_worker_at top' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c agent-worker -n '__agent_worker_turn 0 0 0' -f -a 'open' -d 'Open the web page of the project, or print its address'
 complete -c agent-worker -n '__agent_worker_at open' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at open' -l read-only -d 'open the page in read-only mode'
-complete -c agent-worker -n '__agent_worker_at open' -l print -d 'print the address instead; it is valid once, for one minute'
+complete -c agent-worker -n '__agent_worker_at open' -l print -d 'print the address, valid once for one minute'
 complete -c agent-worker -n '__agent_worker_at open' -l json -d 'print one JSON document'
-complete -c agent-worker -n '__agent_worker_at open' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c agent-worker -n '__agent_worker_at open' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c agent-worker -n '__agent_worker_at open' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c agent-worker -n '__agent_worker_at open' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c agent-worker -n '__agent_worker_turn 0 0 0' -f -a 'channel' -d 'Show the latest messages of a workflow or an agent'
 complete -c agent-worker -n '__agent_worker_at channel' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at channel' -l run -d 'only messages of this run (r12)' -r -f -a '(__agent_worker_live run)'
@@ -566,14 +566,14 @@ complete -c agent-worker -n '__agent_worker_at channel' -s f -l follow -d 'print
 complete -c agent-worker -n '__agent_worker_at channel' -l archive -d 'read from this file of awk export, without a kernel' -r -F
 complete -c agent-worker -n '__agent_worker_at channel' -l json -d 'print one JSON document'
 complete -c agent-worker -n '__agent_worker_at channel' -l jsonl -d 'print one JSON object per line as items arrive'
-complete -c agent-worker -n '__agent_worker_at channel' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c agent-worker -n '__agent_worker_at channel' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c agent-worker -n '__agent_worker_at channel' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c agent-worker -n '__agent_worker_at channel' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c agent-worker -n '__agent_worker_at channel; and __agent_worker_turn 1 0 0' -f -a '(__agent_worker_live target)'
 complete -c agent-worker -n '__agent_worker_turn 0 0 0' -f -a 'resource' -d 'Print or add long texts that messages refer to'
 complete -c agent-worker -n '__agent_worker_at resource' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at resource' -l json -d 'print one JSON document'
-complete -c agent-worker -n '__agent_worker_at resource' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c agent-worker -n '__agent_worker_at resource' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c agent-worker -n '__agent_worker_at resource' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c agent-worker -n '__agent_worker_at resource' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c agent-worker -n '__agent_worker_at resource; and __agent_worker_turn 1 0 0' -f -a 'list' -d 'List the resources of all spaces or of one space.'
 complete -c agent-worker -n '__agent_worker_at resource list' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at resource list' -s n -d 'number of entries (default: 1000; 0: all)' -r -f
@@ -581,7 +581,7 @@ complete -c agent-worker -n '__agent_worker_at resource list' -l json -d 'print 
 complete -c agent-worker -n '__agent_worker_at resource list; and __agent_worker_turn 2 0 0' -f -a '(__agent_worker_live target)'
 complete -c agent-worker -n '__agent_worker_at resource; and __agent_worker_turn 1 0 0' -f -a 'get' -d 'Print a resource unchanged.'
 complete -c agent-worker -n '__agent_worker_at resource get' -s h -l help -d 'show this help message and exit'
-complete -c agent-worker -n '__agent_worker_at resource get' -l offset -d 'position of the first character (default: 0)' -r -f
+complete -c agent-worker -n '__agent_worker_at resource get' -l offset -d 'first character (default: 0)' -r -f
 complete -c agent-worker -n '__agent_worker_at resource get' -l limit -d 'maximum number of characters (default: all)' -r -f
 complete -c agent-worker -n '__agent_worker_at resource get' -l archive -d 'read from this file of awk export, without a kernel' -r -F
 complete -c agent-worker -n '__agent_worker_at resource get' -l json -d 'print one JSON document'
@@ -596,15 +596,15 @@ complete -c agent-worker -n '__agent_worker_turn 0 0 0' -f -a 'inbox' -d 'List t
 complete -c agent-worker -n '__agent_worker_at inbox' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at inbox' -s n -d 'number of entries (default: 200; 0: all)' -r -f
 complete -c agent-worker -n '__agent_worker_at inbox' -l json -d 'print one JSON document'
-complete -c agent-worker -n '__agent_worker_at inbox' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c agent-worker -n '__agent_worker_at inbox' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c agent-worker -n '__agent_worker_at inbox' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c agent-worker -n '__agent_worker_at inbox' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c agent-worker -n '__agent_worker_at inbox; and __agent_worker_turn 1 0 0' -f -a '(__agent_worker_live target)'
 complete -c agent-worker -n '__agent_worker_turn 0 0 0' -f -a 'queue' -d 'List the queued instructions of an agent'
 complete -c agent-worker -n '__agent_worker_at queue' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at queue' -s n -d 'number of entries (default: 1000; 0: all)' -r -f
 complete -c agent-worker -n '__agent_worker_at queue' -l json -d 'print one JSON document'
-complete -c agent-worker -n '__agent_worker_at queue' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c agent-worker -n '__agent_worker_at queue' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c agent-worker -n '__agent_worker_at queue' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c agent-worker -n '__agent_worker_at queue' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c agent-worker -n '__agent_worker_at queue; and __agent_worker_turn 1 0 0' -f -a '(__agent_worker_live target)'
 complete -c agent-worker -n '__agent_worker_turn 0 0 0' -f -a 'needs' -d 'List work that is blocked until you act'
 complete -c agent-worker -n '__agent_worker_at needs' -s h -l help -d 'show this help message and exit'
@@ -614,21 +614,21 @@ complete -c agent-worker -n '__agent_worker_at needs' -l rules -d 'list the rule
 complete -c agent-worker -n '__agent_worker_at needs' -s A -l all-projects -d 'include all your projects with a running kernel'
 complete -c agent-worker -n '__agent_worker_at needs' -s n -d 'number of entries (default: 1000; 0: all)' -r -f
 complete -c agent-worker -n '__agent_worker_at needs' -l json -d 'print one JSON document'
-complete -c agent-worker -n '__agent_worker_at needs' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c agent-worker -n '__agent_worker_at needs' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c agent-worker -n '__agent_worker_at needs' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c agent-worker -n '__agent_worker_at needs' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c agent-worker -n '__agent_worker_at needs; and __agent_worker_turn 1 0 0' -f -a '(__agent_worker_live approval)'
 complete -c agent-worker -n '__agent_worker_turn 0 0 0' -f -a 'audit' -d 'List memory queries between agents'
 complete -c agent-worker -n '__agent_worker_at audit' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at audit' -l agent -d 'only queries from or to this agent' -r -f -a '(__agent_worker_live agent)'
 complete -c agent-worker -n '__agent_worker_at audit' -s n -d 'number of entries (default: 1000; 0: all)' -r -f
 complete -c agent-worker -n '__agent_worker_at audit' -l json -d 'print one JSON document'
-complete -c agent-worker -n '__agent_worker_at audit' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c agent-worker -n '__agent_worker_at audit' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c agent-worker -n '__agent_worker_at audit' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c agent-worker -n '__agent_worker_at audit' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c agent-worker -n '__agent_worker_turn 0 0 0' -f -a 'feedback' -d 'List or add feedback on the work'
 complete -c agent-worker -n '__agent_worker_at feedback' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at feedback' -l json -d 'print one JSON document'
-complete -c agent-worker -n '__agent_worker_at feedback' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c agent-worker -n '__agent_worker_at feedback' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c agent-worker -n '__agent_worker_at feedback' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c agent-worker -n '__agent_worker_at feedback' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c agent-worker -n '__agent_worker_at feedback; and __agent_worker_turn 1 0 0' -f -a 'list' -d 'List feedback on the work.'
 complete -c agent-worker -n '__agent_worker_at feedback list' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at feedback list' -s n -d 'number of latest entries (default: 1000; 0: all)' -r -f
@@ -643,24 +643,24 @@ complete -c agent-worker -n '__agent_worker_at stats' -l by -d 'part it by agent
 complete -c agent-worker -n '__agent_worker_at stats' -l since -d 'start of the period: 7d, 2h, 2026-11-01 or 2026-11-01T12:00:00Z' -r -f
 complete -c agent-worker -n '__agent_worker_at stats' -l until -d 'end of the period, as for --since (default: now)' -r -f
 complete -c agent-worker -n '__agent_worker_at stats' -l json -d 'print one JSON document'
-complete -c agent-worker -n '__agent_worker_at stats' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c agent-worker -n '__agent_worker_at stats' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c agent-worker -n '__agent_worker_at stats' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c agent-worker -n '__agent_worker_at stats' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c agent-worker -n '__agent_worker_at stats; and __agent_worker_turn 1 0 0' -f -a '(__agent_worker_live target)'
 complete -c agent-worker -n '__agent_worker_turn 0 0 0' -f -a 'dead' -d 'List dead-lettered instructions'
 complete -c agent-worker -n '__agent_worker_at dead' -s h -l help -d 'show this help message and exit'
-complete -c agent-worker -n '__agent_worker_at dead' -l clear -d 'remove the current entries from the list; show and retry still work on them'
+complete -c agent-worker -n '__agent_worker_at dead' -l clear -d 'hide current entries; show and retry still find them'
 complete -c agent-worker -n '__agent_worker_at dead' -s n -d 'number of latest entries (default: 1000; 0: all)' -r -f
 complete -c agent-worker -n '__agent_worker_at dead' -l json -d 'print one JSON document'
-complete -c agent-worker -n '__agent_worker_at dead' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c agent-worker -n '__agent_worker_at dead' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c agent-worker -n '__agent_worker_at dead' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c agent-worker -n '__agent_worker_at dead' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c agent-worker -n '__agent_worker_turn 0 0 0' -f -a 'runs' -d 'List runs of workflows, latest first'
 complete -c agent-worker -n '__agent_worker_at runs' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at runs' -l status -d 'only runs with this status' -r -f -a 'running stopped done failed incomplete rejected cancelled timeout'
-complete -c agent-worker -n '__agent_worker_at runs' -l since -d 'only runs started within this duration (10m, 2h, 7d)' -r -f
+complete -c agent-worker -n '__agent_worker_at runs' -l since -d 'only runs started within 10m, 2h, 7d, ...' -r -f
 complete -c agent-worker -n '__agent_worker_at runs' -s n -d 'number of latest runs (default: 100; 0: all)' -r -f
 complete -c agent-worker -n '__agent_worker_at runs' -l json -d 'print one JSON document'
-complete -c agent-worker -n '__agent_worker_at runs' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c agent-worker -n '__agent_worker_at runs' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c agent-worker -n '__agent_worker_at runs' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c agent-worker -n '__agent_worker_at runs' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c agent-worker -n '__agent_worker_at runs; and __agent_worker_turn 1 0 0' -f -a '(__agent_worker_live channel)'
 complete -c agent-worker -n '__agent_worker_turn 0 0 0' -f -a 'show' -d 'Show a run or an instruction'
 complete -c agent-worker -n '__agent_worker_at show' -s h -l help -d 'show this help message and exit'
@@ -670,41 +670,41 @@ complete -c agent-worker -n '__agent_worker_at show' -l full -d 'with --steps: p
 complete -c agent-worker -n '__agent_worker_at show' -s n -d 'with --steps: number of first calls (default: 1000; 0: all)' -r -f
 complete -c agent-worker -n '__agent_worker_at show' -l archive -d 'read from this file of awk export, without a kernel' -r -F
 complete -c agent-worker -n '__agent_worker_at show' -l json -d 'print one JSON document'
-complete -c agent-worker -n '__agent_worker_at show' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c agent-worker -n '__agent_worker_at show' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c agent-worker -n '__agent_worker_at show' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c agent-worker -n '__agent_worker_at show' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c agent-worker -n '__agent_worker_at show; and __agent_worker_turn 1 0 0' -f -a '(__agent_worker_live shown)'
 complete -c agent-worker -n '__agent_worker_turn 0 0 0' -f -a 'export' -d 'Export the conversation of a run or a space to one file'
 complete -c agent-worker -n '__agent_worker_at export' -s h -l help -d 'show this help message and exit'
-complete -c agent-worker -n '__agent_worker_at export' -l format -d 'jsonl for awk import, or md for reading (default: jsonl)' -r -f -a 'jsonl md'
-complete -c agent-worker -n '__agent_worker_at export' -s o -l output -d 'output file, written atomically (default: standard output)' -r -F
+complete -c agent-worker -n '__agent_worker_at export' -l format -d 'jsonl for awk import, or md (default: jsonl)' -r -f -a 'jsonl md'
+complete -c agent-worker -n '__agent_worker_at export' -s o -l output -d 'output file (default: standard output)' -r -F
 complete -c agent-worker -n '__agent_worker_at export' -l json -d 'with -o: print one JSON document that describes the file'
-complete -c agent-worker -n '__agent_worker_at export' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c agent-worker -n '__agent_worker_at export' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c agent-worker -n '__agent_worker_at export' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c agent-worker -n '__agent_worker_at export' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c agent-worker -n '__agent_worker_at export; and __agent_worker_turn 1 0 0' -f -a '(__agent_worker_live exported)'
 complete -c agent-worker -n '__agent_worker_turn 0 0 0' -f -a 'import' -d 'Verify an export file and summarize its contents'
 complete -c agent-worker -n '__agent_worker_at import' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at import' -l json -d 'print one JSON document'
-complete -c agent-worker -n '__agent_worker_at import' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c agent-worker -n '__agent_worker_at import' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c agent-worker -n '__agent_worker_at import' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c agent-worker -n '__agent_worker_at import' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c agent-worker -n '__agent_worker_at import; and __agent_worker_turn 1 0 0' -F
 complete -c agent-worker -n '__agent_worker_turn 0 0 0' -f -a 'diff' -d 'Show changes in the working trees of agents'
 complete -c agent-worker -n '__agent_worker_at diff' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at diff' -l stat -d 'print only files and numbers of lines'
 complete -c agent-worker -n '__agent_worker_at diff' -l json -d 'print one JSON document'
-complete -c agent-worker -n '__agent_worker_at diff' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c agent-worker -n '__agent_worker_at diff' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c agent-worker -n '__agent_worker_at diff' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c agent-worker -n '__agent_worker_at diff' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c agent-worker -n '__agent_worker_at diff; and __agent_worker_turn 1 0 0' -f -a '(__agent_worker_live diffed)'
 complete -c agent-worker -n '__agent_worker_turn 0 0 0' -f -a 'attach' -d 'Follow an agent or a workflow and approve its calls'
 complete -c agent-worker -n '__agent_worker_at attach' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at attach' -l jsonl -d 'print one JSON object per line as items arrive'
-complete -c agent-worker -n '__agent_worker_at attach' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c agent-worker -n '__agent_worker_at attach' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c agent-worker -n '__agent_worker_at attach' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c agent-worker -n '__agent_worker_at attach' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c agent-worker -n '__agent_worker_at attach; and __agent_worker_turn 1 0 0' -f -a '(__agent_worker_live target)'
 complete -c agent-worker -n '__agent_worker_turn 0 0 0' -f -a 'worktree' -d 'List and delete the git working trees of agents'
 complete -c agent-worker -n '__agent_worker_at worktree' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at worktree' -l json -d 'print one JSON document'
-complete -c agent-worker -n '__agent_worker_at worktree' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c agent-worker -n '__agent_worker_at worktree' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c agent-worker -n '__agent_worker_at worktree' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c agent-worker -n '__agent_worker_at worktree' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c agent-worker -n '__agent_worker_at worktree; and __agent_worker_turn 1 0 0' -f -a 'list' -d 'List working trees.'
 complete -c agent-worker -n '__agent_worker_at worktree list' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at worktree list' -l run -d 'only of this run (r12)' -r -f -a '(__agent_worker_live run)'
@@ -712,7 +712,7 @@ complete -c agent-worker -n '__agent_worker_at worktree list' -l json -d 'print 
 complete -c agent-worker -n '__agent_worker_at worktree; and __agent_worker_turn 1 0 0' -f -a 'rm' -d 'Delete the working trees of an ended run.'
 complete -c agent-worker -n '__agent_worker_at worktree rm' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at worktree rm' -l run -d 'ended run (r12)' -r -f -a '(__agent_worker_live run)'
-complete -c agent-worker -n '__agent_worker_at worktree rm' -l force -d 'also delete unmerged or uncommitted work; it cannot be restored'
+complete -c agent-worker -n '__agent_worker_at worktree rm' -l force -d 'also delete unmerged or uncommitted work'
 complete -c agent-worker -n '__agent_worker_at worktree rm' -l json -d 'print one JSON document'
 complete -c agent-worker -n '__agent_worker_at worktree rm; and __agent_worker_turn 2 0 1000' -f -a '(__agent_worker_live agent)'
 complete -c agent-worker -n '__agent_worker_at worktree; and __agent_worker_turn 1 0 0' -f -a 'prune' -d 'Delete all working trees of ended runs that contain no unmerged work.'
@@ -721,54 +721,54 @@ complete -c agent-worker -n '__agent_worker_at worktree prune' -l run -d 'only o
 complete -c agent-worker -n '__agent_worker_at worktree prune' -l json -d 'print one JSON document'
 complete -c agent-worker -n '__agent_worker_turn 0 0 0' -f -a 'logs' -d 'Show logs of workers and attempts'
 complete -c agent-worker -n '__agent_worker_at logs' -s h -l help -d 'show this help message and exit'
-complete -c agent-worker -n '__agent_worker_at logs' -l previous -d 'previous attempt, or, without a target, the previous kernel process'
+complete -c agent-worker -n '__agent_worker_at logs' -l previous -d 'previous attempt, or kernel process without a target'
 complete -c agent-worker -n '__agent_worker_at logs' -l level -d 'minimum level of log lines' -r -f -a 'debug info warning error'
 complete -c agent-worker -n '__agent_worker_at logs' -s n -d 'number of latest lines (default: all; 0: all)' -r -f
-complete -c agent-worker -n '__agent_worker_at logs' -s f -l follow -d 'print new events as they occur; without --since, only new events'
+complete -c agent-worker -n '__agent_worker_at logs' -s f -l follow -d 'print new events; without --since only those'
 complete -c agent-worker -n '__agent_worker_at logs' -l since -d 'only events within this duration (10m, 2h)' -r -f
 complete -c agent-worker -n '__agent_worker_at logs' -l jsonl -d 'print one JSON object per line as items arrive'
-complete -c agent-worker -n '__agent_worker_at logs' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c agent-worker -n '__agent_worker_at logs' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c agent-worker -n '__agent_worker_at logs' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c agent-worker -n '__agent_worker_at logs' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c agent-worker -n '__agent_worker_at logs; and __agent_worker_turn 1 0 0' -f -a '(__agent_worker_live target)'
 complete -c agent-worker -n '__agent_worker_turn 0 0 0' -f -a 'events' -d 'Show kernel events'
 complete -c agent-worker -n '__agent_worker_at events' -s h -l help -d 'show this help message and exit'
-complete -c agent-worker -n '__agent_worker_at events' -s f -l follow -d 'print new events as they occur; without --since, only new events'
+complete -c agent-worker -n '__agent_worker_at events' -s f -l follow -d 'print new events; without --since only those'
 complete -c agent-worker -n '__agent_worker_at events' -l since -d 'only events within this duration (10m, 2h)' -r -f
 complete -c agent-worker -n '__agent_worker_at events' -l jsonl -d 'print one JSON object per line as items arrive'
-complete -c agent-worker -n '__agent_worker_at events' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c agent-worker -n '__agent_worker_at events' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c agent-worker -n '__agent_worker_at events' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c agent-worker -n '__agent_worker_at events' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c agent-worker -n '__agent_worker_turn 0 0 0' -f -a 'doctor' -d 'Diagnose problems of this installation and suggest fixes'
 complete -c agent-worker -n '__agent_worker_at doctor' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at doctor' -l json -d 'print one JSON document'
-complete -c agent-worker -n '__agent_worker_at doctor' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c agent-worker -n '__agent_worker_at doctor' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c agent-worker -n '__agent_worker_at doctor' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c agent-worker -n '__agent_worker_at doctor' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c agent-worker -n '__agent_worker_turn 0 0 0' -f -a 'df' -d 'Show disk usage of project state'
 complete -c agent-worker -n '__agent_worker_at df' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at df' -s n -d 'maximum number of runs (0: all)' -r -f
 complete -c agent-worker -n '__agent_worker_at df' -l json -d 'print one JSON document'
-complete -c agent-worker -n '__agent_worker_at df' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c agent-worker -n '__agent_worker_at df' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c agent-worker -n '__agent_worker_at df' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c agent-worker -n '__agent_worker_at df' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c agent-worker -n '__agent_worker_turn 0 0 0' -f -a 'wait' -d 'Wait until an agent, run or instruction is idle, done or blocked'
 complete -c agent-worker -n '__agent_worker_at wait' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at wait' -l for -d 'idle: no work is left; done: the run, instruction or workflow has ended; needs: a person must act' -r -f -a 'idle done needs'
-complete -c agent-worker -n '__agent_worker_at wait' -l timeout -d 'maximum time to wait (10s, 5m), then exit with code 124' -r -f
+complete -c agent-worker -n '__agent_worker_at wait' -l timeout -d 'maximum time to wait (10s, 5m; exit code 124)' -r -f
 complete -c agent-worker -n '__agent_worker_at wait' -l json -d 'print one JSON document'
-complete -c agent-worker -n '__agent_worker_at wait' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c agent-worker -n '__agent_worker_at wait' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c agent-worker -n '__agent_worker_at wait' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c agent-worker -n '__agent_worker_at wait' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c agent-worker -n '__agent_worker_at wait; and __agent_worker_turn 1 0 0' -f -a '(__agent_worker_live target)'
 complete -c agent-worker -n '__agent_worker_turn 0 0 0' -f -a 'watch' -d 'Follow a run to its end'
 complete -c agent-worker -n '__agent_worker_at watch' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at watch' -l exit-status -d 'exit with the exit code of the run'
 complete -c agent-worker -n '__agent_worker_at watch' -l json -d 'print one JSON document'
 complete -c agent-worker -n '__agent_worker_at watch' -l jsonl -d 'print one JSON object per line as items arrive'
-complete -c agent-worker -n '__agent_worker_at watch' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c agent-worker -n '__agent_worker_at watch' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c agent-worker -n '__agent_worker_at watch' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c agent-worker -n '__agent_worker_at watch' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c agent-worker -n '__agent_worker_at watch; and __agent_worker_turn 1 0 0' -f -a '(__agent_worker_live merged)'
 complete -c agent-worker -n '__agent_worker_turn 0 0 0' -f -a 'agent' -d 'Create, edit and delete agents and their context'
 complete -c agent-worker -n '__agent_worker_at agent' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at agent' -l json -d 'print one JSON document'
-complete -c agent-worker -n '__agent_worker_at agent' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c agent-worker -n '__agent_worker_at agent' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c agent-worker -n '__agent_worker_at agent' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c agent-worker -n '__agent_worker_at agent' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c agent-worker -n '__agent_worker_at agent; and __agent_worker_turn 1 0 0' -f -a 'list' -d 'List the agents of the project.'
 complete -c agent-worker -n '__agent_worker_at agent list' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at agent list' -l running -d 'fail if no kernel runs (default: read the files)'
@@ -779,14 +779,14 @@ complete -c agent-worker -n '__agent_worker_at agent info' -l json -d 'print one
 complete -c agent-worker -n '__agent_worker_at agent info; and __agent_worker_turn 2 0 0' -f -a '(__agent_worker_live agent)'
 complete -c agent-worker -n '__agent_worker_at agent; and __agent_worker_turn 1 0 0' -f -a 'create' -d 'Create an agent.'
 complete -c agent-worker -n '__agent_worker_at agent create' -s h -l help -d 'show this help message and exit'
-complete -c agent-worker -n '__agent_worker_at agent create' -l ephemeral -d 'create it without a file, until the kernel stops; NAME is optional'
+complete -c agent-worker -n '__agent_worker_at agent create' -l ephemeral -d 'create it without a file until the kernel stops'
 complete -c agent-worker -n '__agent_worker_at agent create' -s m -l model -d 'model as provider/name, or an alias' -r -f
 complete -c agent-worker -n '__agent_worker_at agent create' -s b -l backend -d 'backend that runs the agent (default: sdk)' -r -f
 complete -c agent-worker -n '__agent_worker_at agent create' -s s -l system -d 'system prompt' -r -f
 complete -c agent-worker -n '__agent_worker_at agent create' -l system-file -d 'project file that contains the system prompt' -r -F
 complete -c agent-worker -n '__agent_worker_at agent create' -l role -d 'role of the agent in a few words' -r -f
 complete -c agent-worker -n '__agent_worker_at agent create' -l expertise -d 'areas of expertise, separated by commas' -r -f
-complete -c agent-worker -n '__agent_worker_at agent create' -l from -d 'ephemeral agent or .claude/agents file to convert' -r -F -a '(__agent_worker_live agent)'
+complete -c agent-worker -n '__agent_worker_at agent create' -l from -d 'ephemeral agent or Claude Code file to convert' -r -F -a '(__agent_worker_live agent)'
 complete -c agent-worker -n '__agent_worker_at agent create' -l json -d 'print one JSON document'
 complete -c agent-worker -n '__agent_worker_at agent create; and __agent_worker_turn 2 0 0' -f
 complete -c agent-worker -n '__agent_worker_at agent; and __agent_worker_turn 1 0 0' -f -a 'edit' -d 'Edit the file of an agent in $EDITOR or with KEY=VALUE.'
@@ -810,7 +810,7 @@ complete -c agent-worker -n '__agent_worker_at agent memory; and __agent_worker_
 complete -c agent-worker -n '__agent_worker_at agent memory set' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at agent memory set' -l json -d 'print one JSON document'
 complete -c agent-worker -n '__agent_worker_at agent memory set' -l tier -d 'memory tier (default: working)' -r -f -a 'core working archive'
-complete -c agent-worker -n '__agent_worker_at agent memory set' -l visibility -d 'agents that may read the item (default: private)' -r -f -a 'private shareable public'
+complete -c agent-worker -n '__agent_worker_at agent memory set' -l visibility -d 'readers of the item (default: private)' -r -f -a 'private shareable public'
 complete -c agent-worker -n '__agent_worker_at agent memory set; and __agent_worker_turn 3 0 0' -f
 complete -c agent-worker -n '__agent_worker_at agent memory set; and __agent_worker_turn 3 1 1' -f
 complete -c agent-worker -n '__agent_worker_at agent memory; and __agent_worker_turn 2 0 0' -f -a 'rm' -d ''
@@ -826,7 +826,7 @@ complete -c agent-worker -n '__agent_worker_at agent memory search; and __agent_
 complete -c agent-worker -n '__agent_worker_at agent memory; and __agent_worker_turn 2 0 0' -f -a 'purge' -d ''
 complete -c agent-worker -n '__agent_worker_at agent memory purge' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at agent memory purge' -l json -d 'print one JSON document'
-complete -c agent-worker -n '__agent_worker_at agent memory purge' -l source -d 'what it is from: the id of a message (m12), or user, agent, tool, web' -r -f
+complete -c agent-worker -n '__agent_worker_at agent memory purge' -l source -d 'source: id of a message (m12), or user, agent, tool, web' -r -f
 complete -c agent-worker -n '__agent_worker_at agent memory; and __agent_worker_turn 2 0 0' -f -a 'tray' -d ''
 complete -c agent-worker -n '__agent_worker_at agent memory tray' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at agent memory tray' -l json -d 'print one JSON document'
@@ -889,22 +889,22 @@ complete -c agent-worker -n '__agent_worker_at agent reindex; and __agent_worker
 complete -c agent-worker -n '__agent_worker_turn 0 0 0' -f -a 'memory' -d 'Measure memory search and growth'
 complete -c agent-worker -n '__agent_worker_at memory' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at memory' -l json -d 'print one JSON document'
-complete -c agent-worker -n '__agent_worker_at memory' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c agent-worker -n '__agent_worker_at memory' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c agent-worker -n '__agent_worker_at memory' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c agent-worker -n '__agent_worker_at memory' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c agent-worker -n '__agent_worker_at memory; and __agent_worker_turn 1 0 0' -f -a 'eval' -d 'Measure how often memory search finds the answer to a question.'
 complete -c agent-worker -n '__agent_worker_at memory eval' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at memory eval' -l json -d 'print one JSON document'
 complete -c agent-worker -n '__agent_worker_at memory eval; and __agent_worker_turn 2 0 0' -F
 complete -c agent-worker -n '__agent_worker_at memory; and __agent_worker_turn 1 0 0' -f -a 'growth' -d 'Measure junk in memory over generated runs, with and without the guard.'
 complete -c agent-worker -n '__agent_worker_at memory growth' -s h -l help -d 'show this help message and exit'
-complete -c agent-worker -n '__agent_worker_at memory growth' -l seed -d 'random seed; equal seeds generate equal runs (default: 1)' -r -f
+complete -c agent-worker -n '__agent_worker_at memory growth' -l seed -d 'random seed of the generated runs (default: 1)' -r -f
 complete -c agent-worker -n '__agent_worker_at memory growth' -l json -d 'print one JSON document'
 complete -c agent-worker -n '__agent_worker_at memory growth; and __agent_worker_turn 2 0 0' -f
 complete -c agent-worker -n '__agent_worker_turn 0 0 0' -f -a 'tool' -d 'List, add and mock tools of agents'
 complete -c agent-worker -n '__agent_worker_at tool' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at tool' -l json -d 'print one JSON document'
-complete -c agent-worker -n '__agent_worker_at tool' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c agent-worker -n '__agent_worker_at tool' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c agent-worker -n '__agent_worker_at tool' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c agent-worker -n '__agent_worker_at tool' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c agent-worker -n '__agent_worker_at tool; and __agent_worker_turn 1 0 0' -f -a 'list' -d 'List the available tools and the agents that use them.'
 complete -c agent-worker -n '__agent_worker_at tool list' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at tool list' -l json -d 'print one JSON document'
@@ -912,7 +912,7 @@ complete -c agent-worker -n '__agent_worker_at tool; and __agent_worker_turn 1 0
 complete -c agent-worker -n '__agent_worker_at tool add' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at tool add' -s d -l description -d 'description of the tool for models' -r -f
 complete -c agent-worker -n '__agent_worker_at tool add' -s a -l argument -d 'argument NAME:TYPE, with ? if optional (path:string, limit:integer?); ${path} in the command: its value' -r -f
-complete -c agent-worker -n '__agent_worker_at tool add' -l read-only -d 'the tool changes nothing, so its calls need no approval'
+complete -c agent-worker -n '__agent_worker_at tool add' -l read-only -d 'the tool only reads; calls need no approval'
 complete -c agent-worker -n '__agent_worker_at tool add' -l timeout -d 'timeout of a call (default: 120s)' -r -f
 complete -c agent-worker -n '__agent_worker_at tool add' -l mock -d 'fixed result instead of a command' -r -f
 complete -c agent-worker -n '__agent_worker_at tool add' -l json -d 'print one JSON document'
@@ -936,19 +936,19 @@ complete -c agent-worker -n '__agent_worker_at tool rm; and __agent_worker_turn 
 complete -c agent-worker -n '__agent_worker_turn 0 0 0' -f -a 'worker' -d 'Check the protocol of a worker program'
 complete -c agent-worker -n '__agent_worker_at worker' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at worker' -l json -d 'print one JSON document'
-complete -c agent-worker -n '__agent_worker_at worker' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c agent-worker -n '__agent_worker_at worker' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c agent-worker -n '__agent_worker_at worker' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c agent-worker -n '__agent_worker_at worker' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c agent-worker -n '__agent_worker_at worker; and __agent_worker_turn 1 0 0' -f -a 'check' -d 'Run a worker program and report protocol errors.'
 complete -c agent-worker -n '__agent_worker_at worker check' -s h -l help -d 'show this help message and exit'
-complete -c agent-worker -n '__agent_worker_at worker check' -l message -d 'message that the worker receives (default: Say hello.)' -r -f
-complete -c agent-worker -n '__agent_worker_at worker check' -l timeout -d 'timeout of each of the four runs (default: 60s)' -r -f
+complete -c agent-worker -n '__agent_worker_at worker check' -l message -d 'message for the worker (default: Say hello.)' -r -f
+complete -c agent-worker -n '__agent_worker_at worker check' -l timeout -d 'timeout of each run (default: 60s)' -r -f
 complete -c agent-worker -n '__agent_worker_at worker check' -l json -d 'print one JSON document'
 complete -c agent-worker -n '__agent_worker_at worker check; and __agent_worker_turn 2 0 1000' -f
 complete -c agent-worker -n '__agent_worker_turn 0 0 0' -f -a 'skills' -d 'List, import and update skills'
 complete -c agent-worker -n '__agent_worker_at skills' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at skills' -l json -d 'print one JSON document'
-complete -c agent-worker -n '__agent_worker_at skills' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c agent-worker -n '__agent_worker_at skills' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c agent-worker -n '__agent_worker_at skills' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c agent-worker -n '__agent_worker_at skills' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c agent-worker -n '__agent_worker_at skills; and __agent_worker_turn 1 0 0' -f -a 'list' -d 'List the skills of the project and the agents that use them.'
 complete -c agent-worker -n '__agent_worker_at skills list' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at skills list' -l json -d 'print one JSON document'
@@ -960,7 +960,7 @@ complete -c agent-worker -n '__agent_worker_at skills import; and __agent_worker
 complete -c agent-worker -n '__agent_worker_at skills import; and __agent_worker_turn 2 1 1000' -f
 complete -c agent-worker -n '__agent_worker_at skills; and __agent_worker_turn 1 0 0' -f -a 'update' -d 'Update imported skills from their repositories.'
 complete -c agent-worker -n '__agent_worker_at skills update' -s h -l help -d 'show this help message and exit'
-complete -c agent-worker -n '__agent_worker_at skills update' -l force -d 'also update locally changed skills and discard the changes'
+complete -c agent-worker -n '__agent_worker_at skills update' -l force -d 'also update changed skills; discard the changes'
 complete -c agent-worker -n '__agent_worker_at skills update' -l json -d 'print one JSON document'
 complete -c agent-worker -n '__agent_worker_at skills update; and __agent_worker_turn 2 0 1000' -f
 complete -c agent-worker -n '__agent_worker_at skills; and __agent_worker_turn 1 0 0' -f -a 'rm' -d 'Delete imported skills.'
@@ -976,44 +976,44 @@ complete -c agent-worker -n '__agent_worker_at init' -s h -l help -d 'show this 
 complete -c agent-worker -n '__agent_worker_at init' -l example -d 'which one (default: hello); list: only say which there are' -r -f -a 'handbook hello memory nodes review team verdict list'
 complete -c agent-worker -n '__agent_worker_at init' -l backend -d 'this program does the work of its agents, in place of their scripts' -r -f -a 'claude codex cursor opencode'
 complete -c agent-worker -n '__agent_worker_at init' -s m -l model -d 'with --backend: model of the agents (claude: sonnet)' -r -f
-complete -c agent-worker -n '__agent_worker_at init' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c agent-worker -n '__agent_worker_at init' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c agent-worker -n '__agent_worker_at init' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c agent-worker -n '__agent_worker_at init' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c agent-worker -n '__agent_worker_turn 0 0 0' -f -a 'validate' -d 'Validate the files of the project'
 complete -c agent-worker -n '__agent_worker_at validate' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at validate' -l json -d 'print one JSON document'
-complete -c agent-worker -n '__agent_worker_at validate' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c agent-worker -n '__agent_worker_at validate' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c agent-worker -n '__agent_worker_at validate' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c agent-worker -n '__agent_worker_at validate' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c agent-worker -n '__agent_worker_at validate; and __agent_worker_turn 1 0 1000' -F
 complete -c agent-worker -n '__agent_worker_turn 0 0 0' -f -a 'config' -d 'Show effective settings and their sources'
 complete -c agent-worker -n '__agent_worker_at config' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at config' -l json -d 'print one JSON document'
-complete -c agent-worker -n '__agent_worker_at config' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c agent-worker -n '__agent_worker_at config' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c agent-worker -n '__agent_worker_at config' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c agent-worker -n '__agent_worker_at config' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c agent-worker -n '__agent_worker_at config; and __agent_worker_turn 1 0 0' -F -a '(__agent_worker_live named)'
 complete -c agent-worker -n '__agent_worker_turn 0 0 0' -f -a 'schema' -d 'Print the JSON Schema of a file for editors'
 complete -c agent-worker -n '__agent_worker_at schema' -s h -l help -d 'show this help message and exit'
-complete -c agent-worker -n '__agent_worker_at schema' -l write -d 'write all schemas to the paths that file headers refer to'
-complete -c agent-worker -n '__agent_worker_at schema' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c agent-worker -n '__agent_worker_at schema' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c agent-worker -n '__agent_worker_at schema' -l write -d 'write all schemas to the paths in file headers'
+complete -c agent-worker -n '__agent_worker_at schema' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c agent-worker -n '__agent_worker_at schema' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c agent-worker -n '__agent_worker_at schema; and __agent_worker_turn 1 0 0' -f -a 'agent workflow project'
 complete -c agent-worker -n '__agent_worker_turn 0 0 0' -f -a 'completion' -d 'Print the completion script of a shell'
 complete -c agent-worker -n '__agent_worker_at completion' -s h -l help -d 'show this help message and exit'
-complete -c agent-worker -n '__agent_worker_at completion' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c agent-worker -n '__agent_worker_at completion' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c agent-worker -n '__agent_worker_at completion' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c agent-worker -n '__agent_worker_at completion' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c agent-worker -n '__agent_worker_at completion; and __agent_worker_turn 1 0 0' -f -a 'bash zsh fish'
 complete -c agent-worker -n '__agent_worker_turn 0 0 0' -f -a 'trust' -d 'Trust the commands and connections of project files'
 complete -c agent-worker -n '__agent_worker_at trust' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at trust' -l yes -d 'trust without confirmation'
 complete -c agent-worker -n '__agent_worker_at trust' -l all -d 'with revoke: all consents'
 complete -c agent-worker -n '__agent_worker_at trust' -l json -d 'print one JSON document'
-complete -c agent-worker -n '__agent_worker_at trust' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c agent-worker -n '__agent_worker_at trust' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c agent-worker -n '__agent_worker_at trust' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c agent-worker -n '__agent_worker_at trust' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c agent-worker -n '__agent_worker_at trust; and __agent_worker_turn 1 0 1000' -F -a '(__agent_worker_live named)'
 complete -c agent-worker -n '__agent_worker_turn 0 0 0' -f -a 'token' -d 'Create, list and revoke API tokens'
 complete -c agent-worker -n '__agent_worker_at token' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at token' -l json -d 'print one JSON document'
-complete -c agent-worker -n '__agent_worker_at token' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c agent-worker -n '__agent_worker_at token' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c agent-worker -n '__agent_worker_at token' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c agent-worker -n '__agent_worker_at token' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c agent-worker -n '__agent_worker_at token; and __agent_worker_turn 1 0 0' -f -a 'create' -d 'Create a token and print it once.'
 complete -c agent-worker -n '__agent_worker_at token create' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at token create' -l scope -d 'permission level: read, operate (also create and control work), or approve (also decide approvals; approve:alice,bob: only calls of these agents)' -r -f -a 'read operate approve'
@@ -1028,22 +1028,22 @@ complete -c agent-worker -n '__agent_worker_at token revoke' -l json -d 'print o
 complete -c agent-worker -n '__agent_worker_at token revoke; and __agent_worker_turn 2 0 1000' -f -a '(__agent_worker_live token)'
 complete -c agent-worker -n '__agent_worker_turn 0 0 0' -f -a 'mcp-serve' -d 'Serve MCP on standard input and output for a coding agent'
 complete -c agent-worker -n '__agent_worker_at mcp-serve' -s h -l help -d 'show this help message and exit'
-complete -c agent-worker -n '__agent_worker_at mcp-serve' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c agent-worker -n '__agent_worker_at mcp-serve' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c agent-worker -n '__agent_worker_at mcp-serve' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c agent-worker -n '__agent_worker_at mcp-serve' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c agent-worker -n '__agent_worker_turn 0 0 0' -f -a 'node' -d 'List and add nodes, or run as one'
 complete -c agent-worker -n '__agent_worker_at node' -s h -l help -d 'show this help message and exit'
-complete -c agent-worker -n '__agent_worker_at node' -l join -d 'join the kernel that issued this join token (- reads standard input)' -r -f
-complete -c agent-worker -n '__agent_worker_at node' -l project-id -d 'serve as a node over standard input and output for the kernel of this project' -r -f -a '(__agent_worker_live instruction)'
+complete -c agent-worker -n '__agent_worker_at node' -l join -d 'join the kernel of this join token (- reads standard input)' -r -f
+complete -c agent-worker -n '__agent_worker_at node' -l project-id -d 'serve this project\'s kernel over standard streams' -r -f -a '(__agent_worker_live instruction)'
 complete -c agent-worker -n '__agent_worker_at node' -l json -d 'print one JSON document'
-complete -c agent-worker -n '__agent_worker_at node' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c agent-worker -n '__agent_worker_at node' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c agent-worker -n '__agent_worker_at node' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c agent-worker -n '__agent_worker_at node' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c agent-worker -n '__agent_worker_at node; and __agent_worker_turn 1 0 0' -f -a 'list' -d 'List the nodes, how each is, and what keeps it from being up.'
 complete -c agent-worker -n '__agent_worker_at node list' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at node list' -l json -d 'print one JSON document'
 complete -c agent-worker -n '__agent_worker_at node; and __agent_worker_turn 1 0 0' -f -a 'add' -d 'Add a node that the project file does not define.'
 complete -c agent-worker -n '__agent_worker_at node add' -s h -l help -d 'show this help message and exit'
-complete -c agent-worker -n '__agent_worker_at node add' -l via -d 'engine that connects to the node' -r -f -a 'ssh slurm kubectl docker ray command'
-complete -c agent-worker -n '__agent_worker_at node add' -l join -d 'create a join token and print the command to run on the node'
+complete -c agent-worker -n '__agent_worker_at node add' -l via -d 'engine of the connection' -r -f -a 'ssh slurm kubectl docker ray command'
+complete -c agent-worker -n '__agent_worker_at node add' -l join -d 'create a join token and print the command for the node'
 complete -c agent-worker -n '__agent_worker_at node add' -l host -d 'ssh, slurm: host of the node; with --join: address of this kernel' -r -f
 complete -c agent-worker -n '__agent_worker_at node add' -l image -d 'docker, kubectl: image of the container to start' -r -f
 complete -c agent-worker -n '__agent_worker_at node add' -l container -d 'docker: running container; kubectl: container of the pod' -r -f
@@ -1068,8 +1068,8 @@ complete -c agent-worker -n '__agent_worker_at node rm; and __agent_worker_turn 
 complete -c agent-worker -n '__agent_worker_turn 0 0 0' -f -a 'webhook' -d 'List webhooks and retry their deliveries'
 complete -c agent-worker -n '__agent_worker_at webhook' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at webhook' -l json -d 'print one JSON document'
-complete -c agent-worker -n '__agent_worker_at webhook' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c agent-worker -n '__agent_worker_at webhook' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c agent-worker -n '__agent_worker_at webhook' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c agent-worker -n '__agent_worker_at webhook' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c agent-worker -n '__agent_worker_at webhook; and __agent_worker_turn 1 0 0' -f -a 'list' -d 'List those of the project file, and how they stand.'
 complete -c agent-worker -n '__agent_worker_at webhook list' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at webhook list' -l json -d 'print one JSON document'
@@ -1080,52 +1080,52 @@ complete -c agent-worker -n '__agent_worker_at webhook retry; and __agent_worker
 complete -c agent-worker -n '__agent_worker_turn 0 0 0' -f -a 'providers' -d 'List model providers and the state of their keys'
 complete -c agent-worker -n '__agent_worker_at providers' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at providers' -l json -d 'print one JSON document'
-complete -c agent-worker -n '__agent_worker_at providers' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c agent-worker -n '__agent_worker_at providers' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c agent-worker -n '__agent_worker_at providers' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c agent-worker -n '__agent_worker_at providers' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c agent-worker -n '__agent_worker_turn 0 0 0' -f -a 'backends' -d 'List the backends that can run agents'
 complete -c agent-worker -n '__agent_worker_at backends' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at backends' -l json -d 'print one JSON document'
-complete -c agent-worker -n '__agent_worker_at backends' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c agent-worker -n '__agent_worker_at backends' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c agent-worker -n '__agent_worker_at backends' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c agent-worker -n '__agent_worker_at backends' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c agent-worker -n '__agent_worker_turn 0 0 0' -f -a 'version' -d 'Print the version'
 complete -c agent-worker -n '__agent_worker_at version' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at version' -l json -d 'print one JSON document'
-complete -c agent-worker -n '__agent_worker_at version' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c agent-worker -n '__agent_worker_at version' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c agent-worker -n '__agent_worker_at version' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c agent-worker -n '__agent_worker_at version' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c agent-worker -n '__agent_worker_turn 0 0 0' -f -a 'help' -d 'Show help for a command, a group or a topic'
 complete -c agent-worker -n '__agent_worker_at help' -s h -l help -d 'show this help message and exit'
-complete -c agent-worker -n '__agent_worker_at help' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c agent-worker -n '__agent_worker_at help' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c agent-worker -n '__agent_worker_at help' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c agent-worker -n '__agent_worker_at help' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c agent-worker -n '__agent_worker_at help; and __agent_worker_turn 1 0 1000' -f
 complete -c awk -n '__agent_worker_turn 0 0 0' -f -a 'run' -d 'Run a workflow to its end and report the result'
 complete -c awk -n '__agent_worker_at run' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at run' -l tag -d 'tag of the workflow instance (default: main)' -r -f
 complete -c awk -n '__agent_worker_at run' -l trust -d 'trust the commands in the project\'s files (setup, shell)'
 complete -c awk -n '__agent_worker_at run' -l update -d 'resolve remote refs again and pin the new commits'
-complete -c awk -n '__agent_worker_at run' -l continue -d 'start with the conversation of the previous run'
-complete -c awk -n '__agent_worker_at run' -l timeout -d 'maximum duration of the run, such as 30s or 10m (exit code 124 when exceeded)' -r -f
+complete -c awk -n '__agent_worker_at run' -l continue -d 'start with the previous conversation'
+complete -c awk -n '__agent_worker_at run' -l timeout -d 'maximum duration, such as 10m (exit code 124 when exceeded)' -r -f
 complete -c awk -n '__agent_worker_at run' -l max-cost -d 'maximum cost of the run in USD (exit code 6 when exceeded)' -r -f
-complete -c awk -n '__agent_worker_at run' -l max-tokens -d 'maximum number of tokens of the run (exit code 6 when exceeded)' -r -f
+complete -c awk -n '__agent_worker_at run' -l max-tokens -d 'maximum tokens (exit code 6 when exceeded)' -r -f
 complete -c awk -n '__agent_worker_at run' -l exit-code-from -d 'take the exit code from the work of this agent only' -r -f -a '(__agent_worker_live agent)'
-complete -c awk -n '__agent_worker_at run' -l fail-on -d 'never: exit with code 0 even if the run fails' -r -f -a 'error never'
-complete -c awk -n '__agent_worker_at run' -l approve -d 'approval of tool calls, which overrides the agents\' files' -r -f -a 'auto ask all deny'
-complete -c awk -n '__agent_worker_at run' -l detach -d 'return when the run has started; approvals then wait in awk needs'
+complete -c awk -n '__agent_worker_at run' -l fail-on -d 'never: always exit with code 0' -r -f -a 'error never'
+complete -c awk -n '__agent_worker_at run' -l approve -d 'approval of tool calls; overrides agents\' files' -r -f -a 'auto ask all deny'
+complete -c awk -n '__agent_worker_at run' -l detach -d 'return after the start; approvals wait in awk needs'
 complete -c awk -n '__agent_worker_at run' -l report -d 'additional reports, separated by commas: github, junit:FILE, md:FILE, sarif:FILE' -r -f
 complete -c awk -n '__agent_worker_at run' -l rm -d 'stop the kernel after the run if this command started it'
 complete -c awk -n '__agent_worker_at run' -l dry-run -d 'print the execution plan without running it'
-complete -c awk -n '__agent_worker_at run' -l compare -d 'compare the workflow, in paired runs, with one agent that has all its prompts and tools' -r -f -a 'solo'
+complete -c awk -n '__agent_worker_at run' -l compare -d 'compare the workflow with one agent in paired runs' -r -f -a 'solo'
 complete -c awk -n '__agent_worker_at run' -l repeat -d 'with --compare: maximum number of pairs (default: 10)' -r -f
 complete -c awk -n '__agent_worker_at run' -l check -d 'with --compare: shell command that decides success by exit code 0' -r -f
 complete -c awk -n '__agent_worker_at run' -l margin -d 'with --compare: non-inferiority margin: failure rates within P count as equal (default: 0.2)' -r -f
-complete -c awk -n '__agent_worker_at run' -l seed -d 'with --compare: seed of an earlier comparison, to repeat the order within pairs' -r -f
+complete -c awk -n '__agent_worker_at run' -l seed -d 'with --compare: seed of the order within pairs' -r -f
 complete -c awk -n '__agent_worker_at run' -l total-cost -d 'with --compare: maximum total cost of all runs in USD' -r -f
-complete -c awk -n '__agent_worker_at run' -l total-tokens -d 'with --compare: maximum total number of tokens of all runs' -r -f
+complete -c awk -n '__agent_worker_at run' -l total-tokens -d 'with --compare: maximum total tokens of all runs' -r -f
 complete -c awk -n '__agent_worker_at run' -l resume -d 'with --compare: continue this comparison (c3)' -r -f -a '(__agent_worker_live comparison)'
 complete -c awk -n '__agent_worker_at run' -l keep -d 'with --compare: retain the project copy of each run'
 complete -c awk -n '__agent_worker_at run' -l json -d 'print one JSON document'
 complete -c awk -n '__agent_worker_at run' -l jsonl -d 'print one JSON object per line as items arrive'
-complete -c awk -n '__agent_worker_at run' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c awk -n '__agent_worker_at run' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c awk -n '__agent_worker_at run' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c awk -n '__agent_worker_at run' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c awk -n '__agent_worker_at run; and __agent_worker_turn 1 0 0' -F -a '(__agent_worker_live workflow)'
 complete -c awk -n '__agent_worker_turn 0 0 0' -f -a 'send' -d 'Send a message to an agent or a workflow'
 complete -c awk -n '__agent_worker_at send' -s h -l help -d 'show this help message and exit'
@@ -1133,30 +1133,30 @@ complete -c awk -n '__agent_worker_at send' -l batch -d 'file with one JSON obje
 complete -c awk -n '__agent_worker_at send' -l wait -d 'wait for the answers and print them'
 complete -c awk -n '__agent_worker_at send' -l timeout -d 'with --wait: maximum time to wait (30s, 5m)' -r -f
 complete -c awk -n '__agent_worker_at send' -l json -d 'print one JSON document'
-complete -c awk -n '__agent_worker_at send' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c awk -n '__agent_worker_at send' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c awk -n '__agent_worker_at send' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c awk -n '__agent_worker_at send' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c awk -n '__agent_worker_at send; and __agent_worker_turn 1 0 0' -f -a '(__agent_worker_live target)'
 complete -c awk -n '__agent_worker_at send; and __agent_worker_turn 1 1 1' -f
 complete -c awk -n '__agent_worker_turn 0 0 0' -f -a 'ask' -d 'Send a message and stream the answer'
 complete -c awk -n '__agent_worker_at ask' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at ask' -l json -d 'print one JSON document'
 complete -c awk -n '__agent_worker_at ask' -l jsonl -d 'print one JSON object per line as items arrive'
-complete -c awk -n '__agent_worker_at ask' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c awk -n '__agent_worker_at ask' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c awk -n '__agent_worker_at ask' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c awk -n '__agent_worker_at ask' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c awk -n '__agent_worker_at ask; and __agent_worker_turn 1 0 0' -f -a '(__agent_worker_live target)'
 complete -c awk -n '__agent_worker_at ask; and __agent_worker_turn 1 1 1' -f
 complete -c awk -n '__agent_worker_turn 0 0 0' -f -a 'serve' -d 'Send a message and print the answer as JSON'
 complete -c awk -n '__agent_worker_at serve' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at serve' -l json -d 'print one JSON document (always on)'
-complete -c awk -n '__agent_worker_at serve' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c awk -n '__agent_worker_at serve' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c awk -n '__agent_worker_at serve' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c awk -n '__agent_worker_at serve' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c awk -n '__agent_worker_at serve; and __agent_worker_turn 1 0 0' -f -a '(__agent_worker_live target)'
 complete -c awk -n '__agent_worker_at serve; and __agent_worker_turn 1 1 1' -f
 complete -c awk -n '__agent_worker_turn 0 0 0' -f -a 'call' -d 'Call an agent tool from a program that an attempt runs'
 complete -c awk -n '__agent_worker_at call' -s h -l help -d 'show this help message and exit'
-complete -c awk -n '__agent_worker_at call' -l key -d 'idempotency key: repeated calls with the same key take effect once' -r -f
-complete -c awk -n '__agent_worker_at call' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c awk -n '__agent_worker_at call' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c awk -n '__agent_worker_at call' -l key -d 'idempotency key: calls with the same key take effect once' -r -f
+complete -c awk -n '__agent_worker_at call' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c awk -n '__agent_worker_at call' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c awk -n '__agent_worker_at call; and __agent_worker_turn 1 0 0' -f -a 'ask_agent auth_grant auth_request auth_revoke channel_read channel_send feedback_submit handover_write history_read history_search memory_ask memory_forget memory_read memory_recall memory_tray memory_write my_inbox my_inbox_ack my_status_set note_read note_write proposal_define proposal_invoke proposal_list resource_create resource_read share_with soul_reflect soul_suggest space_create space_members team_doc_accept team_doc_append team_doc_create team_doc_delete team_doc_history team_doc_list team_doc_read team_doc_reject team_doc_suggest team_doc_write team_members team_proposal_cancel team_proposal_create team_proposal_status team_task_claim team_task_done team_task_fail team_task_list team_task_plan team_task_split team_vote todo_add todo_done todo_list tree_commit tree_status tree_take'
 complete -c awk -n '__agent_worker_at call; and __agent_worker_turn 1 1 1' -f
 complete -c awk -n '__agent_worker_turn 0 0 0' -f -a 'start' -d 'Start the kernel, or a workflow that keeps running'
@@ -1164,10 +1164,10 @@ complete -c awk -n '__agent_worker_at start' -s h -l help -d 'show this help mes
 complete -c awk -n '__agent_worker_at start' -l tag -d 'tag of the workflow instance (default: main)' -r -f
 complete -c awk -n '__agent_worker_at start' -l trust -d 'trust the commands in the project\'s files (setup, shell)'
 complete -c awk -n '__agent_worker_at start' -l update -d 'resolve remote refs again and pin the new commits'
-complete -c awk -n '__agent_worker_at start' -l continue -d 'start with the conversation of the previous run'
+complete -c awk -n '__agent_worker_at start' -l continue -d 'start with the previous conversation'
 complete -c awk -n '__agent_worker_at start' -l foreground -d 'run in the foreground and log to stderr'
-complete -c awk -n '__agent_worker_at start' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c awk -n '__agent_worker_at start' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c awk -n '__agent_worker_at start' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c awk -n '__agent_worker_at start' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c awk -n '__agent_worker_at start; and __agent_worker_turn 1 0 0' -F -a '(__agent_worker_live workflow)'
 complete -c awk -n '__agent_worker_turn 0 0 0' -f -a 'stop' -d 'Stop workflows, agents or the kernel'
 complete -c awk -n '__agent_worker_at stop' -s h -l help -d 'show this help message and exit'
@@ -1176,77 +1176,77 @@ complete -c awk -n '__agent_worker_at stop' -l now -d 'stop running work immedia
 complete -c awk -n '__agent_worker_at stop' -l no-wait -d 'return without waiting for processes to exit'
 complete -c awk -n '__agent_worker_at stop' -l yes -d 'stop without confirmation'
 complete -c awk -n '__agent_worker_at stop' -s A -l all-projects -d 'stop the kernels of all your projects'
-complete -c awk -n '__agent_worker_at stop' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c awk -n '__agent_worker_at stop' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c awk -n '__agent_worker_at stop' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c awk -n '__agent_worker_at stop' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c awk -n '__agent_worker_at stop; and __agent_worker_turn 1 0 1000' -f -a '(__agent_worker_live target)'
 complete -c awk -n '__agent_worker_turn 0 0 0' -f -a 'status' -d 'Show whether the kernel is running, without starting it'
 complete -c awk -n '__agent_worker_at status' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at status' -l json -d 'print one JSON document'
-complete -c awk -n '__agent_worker_at status' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c awk -n '__agent_worker_at status' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c awk -n '__agent_worker_at status' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c awk -n '__agent_worker_at status' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c awk -n '__agent_worker_at status; and __agent_worker_turn 1 0 0' -f -a '(__agent_worker_live target)'
 complete -c awk -n '__agent_worker_turn 0 0 0' -f -a 'service' -d 'Install the kernel as a system service'
 complete -c awk -n '__agent_worker_at service' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at service' -l json -d 'print one JSON document'
-complete -c awk -n '__agent_worker_at service' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c awk -n '__agent_worker_at service' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c awk -n '__agent_worker_at service' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c awk -n '__agent_worker_at service' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c awk -n '__agent_worker_at service; and __agent_worker_turn 1 0 0' -f -a 'print' -d 'Print the systemd user unit or launchd property list.'
 complete -c awk -n '__agent_worker_at service print' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at service print' -l systemd -d 'use systemd (default, except on macOS)'
 complete -c awk -n '__agent_worker_at service print' -l launchd -d 'use launchd (default on macOS)'
-complete -c awk -n '__agent_worker_at service print' -l all -d 'use one service for all projects, which starts kernels on demand'
+complete -c awk -n '__agent_worker_at service print' -l all -d 'one service that starts all projects on demand'
 complete -c awk -n '__agent_worker_at service print' -l json -d 'print one JSON document'
 complete -c awk -n '__agent_worker_at service; and __agent_worker_turn 1 0 0' -f -a 'install' -d 'Install the service and start it if the service manager is available.'
 complete -c awk -n '__agent_worker_at service install' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at service install' -l systemd -d 'use systemd (default, except on macOS)'
 complete -c awk -n '__agent_worker_at service install' -l launchd -d 'use launchd (default on macOS)'
-complete -c awk -n '__agent_worker_at service install' -l all -d 'use one service for all projects, which starts kernels on demand'
+complete -c awk -n '__agent_worker_at service install' -l all -d 'one service that starts all projects on demand'
 complete -c awk -n '__agent_worker_at service install' -l json -d 'print one JSON document'
 complete -c awk -n '__agent_worker_at service; and __agent_worker_turn 1 0 0' -f -a 'uninstall' -d 'Stop and remove the service.'
 complete -c awk -n '__agent_worker_at service uninstall' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at service uninstall' -l systemd -d 'use systemd (default, except on macOS)'
 complete -c awk -n '__agent_worker_at service uninstall' -l launchd -d 'use launchd (default on macOS)'
-complete -c awk -n '__agent_worker_at service uninstall' -l all -d 'use one service for all projects, which starts kernels on demand'
+complete -c awk -n '__agent_worker_at service uninstall' -l all -d 'one service that starts all projects on demand'
 complete -c awk -n '__agent_worker_at service uninstall' -l json -d 'print one JSON document'
 complete -c awk -n '__agent_worker_at service; and __agent_worker_turn 1 0 0' -f -a 'run' -d 'Run as the service of all projects and start their kernels on demand.'
 complete -c awk -n '__agent_worker_at service run' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at service run' -l json -d 'print one JSON document'
 complete -c awk -n '__agent_worker_turn 0 0 0' -f -a 'restart' -d 'Restart the worker of an agent, or the kernel'
 complete -c awk -n '__agent_worker_at restart' -s h -l help -d 'show this help message and exit'
-complete -c awk -n '__agent_worker_at restart' -l kernel -d 'restart the kernel; running work resumes after its last entry'
+complete -c awk -n '__agent_worker_at restart' -l kernel -d 'restart the kernel; running work then resumes'
 complete -c awk -n '__agent_worker_at restart' -l trust -d 'trust the commands in the project\'s files (setup, shell)'
 complete -c awk -n '__agent_worker_at restart' -l json -d 'print one JSON document'
-complete -c awk -n '__agent_worker_at restart' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c awk -n '__agent_worker_at restart' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c awk -n '__agent_worker_at restart' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c awk -n '__agent_worker_at restart' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c awk -n '__agent_worker_at restart; and __agent_worker_turn 1 0 0' -f -a '(__agent_worker_live target)'
 complete -c awk -n '__agent_worker_turn 0 0 0' -f -a 'upgrade' -d 'Replace the running kernel without interrupting work'
 complete -c awk -n '__agent_worker_at upgrade' -s h -l help -d 'show this help message and exit'
-complete -c awk -n '__agent_worker_at upgrade' -l to -d 'virtual environment, or its agent-worker program (default: the installed version)' -r -f
+complete -c awk -n '__agent_worker_at upgrade' -l to -d 'environment or program (default: installed version)' -r -f
 complete -c awk -n '__agent_worker_at upgrade' -l status -d 'print the result of the last upgrade'
 complete -c awk -n '__agent_worker_at upgrade' -l json -d 'print one JSON document'
-complete -c awk -n '__agent_worker_at upgrade' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c awk -n '__agent_worker_at upgrade' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c awk -n '__agent_worker_at upgrade' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c awk -n '__agent_worker_at upgrade' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c awk -n '__agent_worker_turn 0 0 0' -f -a 'backup' -d 'Back up project state to a file, also while the kernel runs'
 complete -c awk -n '__agent_worker_at backup' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at backup' -l force -d 'replace an existing file'
 complete -c awk -n '__agent_worker_at backup' -l json -d 'print one JSON document'
-complete -c awk -n '__agent_worker_at backup' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c awk -n '__agent_worker_at backup' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c awk -n '__agent_worker_at backup' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c awk -n '__agent_worker_at backup' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c awk -n '__agent_worker_at backup; and __agent_worker_turn 1 0 0' -F
 complete -c awk -n '__agent_worker_turn 0 0 0' -f -a 'restore' -d 'Restore project state from a backup or standby copy'
 complete -c awk -n '__agent_worker_at restore' -s h -l help -d 'show this help message and exit'
-complete -c awk -n '__agent_worker_at restore' -l promote -d 'promote a standby copy; the original project must not run again'
+complete -c awk -n '__agent_worker_at restore' -l promote -d 'promote a standby; the original must not run again'
 complete -c awk -n '__agent_worker_at restore' -l force -d 'move existing state aside first; with --promote, continue even if the original may be running'
-complete -c awk -n '__agent_worker_at restore' -l trust -d 'restore consents and commands; only for your own backups (or AGENT_WORKER_TRUST=1)'
+complete -c awk -n '__agent_worker_at restore' -l trust -d 'also restore consents and commands, from own backups only'
 complete -c awk -n '__agent_worker_at restore' -l json -d 'print one JSON document'
-complete -c awk -n '__agent_worker_at restore' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c awk -n '__agent_worker_at restore' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c awk -n '__agent_worker_at restore' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c awk -n '__agent_worker_at restore' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c awk -n '__agent_worker_at restore; and __agent_worker_turn 1 0 0' -F
 complete -c awk -n '__agent_worker_turn 0 0 0' -f -a 'standby' -d 'Verify a standby copy of project state'
 complete -c awk -n '__agent_worker_at standby' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at standby' -l json -d 'print one JSON document'
-complete -c awk -n '__agent_worker_at standby' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c awk -n '__agent_worker_at standby' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c awk -n '__agent_worker_at standby' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c awk -n '__agent_worker_at standby' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c awk -n '__agent_worker_at standby; and __agent_worker_turn 1 0 0' -f -a 'check' -d 'Verify a standby copy in a temporary directory and print its last timestamp.'
 complete -c awk -n '__agent_worker_at standby check' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at standby check' -l json -d 'print one JSON document'
@@ -1254,56 +1254,56 @@ complete -c awk -n '__agent_worker_at standby check; and __agent_worker_turn 2 0
 complete -c awk -n '__agent_worker_turn 0 0 0' -f -a 'reset' -d 'Re-enable an agent that was stopped after repeated failures'
 complete -c awk -n '__agent_worker_at reset' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at reset' -l json -d 'print one JSON document'
-complete -c awk -n '__agent_worker_at reset' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c awk -n '__agent_worker_at reset' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c awk -n '__agent_worker_at reset' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c awk -n '__agent_worker_at reset' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c awk -n '__agent_worker_at reset; and __agent_worker_turn 1 0 0' -f -a '(__agent_worker_live target)'
 complete -c awk -n '__agent_worker_turn 0 0 0' -f -a 'pause' -d 'Pause the work of an agent or a workflow'
 complete -c awk -n '__agent_worker_at pause' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at pause' -l json -d 'print one JSON document'
-complete -c awk -n '__agent_worker_at pause' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c awk -n '__agent_worker_at pause' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c awk -n '__agent_worker_at pause' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c awk -n '__agent_worker_at pause' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c awk -n '__agent_worker_at pause; and __agent_worker_turn 1 0 0' -f -a '(__agent_worker_live target)'
 complete -c awk -n '__agent_worker_turn 0 0 0' -f -a 'resume' -d 'Resume paused work, or retry a blocked provider'
 complete -c awk -n '__agent_worker_at resume' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at resume' -l json -d 'print one JSON document'
-complete -c awk -n '__agent_worker_at resume' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c awk -n '__agent_worker_at resume' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c awk -n '__agent_worker_at resume' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c awk -n '__agent_worker_at resume' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c awk -n '__agent_worker_at resume; and __agent_worker_turn 1 0 0' -f -a '(__agent_worker_live target)'
 complete -c awk -n '__agent_worker_turn 0 0 0' -f -a 'continue' -d 'Renew the limits of a workflow or the budget of an agent'
 complete -c awk -n '__agent_worker_at continue' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at continue' -l json -d 'print one JSON document'
-complete -c awk -n '__agent_worker_at continue' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c awk -n '__agent_worker_at continue' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c awk -n '__agent_worker_at continue' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c awk -n '__agent_worker_at continue' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c awk -n '__agent_worker_at continue; and __agent_worker_turn 1 0 0' -f -a '(__agent_worker_live target)'
 complete -c awk -n '__agent_worker_turn 0 0 0' -f -a 'approve' -d 'Approve pending tool calls'
 complete -c awk -n '__agent_worker_at approve' -s h -l help -d 'show this help message and exit'
-complete -c awk -n '__agent_worker_at approve' -l reason -d 'reason, stored with the decision and visible to the agent' -r -f
+complete -c awk -n '__agent_worker_at approve' -l reason -d 'reason, visible to the agent' -r -f
 complete -c awk -n '__agent_worker_at approve' -l json -d 'print one JSON document'
 complete -c awk -n '__agent_worker_at approve' -l always -d 'approve this and all future calls of this tool by this agent whose complete input, as in awk needs, matches PATTERN: \'{"command":"git *"}\'; * matches any text, so this also matches \'git x; rm -rf ~\'' -r -f
 complete -c awk -n '__agent_worker_at approve' -l all-agents -d 'with --always: apply to all agents'
-complete -c awk -n '__agent_worker_at approve' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c awk -n '__agent_worker_at approve' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c awk -n '__agent_worker_at approve' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c awk -n '__agent_worker_at approve' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c awk -n '__agent_worker_at approve; and __agent_worker_turn 1 0 1000' -f -a '(__agent_worker_live approval)'
 complete -c awk -n '__agent_worker_turn 0 0 0' -f -a 'deny' -d 'Deny pending tool calls, or delete an approval rule'
 complete -c awk -n '__agent_worker_at deny' -s h -l help -d 'show this help message and exit'
-complete -c awk -n '__agent_worker_at deny' -l reason -d 'reason, stored with the decision and visible to the agent' -r -f
+complete -c awk -n '__agent_worker_at deny' -l reason -d 'reason, visible to the agent' -r -f
 complete -c awk -n '__agent_worker_at deny' -l json -d 'print one JSON document'
-complete -c awk -n '__agent_worker_at deny' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c awk -n '__agent_worker_at deny' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c awk -n '__agent_worker_at deny' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c awk -n '__agent_worker_at deny' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c awk -n '__agent_worker_at deny; and __agent_worker_turn 1 0 1000' -f -a '(__agent_worker_live deniable)'
 complete -c awk -n '__agent_worker_turn 0 0 0' -f -a 'answer' -d 'Reply on behalf of a human agent'
 complete -c awk -n '__agent_worker_at answer' -s h -l help -d 'show this help message and exit'
-complete -c awk -n '__agent_worker_at answer' -l as -d 'fail if the instruction is now assigned to another person' -r -f -a '(__agent_worker_live agent)'
+complete -c awk -n '__agent_worker_at answer' -l as -d 'fail if another person is now the assignee' -r -f -a '(__agent_worker_live agent)'
 complete -c awk -n '__agent_worker_at answer' -l json -d 'print one JSON document'
-complete -c awk -n '__agent_worker_at answer' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c awk -n '__agent_worker_at answer' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c awk -n '__agent_worker_at answer' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c awk -n '__agent_worker_at answer' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c awk -n '__agent_worker_at answer; and __agent_worker_turn 1 0 0' -f -a '(__agent_worker_live instruction)'
 complete -c awk -n '__agent_worker_at answer; and __agent_worker_turn 1 1 1' -f
 complete -c awk -n '__agent_worker_turn 0 0 0' -f -a 'space' -d 'List or close spaces, or change their members'
 complete -c awk -n '__agent_worker_at space' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at space' -l json -d 'print one JSON document'
-complete -c awk -n '__agent_worker_at space' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c awk -n '__agent_worker_at space' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c awk -n '__agent_worker_at space' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c awk -n '__agent_worker_at space' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c awk -n '__agent_worker_at space; and __agent_worker_turn 1 0 0' -f -a 'list' -d 'List spaces, their members and their state.'
 complete -c awk -n '__agent_worker_at space list' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at space list' -l run -d 'spaces of this run (r12), including closed spaces' -r -f -a '(__agent_worker_live run)'
@@ -1321,15 +1321,15 @@ complete -c awk -n '__agent_worker_at space close; and __agent_worker_turn 2 0 0
 complete -c awk -n '__agent_worker_turn 0 0 0' -f -a 'reassign' -d 'Reassign a question to another member of its workspace'
 complete -c awk -n '__agent_worker_at reassign' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at reassign' -l json -d 'print one JSON document'
-complete -c awk -n '__agent_worker_at reassign' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c awk -n '__agent_worker_at reassign' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c awk -n '__agent_worker_at reassign' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c awk -n '__agent_worker_at reassign' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c awk -n '__agent_worker_at reassign; and __agent_worker_turn 1 0 0' -f -a '(__agent_worker_live instruction)'
 complete -c awk -n '__agent_worker_at reassign; and __agent_worker_turn 1 1 1' -f -a '(__agent_worker_live agent)'
 complete -c awk -n '__agent_worker_turn 0 0 0' -f -a 'grant' -d 'Grant an agent more permissions, limited by time or calls'
 complete -c awk -n '__agent_worker_at grant' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at grant' -l json -d 'print one JSON document'
-complete -c awk -n '__agent_worker_at grant' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c awk -n '__agent_worker_at grant' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c awk -n '__agent_worker_at grant' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c awk -n '__agent_worker_at grant' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c awk -n '__agent_worker_at grant; and __agent_worker_turn 1 0 0' -f -a 'list' -d 'List grants, their origin and their current state.'
 complete -c awk -n '__agent_worker_at grant list' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at grant list' -s n -d 'number of entries (default: 1000; 0: all)' -r -f
@@ -1337,7 +1337,7 @@ complete -c awk -n '__agent_worker_at grant list' -l json -d 'print one JSON doc
 complete -c awk -n '__agent_worker_at grant list; and __agent_worker_turn 2 0 0' -f -a '(__agent_worker_live channel)'
 complete -c awk -n '__agent_worker_at grant; and __agent_worker_turn 1 0 0' -f -a 'give' -d 'Grant an agent a scope that its file does not include.'
 complete -c awk -n '__agent_worker_at grant give' -s h -l help -d 'show this help message and exit'
-complete -c awk -n '__agent_worker_at grant give' -l to -d 'agent that receives the grant, such as alice@review' -r -f -a '(__agent_worker_live target)'
+complete -c awk -n '__agent_worker_at grant give' -l to -d 'receiving agent, such as alice@review' -r -f -a '(__agent_worker_live target)'
 complete -c awk -n '__agent_worker_at grant give' -l until -d 'duration (2h) or end time (2026-11-22T18:00:00Z)' -r -f
 complete -c awk -n '__agent_worker_at grant give' -l uses -d 'maximum number of calls' -r -f
 complete -c awk -n '__agent_worker_at grant give' -l json -d 'print one JSON document'
@@ -1349,8 +1349,8 @@ complete -c awk -n '__agent_worker_at grant revoke; and __agent_worker_turn 2 0 
 complete -c awk -n '__agent_worker_turn 0 0 0' -f -a 'proposal' -d 'List proposals, vote on them, or cancel votes'
 complete -c awk -n '__agent_worker_at proposal' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at proposal' -l json -d 'print one JSON document'
-complete -c awk -n '__agent_worker_at proposal' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c awk -n '__agent_worker_at proposal' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c awk -n '__agent_worker_at proposal' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c awk -n '__agent_worker_at proposal' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c awk -n '__agent_worker_at proposal; and __agent_worker_turn 1 0 0' -f -a 'list' -d 'List open proposals, or all proposals of one workflow.'
 complete -c awk -n '__agent_worker_at proposal list' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at proposal list' -l all -d 'include closed proposals if no workflow is given'
@@ -1365,7 +1365,7 @@ complete -c awk -n '__agent_worker_at proposal show' -l json -d 'print one JSON 
 complete -c awk -n '__agent_worker_at proposal show; and __agent_worker_turn 2 0 0' -f -a '(__agent_worker_live any_proposal)'
 complete -c awk -n '__agent_worker_at proposal; and __agent_worker_turn 1 0 0' -f -a 'vote' -d 'Vote on a proposal; a vote is final.'
 complete -c awk -n '__agent_worker_at proposal vote' -s h -l help -d 'show this help message and exit'
-complete -c awk -n '__agent_worker_at proposal vote' -l reason -d 'reason, stored with the vote and visible to the members' -r -f
+complete -c awk -n '__agent_worker_at proposal vote' -l reason -d 'reason, visible to the members' -r -f
 complete -c awk -n '__agent_worker_at proposal vote' -l json -d 'print one JSON document'
 complete -c awk -n '__agent_worker_at proposal vote; and __agent_worker_turn 2 0 0' -f -a '(__agent_worker_live proposal)'
 complete -c awk -n '__agent_worker_at proposal vote; and __agent_worker_turn 2 1 1' -f -a '(__agent_worker_live choice)'
@@ -1377,8 +1377,8 @@ complete -c awk -n '__agent_worker_at proposal cancel; and __agent_worker_turn 2
 complete -c awk -n '__agent_worker_turn 0 0 0' -f -a 'rule' -d 'List, define and test rules'
 complete -c awk -n '__agent_worker_at rule' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at rule' -l json -d 'print one JSON document'
-complete -c awk -n '__agent_worker_at rule' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c awk -n '__agent_worker_at rule' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c awk -n '__agent_worker_at rule' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c awk -n '__agent_worker_at rule' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c awk -n '__agent_worker_at rule; and __agent_worker_turn 1 0 0' -f -a 'list' -d 'List the rules of a workflow: whose they are, and how often they were done.'
 complete -c awk -n '__agent_worker_at rule list' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at rule list' -l json -d 'print one JSON document'
@@ -1406,8 +1406,8 @@ complete -c awk -n '__agent_worker_at rule test; and __agent_worker_turn 2 0 0' 
 complete -c awk -n '__agent_worker_turn 0 0 0' -f -a 'task' -d 'List, add and complete shared tasks'
 complete -c awk -n '__agent_worker_at task' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at task' -l json -d 'print one JSON document'
-complete -c awk -n '__agent_worker_at task' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c awk -n '__agent_worker_at task' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c awk -n '__agent_worker_at task' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c awk -n '__agent_worker_at task' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c awk -n '__agent_worker_at task; and __agent_worker_turn 1 0 0' -f -a 'list' -d 'List the tasks of a workflow with their states and assignees.'
 complete -c awk -n '__agent_worker_at task list' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at task list' -l state -d 'only tasks in this state' -r -f -a 'open ready claimed done failed cancelled'
@@ -1426,10 +1426,10 @@ complete -c awk -n '__agent_worker_at task; and __agent_worker_turn 1 0 0' -f -a
 complete -c awk -n '__agent_worker_at task add' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at task add' -l text -d 'description of the task' -r -f
 complete -c awk -n '__agent_worker_at task add' -l key -d 'additional name of the task' -r -f
-complete -c awk -n '__agent_worker_at task add' -l for -d 'assignee (default: the first agent that claims the task)' -r -f -a '(__agent_worker_live agent)'
-complete -c awk -n '__agent_worker_at task add' -l needs -d 'dependencies: ids or keys of other tasks' -r -f -a '(__agent_worker_live task)'
+complete -c awk -n '__agent_worker_at task add' -l for -d 'assignee (default: any agent can claim it)' -r -f -a '(__agent_worker_live agent)'
+complete -c awk -n '__agent_worker_at task add' -l needs -d 'dependency (id or key)' -r -f -a '(__agent_worker_live task)'
 complete -c awk -n '__agent_worker_at task add' -l parent -d 'parent task' -r -f -a '(__agent_worker_live task)'
-complete -c awk -n '__agent_worker_at task add' -l files -d 'files that are reserved for this task' -r -f
+complete -c awk -n '__agent_worker_at task add' -l files -d 'files reserved for the task' -r -f
 complete -c awk -n '__agent_worker_at task add' -l check -d 'command that must exit with code 0 before the task is done' -r -f
 complete -c awk -n '__agent_worker_at task add' -l on-failure -d 'reaction to a failed dependency' -r -f -a 'hold skip cancel'
 complete -c awk -n '__agent_worker_at task add' -l json -d 'print one JSON document'
@@ -1467,8 +1467,8 @@ complete -c awk -n '__agent_worker_at task graph; and __agent_worker_turn 2 0 0'
 complete -c awk -n '__agent_worker_turn 0 0 0' -f -a 'doc' -d 'Read and write shared documents'
 complete -c awk -n '__agent_worker_at doc' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at doc' -l json -d 'print one JSON document'
-complete -c awk -n '__agent_worker_at doc' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c awk -n '__agent_worker_at doc' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c awk -n '__agent_worker_at doc' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c awk -n '__agent_worker_at doc' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c awk -n '__agent_worker_at doc; and __agent_worker_turn 1 0 0' -f -a 'list' -d 'List the documents of a workflow.'
 complete -c awk -n '__agent_worker_at doc list' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at doc list' -s n -d 'number of entries (default: 1000; 0: all)' -r -f
@@ -1485,7 +1485,7 @@ complete -c awk -n '__agent_worker_at doc read; and __agent_worker_turn 2 1 1' -
 complete -c awk -n '__agent_worker_at doc; and __agent_worker_turn 1 0 0' -f -a 'write' -d 'Replace the text of a document.'
 complete -c awk -n '__agent_worker_at doc write' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at doc write' -l reason -d 'reason, stored with the version' -r -f
-complete -c awk -n '__agent_worker_at doc write' -l if-version -d 'the version that it was made from: what changed since is merged with it, or refused where it touches it' -r -f
+complete -c awk -n '__agent_worker_at doc write' -l if-version -d 'base version of the text; later changes are merged, or the write fails on a conflict' -r -f
 complete -c awk -n '__agent_worker_at doc write' -l json -d 'print one JSON document'
 complete -c awk -n '__agent_worker_at doc write; and __agent_worker_turn 2 0 0' -f -a '(__agent_worker_live channel)'
 complete -c awk -n '__agent_worker_at doc write; and __agent_worker_turn 2 1 1' -f -a '(__agent_worker_live document)'
@@ -1520,8 +1520,8 @@ complete -c awk -n '__agent_worker_at doc history; and __agent_worker_turn 2 0 0
 complete -c awk -n '__agent_worker_at doc history; and __agent_worker_turn 2 1 1' -f -a '(__agent_worker_live document)'
 complete -c awk -n '__agent_worker_at doc; and __agent_worker_turn 1 0 0' -f -a 'diff' -d 'Show the changes of a version.'
 complete -c awk -n '__agent_worker_at doc diff' -s h -l help -d 'show this help message and exit'
-complete -c awk -n '__agent_worker_at doc diff' -l from -d 'first version (default: the previous version)' -r -f
-complete -c awk -n '__agent_worker_at doc diff' -l to -d 'second version (default: the latest version)' -r -f
+complete -c awk -n '__agent_worker_at doc diff' -l from -d 'first version (default: previous)' -r -f
+complete -c awk -n '__agent_worker_at doc diff' -l to -d 'second version (default: latest)' -r -f
 complete -c awk -n '__agent_worker_at doc diff' -l json -d 'print one JSON document'
 complete -c awk -n '__agent_worker_at doc diff; and __agent_worker_turn 2 0 0' -f -a '(__agent_worker_live channel)'
 complete -c awk -n '__agent_worker_at doc diff; and __agent_worker_turn 2 1 1' -f -a '(__agent_worker_live document)'
@@ -1556,8 +1556,8 @@ complete -c awk -n '__agent_worker_at cancel' -l dry-run -d 'print the affected 
 complete -c awk -n '__agent_worker_at cancel' -l json -d 'print one JSON document'
 complete -c awk -n '__agent_worker_at cancel' -l queued -d 'only queued instructions; running instructions continue'
 complete -c awk -n '__agent_worker_at cancel' -l yes -d 'cancel many instructions without confirmation'
-complete -c awk -n '__agent_worker_at cancel' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c awk -n '__agent_worker_at cancel' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c awk -n '__agent_worker_at cancel' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c awk -n '__agent_worker_at cancel' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c awk -n '__agent_worker_at cancel; and __agent_worker_turn 1 0 1000' -f -a '(__agent_worker_live steered)'
 complete -c awk -n '__agent_worker_turn 0 0 0' -f -a 'retry' -d 'Retry failed or dead-lettered instructions'
 complete -c awk -n '__agent_worker_at retry' -s h -l help -d 'show this help message and exit'
@@ -1565,73 +1565,73 @@ complete -c awk -n '__agent_worker_at retry' -l agent -d 'all instructions of th
 complete -c awk -n '__agent_worker_at retry' -l dry-run -d 'print the affected instructions without changing them'
 complete -c awk -n '__agent_worker_at retry' -l json -d 'print one JSON document'
 complete -c awk -n '__agent_worker_at retry' -l all -d 'all instructions that awk dead lists'
-complete -c awk -n '__agent_worker_at retry' -l fresh -d 'start over; side effects of earlier calls may occur twice'
-complete -c awk -n '__agent_worker_at retry' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c awk -n '__agent_worker_at retry' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c awk -n '__agent_worker_at retry' -l fresh -d 'start over; side effects may occur twice'
+complete -c awk -n '__agent_worker_at retry' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c awk -n '__agent_worker_at retry' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c awk -n '__agent_worker_at retry; and __agent_worker_turn 1 0 1000' -f -a '(__agent_worker_live steered)'
 complete -c awk -n '__agent_worker_turn 0 0 0' -f -a 'clear' -d 'Delete the conversation of a run, workflow or agent permanently'
 complete -c awk -n '__agent_worker_at clear' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at clear' -l run -d 'for a workflow: only this run (r12; default: all runs)' -r -f -a '(__agent_worker_live run)'
 complete -c awk -n '__agent_worker_at clear' -l yes -d 'clear without confirmation'
-complete -c awk -n '__agent_worker_at clear' -l force -d 'also delete working trees with unmerged or uncommitted work'
+complete -c awk -n '__agent_worker_at clear' -l force -d 'also delete unmerged or uncommitted work'
 complete -c awk -n '__agent_worker_at clear' -l json -d 'print one JSON document'
-complete -c awk -n '__agent_worker_at clear' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c awk -n '__agent_worker_at clear' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c awk -n '__agent_worker_at clear' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c awk -n '__agent_worker_at clear' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c awk -n '__agent_worker_at clear; and __agent_worker_turn 1 0 0' -f -a '(__agent_worker_live exported)'
 complete -c awk -n '__agent_worker_turn 0 0 0' -f -a 'prune' -d 'Delete data that is no longer needed to free disk space'
 complete -c awk -n '__agent_worker_at prune' -s h -l help -d 'show this help message and exit'
-complete -c awk -n '__agent_worker_at prune' -l dry-run -d 'print the data that would be deleted, and why, without deleting it'
+complete -c awk -n '__agent_worker_at prune' -l dry-run -d 'list the data and reasons without deleting it'
 complete -c awk -n '__agent_worker_at prune' -l yes -d 'delete without confirmation'
 complete -c awk -n '__agent_worker_at prune' -l json -d 'print one JSON document'
-complete -c awk -n '__agent_worker_at prune' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c awk -n '__agent_worker_at prune' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c awk -n '__agent_worker_at prune' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c awk -n '__agent_worker_at prune' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c awk -n '__agent_worker_at prune; and __agent_worker_turn 1 0 1000' -f -a 'trees unfinished logs aside comparisons attempts database'
 complete -c awk -n '__agent_worker_turn 0 0 0' -f -a 'merge' -d 'Merge the branches of a run, completely or not at all'
 complete -c awk -n '__agent_worker_at merge' -s h -l help -d 'show this help message and exit'
-complete -c awk -n '__agent_worker_at merge' -l agent -d 'only the branch of this agent; repeatable (default: all agents)' -r -f
-complete -c awk -n '__agent_worker_at merge' -l into -d 'target branch (default: the branch from which the run started)' -r -f
-complete -c awk -n '__agent_worker_at merge' -l squash -d 'create one commit instead of one merge per branch'
-complete -c awk -n '__agent_worker_at merge' -l check -d 'shell command that must succeed on the result before the branch changes' -r -f
-complete -c awk -n '__agent_worker_at merge' -l return -d 'send conflicts back to their agents as work (exit code 1 remains)'
-complete -c awk -n '__agent_worker_at merge' -l dry-run -d 'print the result without changing anything or running the check'
+complete -c awk -n '__agent_worker_at merge' -l agent -d 'only the branch of this agent (default: all)' -r -f
+complete -c awk -n '__agent_worker_at merge' -l into -d 'target branch (default: base branch of the run)' -r -f
+complete -c awk -n '__agent_worker_at merge' -l squash -d 'create one commit, not one merge per branch'
+complete -c awk -n '__agent_worker_at merge' -l check -d 'shell command that must succeed before the branch changes' -r -f
+complete -c awk -n '__agent_worker_at merge' -l return -d 'return conflicts to agents as work'
+complete -c awk -n '__agent_worker_at merge' -l dry-run -d 'print the result without changes or checks'
 complete -c awk -n '__agent_worker_at merge' -l json -d 'print one JSON document'
-complete -c awk -n '__agent_worker_at merge' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c awk -n '__agent_worker_at merge' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c awk -n '__agent_worker_at merge' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c awk -n '__agent_worker_at merge' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c awk -n '__agent_worker_at merge; and __agent_worker_turn 1 0 0' -f -a '(__agent_worker_live merged)'
 complete -c awk -n '__agent_worker_turn 0 0 0' -f -a 'promote' -d 'Move instructions to the front of the queue'
 complete -c awk -n '__agent_worker_at promote' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at promote' -l json -d 'print one JSON document'
-complete -c awk -n '__agent_worker_at promote' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c awk -n '__agent_worker_at promote' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c awk -n '__agent_worker_at promote' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c awk -n '__agent_worker_at promote' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c awk -n '__agent_worker_at promote; and __agent_worker_turn 1 0 1000' -f -a '(__agent_worker_live instruction)'
 complete -c awk -n '__agent_worker_turn 0 0 0' -f -a 'ps' -d 'List agents with their state, activity and cost'
 complete -c awk -n '__agent_worker_at ps' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at ps' -s a -l all -d 'include agents of ended workflows'
 complete -c awk -n '__agent_worker_at ps' -s A -l all-projects -d 'include all your projects with a running kernel'
 complete -c awk -n '__agent_worker_at ps' -s q -l quiet -d 'print only names, as other commands accept them'
-complete -c awk -n '__agent_worker_at ps' -l sort -d 'sort by this column, largest number first; -COLUMN reverses the order' -r -f
+complete -c awk -n '__agent_worker_at ps' -l sort -d 'sort column, largest number first; -COLUMN: reverse order' -r -f
 complete -c awk -n '__agent_worker_at ps' -s o -l columns -d 'columns to print, in this order: name,state,cost' -r -f
 complete -c awk -n '__agent_worker_at ps' -l json -d 'print one JSON document'
-complete -c awk -n '__agent_worker_at ps' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c awk -n '__agent_worker_at ps' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c awk -n '__agent_worker_at ps' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c awk -n '__agent_worker_at ps' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c awk -n '__agent_worker_at ps; and __agent_worker_turn 1 0 0' -f -a '(__agent_worker_live target)'
 complete -c awk -n '__agent_worker_turn 0 0 0' -f -a 'projects' -d 'List your projects and the state of their kernels'
 complete -c awk -n '__agent_worker_at projects' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at projects' -l json -d 'print one JSON document'
-complete -c awk -n '__agent_worker_at projects' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c awk -n '__agent_worker_at projects' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c awk -n '__agent_worker_at projects' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c awk -n '__agent_worker_at projects' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c awk -n '__agent_worker_turn 0 0 0' -f -a 'top' -d 'Watch agents live (q quits)'
 complete -c awk -n '__agent_worker_at top' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at top' -l json -d 'print one JSON document'
-complete -c awk -n '__agent_worker_at top' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c awk -n '__agent_worker_at top' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c awk -n '__agent_worker_at top' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c awk -n '__agent_worker_at top' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c awk -n '__agent_worker_turn 0 0 0' -f -a 'open' -d 'Open the web page of the project, or print its address'
 complete -c awk -n '__agent_worker_at open' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at open' -l read-only -d 'open the page in read-only mode'
-complete -c awk -n '__agent_worker_at open' -l print -d 'print the address instead; it is valid once, for one minute'
+complete -c awk -n '__agent_worker_at open' -l print -d 'print the address, valid once for one minute'
 complete -c awk -n '__agent_worker_at open' -l json -d 'print one JSON document'
-complete -c awk -n '__agent_worker_at open' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c awk -n '__agent_worker_at open' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c awk -n '__agent_worker_at open' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c awk -n '__agent_worker_at open' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c awk -n '__agent_worker_turn 0 0 0' -f -a 'channel' -d 'Show the latest messages of a workflow or an agent'
 complete -c awk -n '__agent_worker_at channel' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at channel' -l run -d 'only messages of this run (r12)' -r -f -a '(__agent_worker_live run)'
@@ -1640,14 +1640,14 @@ complete -c awk -n '__agent_worker_at channel' -s f -l follow -d 'print new mess
 complete -c awk -n '__agent_worker_at channel' -l archive -d 'read from this file of awk export, without a kernel' -r -F
 complete -c awk -n '__agent_worker_at channel' -l json -d 'print one JSON document'
 complete -c awk -n '__agent_worker_at channel' -l jsonl -d 'print one JSON object per line as items arrive'
-complete -c awk -n '__agent_worker_at channel' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c awk -n '__agent_worker_at channel' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c awk -n '__agent_worker_at channel' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c awk -n '__agent_worker_at channel' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c awk -n '__agent_worker_at channel; and __agent_worker_turn 1 0 0' -f -a '(__agent_worker_live target)'
 complete -c awk -n '__agent_worker_turn 0 0 0' -f -a 'resource' -d 'Print or add long texts that messages refer to'
 complete -c awk -n '__agent_worker_at resource' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at resource' -l json -d 'print one JSON document'
-complete -c awk -n '__agent_worker_at resource' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c awk -n '__agent_worker_at resource' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c awk -n '__agent_worker_at resource' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c awk -n '__agent_worker_at resource' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c awk -n '__agent_worker_at resource; and __agent_worker_turn 1 0 0' -f -a 'list' -d 'List the resources of all spaces or of one space.'
 complete -c awk -n '__agent_worker_at resource list' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at resource list' -s n -d 'number of entries (default: 1000; 0: all)' -r -f
@@ -1655,7 +1655,7 @@ complete -c awk -n '__agent_worker_at resource list' -l json -d 'print one JSON 
 complete -c awk -n '__agent_worker_at resource list; and __agent_worker_turn 2 0 0' -f -a '(__agent_worker_live target)'
 complete -c awk -n '__agent_worker_at resource; and __agent_worker_turn 1 0 0' -f -a 'get' -d 'Print a resource unchanged.'
 complete -c awk -n '__agent_worker_at resource get' -s h -l help -d 'show this help message and exit'
-complete -c awk -n '__agent_worker_at resource get' -l offset -d 'position of the first character (default: 0)' -r -f
+complete -c awk -n '__agent_worker_at resource get' -l offset -d 'first character (default: 0)' -r -f
 complete -c awk -n '__agent_worker_at resource get' -l limit -d 'maximum number of characters (default: all)' -r -f
 complete -c awk -n '__agent_worker_at resource get' -l archive -d 'read from this file of awk export, without a kernel' -r -F
 complete -c awk -n '__agent_worker_at resource get' -l json -d 'print one JSON document'
@@ -1670,15 +1670,15 @@ complete -c awk -n '__agent_worker_turn 0 0 0' -f -a 'inbox' -d 'List the unhand
 complete -c awk -n '__agent_worker_at inbox' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at inbox' -s n -d 'number of entries (default: 200; 0: all)' -r -f
 complete -c awk -n '__agent_worker_at inbox' -l json -d 'print one JSON document'
-complete -c awk -n '__agent_worker_at inbox' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c awk -n '__agent_worker_at inbox' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c awk -n '__agent_worker_at inbox' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c awk -n '__agent_worker_at inbox' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c awk -n '__agent_worker_at inbox; and __agent_worker_turn 1 0 0' -f -a '(__agent_worker_live target)'
 complete -c awk -n '__agent_worker_turn 0 0 0' -f -a 'queue' -d 'List the queued instructions of an agent'
 complete -c awk -n '__agent_worker_at queue' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at queue' -s n -d 'number of entries (default: 1000; 0: all)' -r -f
 complete -c awk -n '__agent_worker_at queue' -l json -d 'print one JSON document'
-complete -c awk -n '__agent_worker_at queue' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c awk -n '__agent_worker_at queue' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c awk -n '__agent_worker_at queue' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c awk -n '__agent_worker_at queue' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c awk -n '__agent_worker_at queue; and __agent_worker_turn 1 0 0' -f -a '(__agent_worker_live target)'
 complete -c awk -n '__agent_worker_turn 0 0 0' -f -a 'needs' -d 'List work that is blocked until you act'
 complete -c awk -n '__agent_worker_at needs' -s h -l help -d 'show this help message and exit'
@@ -1688,21 +1688,21 @@ complete -c awk -n '__agent_worker_at needs' -l rules -d 'list the rules of appr
 complete -c awk -n '__agent_worker_at needs' -s A -l all-projects -d 'include all your projects with a running kernel'
 complete -c awk -n '__agent_worker_at needs' -s n -d 'number of entries (default: 1000; 0: all)' -r -f
 complete -c awk -n '__agent_worker_at needs' -l json -d 'print one JSON document'
-complete -c awk -n '__agent_worker_at needs' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c awk -n '__agent_worker_at needs' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c awk -n '__agent_worker_at needs' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c awk -n '__agent_worker_at needs' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c awk -n '__agent_worker_at needs; and __agent_worker_turn 1 0 0' -f -a '(__agent_worker_live approval)'
 complete -c awk -n '__agent_worker_turn 0 0 0' -f -a 'audit' -d 'List memory queries between agents'
 complete -c awk -n '__agent_worker_at audit' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at audit' -l agent -d 'only queries from or to this agent' -r -f -a '(__agent_worker_live agent)'
 complete -c awk -n '__agent_worker_at audit' -s n -d 'number of entries (default: 1000; 0: all)' -r -f
 complete -c awk -n '__agent_worker_at audit' -l json -d 'print one JSON document'
-complete -c awk -n '__agent_worker_at audit' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c awk -n '__agent_worker_at audit' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c awk -n '__agent_worker_at audit' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c awk -n '__agent_worker_at audit' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c awk -n '__agent_worker_turn 0 0 0' -f -a 'feedback' -d 'List or add feedback on the work'
 complete -c awk -n '__agent_worker_at feedback' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at feedback' -l json -d 'print one JSON document'
-complete -c awk -n '__agent_worker_at feedback' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c awk -n '__agent_worker_at feedback' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c awk -n '__agent_worker_at feedback' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c awk -n '__agent_worker_at feedback' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c awk -n '__agent_worker_at feedback; and __agent_worker_turn 1 0 0' -f -a 'list' -d 'List feedback on the work.'
 complete -c awk -n '__agent_worker_at feedback list' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at feedback list' -s n -d 'number of latest entries (default: 1000; 0: all)' -r -f
@@ -1717,24 +1717,24 @@ complete -c awk -n '__agent_worker_at stats' -l by -d 'part it by agent, workflo
 complete -c awk -n '__agent_worker_at stats' -l since -d 'start of the period: 7d, 2h, 2026-11-01 or 2026-11-01T12:00:00Z' -r -f
 complete -c awk -n '__agent_worker_at stats' -l until -d 'end of the period, as for --since (default: now)' -r -f
 complete -c awk -n '__agent_worker_at stats' -l json -d 'print one JSON document'
-complete -c awk -n '__agent_worker_at stats' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c awk -n '__agent_worker_at stats' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c awk -n '__agent_worker_at stats' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c awk -n '__agent_worker_at stats' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c awk -n '__agent_worker_at stats; and __agent_worker_turn 1 0 0' -f -a '(__agent_worker_live target)'
 complete -c awk -n '__agent_worker_turn 0 0 0' -f -a 'dead' -d 'List dead-lettered instructions'
 complete -c awk -n '__agent_worker_at dead' -s h -l help -d 'show this help message and exit'
-complete -c awk -n '__agent_worker_at dead' -l clear -d 'remove the current entries from the list; show and retry still work on them'
+complete -c awk -n '__agent_worker_at dead' -l clear -d 'hide current entries; show and retry still find them'
 complete -c awk -n '__agent_worker_at dead' -s n -d 'number of latest entries (default: 1000; 0: all)' -r -f
 complete -c awk -n '__agent_worker_at dead' -l json -d 'print one JSON document'
-complete -c awk -n '__agent_worker_at dead' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c awk -n '__agent_worker_at dead' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c awk -n '__agent_worker_at dead' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c awk -n '__agent_worker_at dead' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c awk -n '__agent_worker_turn 0 0 0' -f -a 'runs' -d 'List runs of workflows, latest first'
 complete -c awk -n '__agent_worker_at runs' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at runs' -l status -d 'only runs with this status' -r -f -a 'running stopped done failed incomplete rejected cancelled timeout'
-complete -c awk -n '__agent_worker_at runs' -l since -d 'only runs started within this duration (10m, 2h, 7d)' -r -f
+complete -c awk -n '__agent_worker_at runs' -l since -d 'only runs started within 10m, 2h, 7d, ...' -r -f
 complete -c awk -n '__agent_worker_at runs' -s n -d 'number of latest runs (default: 100; 0: all)' -r -f
 complete -c awk -n '__agent_worker_at runs' -l json -d 'print one JSON document'
-complete -c awk -n '__agent_worker_at runs' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c awk -n '__agent_worker_at runs' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c awk -n '__agent_worker_at runs' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c awk -n '__agent_worker_at runs' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c awk -n '__agent_worker_at runs; and __agent_worker_turn 1 0 0' -f -a '(__agent_worker_live channel)'
 complete -c awk -n '__agent_worker_turn 0 0 0' -f -a 'show' -d 'Show a run or an instruction'
 complete -c awk -n '__agent_worker_at show' -s h -l help -d 'show this help message and exit'
@@ -1744,41 +1744,41 @@ complete -c awk -n '__agent_worker_at show' -l full -d 'with --steps: print argu
 complete -c awk -n '__agent_worker_at show' -s n -d 'with --steps: number of first calls (default: 1000; 0: all)' -r -f
 complete -c awk -n '__agent_worker_at show' -l archive -d 'read from this file of awk export, without a kernel' -r -F
 complete -c awk -n '__agent_worker_at show' -l json -d 'print one JSON document'
-complete -c awk -n '__agent_worker_at show' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c awk -n '__agent_worker_at show' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c awk -n '__agent_worker_at show' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c awk -n '__agent_worker_at show' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c awk -n '__agent_worker_at show; and __agent_worker_turn 1 0 0' -f -a '(__agent_worker_live shown)'
 complete -c awk -n '__agent_worker_turn 0 0 0' -f -a 'export' -d 'Export the conversation of a run or a space to one file'
 complete -c awk -n '__agent_worker_at export' -s h -l help -d 'show this help message and exit'
-complete -c awk -n '__agent_worker_at export' -l format -d 'jsonl for awk import, or md for reading (default: jsonl)' -r -f -a 'jsonl md'
-complete -c awk -n '__agent_worker_at export' -s o -l output -d 'output file, written atomically (default: standard output)' -r -F
+complete -c awk -n '__agent_worker_at export' -l format -d 'jsonl for awk import, or md (default: jsonl)' -r -f -a 'jsonl md'
+complete -c awk -n '__agent_worker_at export' -s o -l output -d 'output file (default: standard output)' -r -F
 complete -c awk -n '__agent_worker_at export' -l json -d 'with -o: print one JSON document that describes the file'
-complete -c awk -n '__agent_worker_at export' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c awk -n '__agent_worker_at export' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c awk -n '__agent_worker_at export' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c awk -n '__agent_worker_at export' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c awk -n '__agent_worker_at export; and __agent_worker_turn 1 0 0' -f -a '(__agent_worker_live exported)'
 complete -c awk -n '__agent_worker_turn 0 0 0' -f -a 'import' -d 'Verify an export file and summarize its contents'
 complete -c awk -n '__agent_worker_at import' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at import' -l json -d 'print one JSON document'
-complete -c awk -n '__agent_worker_at import' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c awk -n '__agent_worker_at import' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c awk -n '__agent_worker_at import' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c awk -n '__agent_worker_at import' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c awk -n '__agent_worker_at import; and __agent_worker_turn 1 0 0' -F
 complete -c awk -n '__agent_worker_turn 0 0 0' -f -a 'diff' -d 'Show changes in the working trees of agents'
 complete -c awk -n '__agent_worker_at diff' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at diff' -l stat -d 'print only files and numbers of lines'
 complete -c awk -n '__agent_worker_at diff' -l json -d 'print one JSON document'
-complete -c awk -n '__agent_worker_at diff' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c awk -n '__agent_worker_at diff' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c awk -n '__agent_worker_at diff' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c awk -n '__agent_worker_at diff' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c awk -n '__agent_worker_at diff; and __agent_worker_turn 1 0 0' -f -a '(__agent_worker_live diffed)'
 complete -c awk -n '__agent_worker_turn 0 0 0' -f -a 'attach' -d 'Follow an agent or a workflow and approve its calls'
 complete -c awk -n '__agent_worker_at attach' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at attach' -l jsonl -d 'print one JSON object per line as items arrive'
-complete -c awk -n '__agent_worker_at attach' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c awk -n '__agent_worker_at attach' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c awk -n '__agent_worker_at attach' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c awk -n '__agent_worker_at attach' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c awk -n '__agent_worker_at attach; and __agent_worker_turn 1 0 0' -f -a '(__agent_worker_live target)'
 complete -c awk -n '__agent_worker_turn 0 0 0' -f -a 'worktree' -d 'List and delete the git working trees of agents'
 complete -c awk -n '__agent_worker_at worktree' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at worktree' -l json -d 'print one JSON document'
-complete -c awk -n '__agent_worker_at worktree' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c awk -n '__agent_worker_at worktree' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c awk -n '__agent_worker_at worktree' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c awk -n '__agent_worker_at worktree' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c awk -n '__agent_worker_at worktree; and __agent_worker_turn 1 0 0' -f -a 'list' -d 'List working trees.'
 complete -c awk -n '__agent_worker_at worktree list' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at worktree list' -l run -d 'only of this run (r12)' -r -f -a '(__agent_worker_live run)'
@@ -1786,7 +1786,7 @@ complete -c awk -n '__agent_worker_at worktree list' -l json -d 'print one JSON 
 complete -c awk -n '__agent_worker_at worktree; and __agent_worker_turn 1 0 0' -f -a 'rm' -d 'Delete the working trees of an ended run.'
 complete -c awk -n '__agent_worker_at worktree rm' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at worktree rm' -l run -d 'ended run (r12)' -r -f -a '(__agent_worker_live run)'
-complete -c awk -n '__agent_worker_at worktree rm' -l force -d 'also delete unmerged or uncommitted work; it cannot be restored'
+complete -c awk -n '__agent_worker_at worktree rm' -l force -d 'also delete unmerged or uncommitted work'
 complete -c awk -n '__agent_worker_at worktree rm' -l json -d 'print one JSON document'
 complete -c awk -n '__agent_worker_at worktree rm; and __agent_worker_turn 2 0 1000' -f -a '(__agent_worker_live agent)'
 complete -c awk -n '__agent_worker_at worktree; and __agent_worker_turn 1 0 0' -f -a 'prune' -d 'Delete all working trees of ended runs that contain no unmerged work.'
@@ -1795,54 +1795,54 @@ complete -c awk -n '__agent_worker_at worktree prune' -l run -d 'only of this ru
 complete -c awk -n '__agent_worker_at worktree prune' -l json -d 'print one JSON document'
 complete -c awk -n '__agent_worker_turn 0 0 0' -f -a 'logs' -d 'Show logs of workers and attempts'
 complete -c awk -n '__agent_worker_at logs' -s h -l help -d 'show this help message and exit'
-complete -c awk -n '__agent_worker_at logs' -l previous -d 'previous attempt, or, without a target, the previous kernel process'
+complete -c awk -n '__agent_worker_at logs' -l previous -d 'previous attempt, or kernel process without a target'
 complete -c awk -n '__agent_worker_at logs' -l level -d 'minimum level of log lines' -r -f -a 'debug info warning error'
 complete -c awk -n '__agent_worker_at logs' -s n -d 'number of latest lines (default: all; 0: all)' -r -f
-complete -c awk -n '__agent_worker_at logs' -s f -l follow -d 'print new events as they occur; without --since, only new events'
+complete -c awk -n '__agent_worker_at logs' -s f -l follow -d 'print new events; without --since only those'
 complete -c awk -n '__agent_worker_at logs' -l since -d 'only events within this duration (10m, 2h)' -r -f
 complete -c awk -n '__agent_worker_at logs' -l jsonl -d 'print one JSON object per line as items arrive'
-complete -c awk -n '__agent_worker_at logs' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c awk -n '__agent_worker_at logs' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c awk -n '__agent_worker_at logs' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c awk -n '__agent_worker_at logs' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c awk -n '__agent_worker_at logs; and __agent_worker_turn 1 0 0' -f -a '(__agent_worker_live target)'
 complete -c awk -n '__agent_worker_turn 0 0 0' -f -a 'events' -d 'Show kernel events'
 complete -c awk -n '__agent_worker_at events' -s h -l help -d 'show this help message and exit'
-complete -c awk -n '__agent_worker_at events' -s f -l follow -d 'print new events as they occur; without --since, only new events'
+complete -c awk -n '__agent_worker_at events' -s f -l follow -d 'print new events; without --since only those'
 complete -c awk -n '__agent_worker_at events' -l since -d 'only events within this duration (10m, 2h)' -r -f
 complete -c awk -n '__agent_worker_at events' -l jsonl -d 'print one JSON object per line as items arrive'
-complete -c awk -n '__agent_worker_at events' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c awk -n '__agent_worker_at events' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c awk -n '__agent_worker_at events' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c awk -n '__agent_worker_at events' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c awk -n '__agent_worker_turn 0 0 0' -f -a 'doctor' -d 'Diagnose problems of this installation and suggest fixes'
 complete -c awk -n '__agent_worker_at doctor' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at doctor' -l json -d 'print one JSON document'
-complete -c awk -n '__agent_worker_at doctor' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c awk -n '__agent_worker_at doctor' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c awk -n '__agent_worker_at doctor' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c awk -n '__agent_worker_at doctor' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c awk -n '__agent_worker_turn 0 0 0' -f -a 'df' -d 'Show disk usage of project state'
 complete -c awk -n '__agent_worker_at df' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at df' -s n -d 'maximum number of runs (0: all)' -r -f
 complete -c awk -n '__agent_worker_at df' -l json -d 'print one JSON document'
-complete -c awk -n '__agent_worker_at df' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c awk -n '__agent_worker_at df' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c awk -n '__agent_worker_at df' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c awk -n '__agent_worker_at df' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c awk -n '__agent_worker_turn 0 0 0' -f -a 'wait' -d 'Wait until an agent, run or instruction is idle, done or blocked'
 complete -c awk -n '__agent_worker_at wait' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at wait' -l for -d 'idle: no work is left; done: the run, instruction or workflow has ended; needs: a person must act' -r -f -a 'idle done needs'
-complete -c awk -n '__agent_worker_at wait' -l timeout -d 'maximum time to wait (10s, 5m), then exit with code 124' -r -f
+complete -c awk -n '__agent_worker_at wait' -l timeout -d 'maximum time to wait (10s, 5m; exit code 124)' -r -f
 complete -c awk -n '__agent_worker_at wait' -l json -d 'print one JSON document'
-complete -c awk -n '__agent_worker_at wait' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c awk -n '__agent_worker_at wait' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c awk -n '__agent_worker_at wait' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c awk -n '__agent_worker_at wait' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c awk -n '__agent_worker_at wait; and __agent_worker_turn 1 0 0' -f -a '(__agent_worker_live target)'
 complete -c awk -n '__agent_worker_turn 0 0 0' -f -a 'watch' -d 'Follow a run to its end'
 complete -c awk -n '__agent_worker_at watch' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at watch' -l exit-status -d 'exit with the exit code of the run'
 complete -c awk -n '__agent_worker_at watch' -l json -d 'print one JSON document'
 complete -c awk -n '__agent_worker_at watch' -l jsonl -d 'print one JSON object per line as items arrive'
-complete -c awk -n '__agent_worker_at watch' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c awk -n '__agent_worker_at watch' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c awk -n '__agent_worker_at watch' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c awk -n '__agent_worker_at watch' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c awk -n '__agent_worker_at watch; and __agent_worker_turn 1 0 0' -f -a '(__agent_worker_live merged)'
 complete -c awk -n '__agent_worker_turn 0 0 0' -f -a 'agent' -d 'Create, edit and delete agents and their context'
 complete -c awk -n '__agent_worker_at agent' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at agent' -l json -d 'print one JSON document'
-complete -c awk -n '__agent_worker_at agent' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c awk -n '__agent_worker_at agent' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c awk -n '__agent_worker_at agent' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c awk -n '__agent_worker_at agent' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c awk -n '__agent_worker_at agent; and __agent_worker_turn 1 0 0' -f -a 'list' -d 'List the agents of the project.'
 complete -c awk -n '__agent_worker_at agent list' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at agent list' -l running -d 'fail if no kernel runs (default: read the files)'
@@ -1853,14 +1853,14 @@ complete -c awk -n '__agent_worker_at agent info' -l json -d 'print one JSON doc
 complete -c awk -n '__agent_worker_at agent info; and __agent_worker_turn 2 0 0' -f -a '(__agent_worker_live agent)'
 complete -c awk -n '__agent_worker_at agent; and __agent_worker_turn 1 0 0' -f -a 'create' -d 'Create an agent.'
 complete -c awk -n '__agent_worker_at agent create' -s h -l help -d 'show this help message and exit'
-complete -c awk -n '__agent_worker_at agent create' -l ephemeral -d 'create it without a file, until the kernel stops; NAME is optional'
+complete -c awk -n '__agent_worker_at agent create' -l ephemeral -d 'create it without a file until the kernel stops'
 complete -c awk -n '__agent_worker_at agent create' -s m -l model -d 'model as provider/name, or an alias' -r -f
 complete -c awk -n '__agent_worker_at agent create' -s b -l backend -d 'backend that runs the agent (default: sdk)' -r -f
 complete -c awk -n '__agent_worker_at agent create' -s s -l system -d 'system prompt' -r -f
 complete -c awk -n '__agent_worker_at agent create' -l system-file -d 'project file that contains the system prompt' -r -F
 complete -c awk -n '__agent_worker_at agent create' -l role -d 'role of the agent in a few words' -r -f
 complete -c awk -n '__agent_worker_at agent create' -l expertise -d 'areas of expertise, separated by commas' -r -f
-complete -c awk -n '__agent_worker_at agent create' -l from -d 'ephemeral agent or .claude/agents file to convert' -r -F -a '(__agent_worker_live agent)'
+complete -c awk -n '__agent_worker_at agent create' -l from -d 'ephemeral agent or Claude Code file to convert' -r -F -a '(__agent_worker_live agent)'
 complete -c awk -n '__agent_worker_at agent create' -l json -d 'print one JSON document'
 complete -c awk -n '__agent_worker_at agent create; and __agent_worker_turn 2 0 0' -f
 complete -c awk -n '__agent_worker_at agent; and __agent_worker_turn 1 0 0' -f -a 'edit' -d 'Edit the file of an agent in $EDITOR or with KEY=VALUE.'
@@ -1884,7 +1884,7 @@ complete -c awk -n '__agent_worker_at agent memory; and __agent_worker_turn 2 0 
 complete -c awk -n '__agent_worker_at agent memory set' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at agent memory set' -l json -d 'print one JSON document'
 complete -c awk -n '__agent_worker_at agent memory set' -l tier -d 'memory tier (default: working)' -r -f -a 'core working archive'
-complete -c awk -n '__agent_worker_at agent memory set' -l visibility -d 'agents that may read the item (default: private)' -r -f -a 'private shareable public'
+complete -c awk -n '__agent_worker_at agent memory set' -l visibility -d 'readers of the item (default: private)' -r -f -a 'private shareable public'
 complete -c awk -n '__agent_worker_at agent memory set; and __agent_worker_turn 3 0 0' -f
 complete -c awk -n '__agent_worker_at agent memory set; and __agent_worker_turn 3 1 1' -f
 complete -c awk -n '__agent_worker_at agent memory; and __agent_worker_turn 2 0 0' -f -a 'rm' -d ''
@@ -1900,7 +1900,7 @@ complete -c awk -n '__agent_worker_at agent memory search; and __agent_worker_tu
 complete -c awk -n '__agent_worker_at agent memory; and __agent_worker_turn 2 0 0' -f -a 'purge' -d ''
 complete -c awk -n '__agent_worker_at agent memory purge' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at agent memory purge' -l json -d 'print one JSON document'
-complete -c awk -n '__agent_worker_at agent memory purge' -l source -d 'what it is from: the id of a message (m12), or user, agent, tool, web' -r -f
+complete -c awk -n '__agent_worker_at agent memory purge' -l source -d 'source: id of a message (m12), or user, agent, tool, web' -r -f
 complete -c awk -n '__agent_worker_at agent memory; and __agent_worker_turn 2 0 0' -f -a 'tray' -d ''
 complete -c awk -n '__agent_worker_at agent memory tray' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at agent memory tray' -l json -d 'print one JSON document'
@@ -1963,22 +1963,22 @@ complete -c awk -n '__agent_worker_at agent reindex; and __agent_worker_turn 2 0
 complete -c awk -n '__agent_worker_turn 0 0 0' -f -a 'memory' -d 'Measure memory search and growth'
 complete -c awk -n '__agent_worker_at memory' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at memory' -l json -d 'print one JSON document'
-complete -c awk -n '__agent_worker_at memory' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c awk -n '__agent_worker_at memory' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c awk -n '__agent_worker_at memory' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c awk -n '__agent_worker_at memory' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c awk -n '__agent_worker_at memory; and __agent_worker_turn 1 0 0' -f -a 'eval' -d 'Measure how often memory search finds the answer to a question.'
 complete -c awk -n '__agent_worker_at memory eval' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at memory eval' -l json -d 'print one JSON document'
 complete -c awk -n '__agent_worker_at memory eval; and __agent_worker_turn 2 0 0' -F
 complete -c awk -n '__agent_worker_at memory; and __agent_worker_turn 1 0 0' -f -a 'growth' -d 'Measure junk in memory over generated runs, with and without the guard.'
 complete -c awk -n '__agent_worker_at memory growth' -s h -l help -d 'show this help message and exit'
-complete -c awk -n '__agent_worker_at memory growth' -l seed -d 'random seed; equal seeds generate equal runs (default: 1)' -r -f
+complete -c awk -n '__agent_worker_at memory growth' -l seed -d 'random seed of the generated runs (default: 1)' -r -f
 complete -c awk -n '__agent_worker_at memory growth' -l json -d 'print one JSON document'
 complete -c awk -n '__agent_worker_at memory growth; and __agent_worker_turn 2 0 0' -f
 complete -c awk -n '__agent_worker_turn 0 0 0' -f -a 'tool' -d 'List, add and mock tools of agents'
 complete -c awk -n '__agent_worker_at tool' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at tool' -l json -d 'print one JSON document'
-complete -c awk -n '__agent_worker_at tool' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c awk -n '__agent_worker_at tool' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c awk -n '__agent_worker_at tool' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c awk -n '__agent_worker_at tool' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c awk -n '__agent_worker_at tool; and __agent_worker_turn 1 0 0' -f -a 'list' -d 'List the available tools and the agents that use them.'
 complete -c awk -n '__agent_worker_at tool list' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at tool list' -l json -d 'print one JSON document'
@@ -1986,7 +1986,7 @@ complete -c awk -n '__agent_worker_at tool; and __agent_worker_turn 1 0 0' -f -a
 complete -c awk -n '__agent_worker_at tool add' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at tool add' -s d -l description -d 'description of the tool for models' -r -f
 complete -c awk -n '__agent_worker_at tool add' -s a -l argument -d 'argument NAME:TYPE, with ? if optional (path:string, limit:integer?); ${path} in the command: its value' -r -f
-complete -c awk -n '__agent_worker_at tool add' -l read-only -d 'the tool changes nothing, so its calls need no approval'
+complete -c awk -n '__agent_worker_at tool add' -l read-only -d 'the tool only reads; calls need no approval'
 complete -c awk -n '__agent_worker_at tool add' -l timeout -d 'timeout of a call (default: 120s)' -r -f
 complete -c awk -n '__agent_worker_at tool add' -l mock -d 'fixed result instead of a command' -r -f
 complete -c awk -n '__agent_worker_at tool add' -l json -d 'print one JSON document'
@@ -2010,19 +2010,19 @@ complete -c awk -n '__agent_worker_at tool rm; and __agent_worker_turn 2 0 0' -f
 complete -c awk -n '__agent_worker_turn 0 0 0' -f -a 'worker' -d 'Check the protocol of a worker program'
 complete -c awk -n '__agent_worker_at worker' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at worker' -l json -d 'print one JSON document'
-complete -c awk -n '__agent_worker_at worker' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c awk -n '__agent_worker_at worker' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c awk -n '__agent_worker_at worker' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c awk -n '__agent_worker_at worker' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c awk -n '__agent_worker_at worker; and __agent_worker_turn 1 0 0' -f -a 'check' -d 'Run a worker program and report protocol errors.'
 complete -c awk -n '__agent_worker_at worker check' -s h -l help -d 'show this help message and exit'
-complete -c awk -n '__agent_worker_at worker check' -l message -d 'message that the worker receives (default: Say hello.)' -r -f
-complete -c awk -n '__agent_worker_at worker check' -l timeout -d 'timeout of each of the four runs (default: 60s)' -r -f
+complete -c awk -n '__agent_worker_at worker check' -l message -d 'message for the worker (default: Say hello.)' -r -f
+complete -c awk -n '__agent_worker_at worker check' -l timeout -d 'timeout of each run (default: 60s)' -r -f
 complete -c awk -n '__agent_worker_at worker check' -l json -d 'print one JSON document'
 complete -c awk -n '__agent_worker_at worker check; and __agent_worker_turn 2 0 1000' -f
 complete -c awk -n '__agent_worker_turn 0 0 0' -f -a 'skills' -d 'List, import and update skills'
 complete -c awk -n '__agent_worker_at skills' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at skills' -l json -d 'print one JSON document'
-complete -c awk -n '__agent_worker_at skills' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c awk -n '__agent_worker_at skills' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c awk -n '__agent_worker_at skills' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c awk -n '__agent_worker_at skills' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c awk -n '__agent_worker_at skills; and __agent_worker_turn 1 0 0' -f -a 'list' -d 'List the skills of the project and the agents that use them.'
 complete -c awk -n '__agent_worker_at skills list' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at skills list' -l json -d 'print one JSON document'
@@ -2034,7 +2034,7 @@ complete -c awk -n '__agent_worker_at skills import; and __agent_worker_turn 2 0
 complete -c awk -n '__agent_worker_at skills import; and __agent_worker_turn 2 1 1000' -f
 complete -c awk -n '__agent_worker_at skills; and __agent_worker_turn 1 0 0' -f -a 'update' -d 'Update imported skills from their repositories.'
 complete -c awk -n '__agent_worker_at skills update' -s h -l help -d 'show this help message and exit'
-complete -c awk -n '__agent_worker_at skills update' -l force -d 'also update locally changed skills and discard the changes'
+complete -c awk -n '__agent_worker_at skills update' -l force -d 'also update changed skills; discard the changes'
 complete -c awk -n '__agent_worker_at skills update' -l json -d 'print one JSON document'
 complete -c awk -n '__agent_worker_at skills update; and __agent_worker_turn 2 0 1000' -f
 complete -c awk -n '__agent_worker_at skills; and __agent_worker_turn 1 0 0' -f -a 'rm' -d 'Delete imported skills.'
@@ -2050,44 +2050,44 @@ complete -c awk -n '__agent_worker_at init' -s h -l help -d 'show this help mess
 complete -c awk -n '__agent_worker_at init' -l example -d 'which one (default: hello); list: only say which there are' -r -f -a 'handbook hello memory nodes review team verdict list'
 complete -c awk -n '__agent_worker_at init' -l backend -d 'this program does the work of its agents, in place of their scripts' -r -f -a 'claude codex cursor opencode'
 complete -c awk -n '__agent_worker_at init' -s m -l model -d 'with --backend: model of the agents (claude: sonnet)' -r -f
-complete -c awk -n '__agent_worker_at init' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c awk -n '__agent_worker_at init' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c awk -n '__agent_worker_at init' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c awk -n '__agent_worker_at init' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c awk -n '__agent_worker_turn 0 0 0' -f -a 'validate' -d 'Validate the files of the project'
 complete -c awk -n '__agent_worker_at validate' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at validate' -l json -d 'print one JSON document'
-complete -c awk -n '__agent_worker_at validate' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c awk -n '__agent_worker_at validate' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c awk -n '__agent_worker_at validate' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c awk -n '__agent_worker_at validate' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c awk -n '__agent_worker_at validate; and __agent_worker_turn 1 0 1000' -F
 complete -c awk -n '__agent_worker_turn 0 0 0' -f -a 'config' -d 'Show effective settings and their sources'
 complete -c awk -n '__agent_worker_at config' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at config' -l json -d 'print one JSON document'
-complete -c awk -n '__agent_worker_at config' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c awk -n '__agent_worker_at config' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c awk -n '__agent_worker_at config' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c awk -n '__agent_worker_at config' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c awk -n '__agent_worker_at config; and __agent_worker_turn 1 0 0' -F -a '(__agent_worker_live named)'
 complete -c awk -n '__agent_worker_turn 0 0 0' -f -a 'schema' -d 'Print the JSON Schema of a file for editors'
 complete -c awk -n '__agent_worker_at schema' -s h -l help -d 'show this help message and exit'
-complete -c awk -n '__agent_worker_at schema' -l write -d 'write all schemas to the paths that file headers refer to'
-complete -c awk -n '__agent_worker_at schema' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c awk -n '__agent_worker_at schema' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c awk -n '__agent_worker_at schema' -l write -d 'write all schemas to the paths in file headers'
+complete -c awk -n '__agent_worker_at schema' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c awk -n '__agent_worker_at schema' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c awk -n '__agent_worker_at schema; and __agent_worker_turn 1 0 0' -f -a 'agent workflow project'
 complete -c awk -n '__agent_worker_turn 0 0 0' -f -a 'completion' -d 'Print the completion script of a shell'
 complete -c awk -n '__agent_worker_at completion' -s h -l help -d 'show this help message and exit'
-complete -c awk -n '__agent_worker_at completion' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c awk -n '__agent_worker_at completion' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c awk -n '__agent_worker_at completion' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c awk -n '__agent_worker_at completion' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c awk -n '__agent_worker_at completion; and __agent_worker_turn 1 0 0' -f -a 'bash zsh fish'
 complete -c awk -n '__agent_worker_turn 0 0 0' -f -a 'trust' -d 'Trust the commands and connections of project files'
 complete -c awk -n '__agent_worker_at trust' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at trust' -l yes -d 'trust without confirmation'
 complete -c awk -n '__agent_worker_at trust' -l all -d 'with revoke: all consents'
 complete -c awk -n '__agent_worker_at trust' -l json -d 'print one JSON document'
-complete -c awk -n '__agent_worker_at trust' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c awk -n '__agent_worker_at trust' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c awk -n '__agent_worker_at trust' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c awk -n '__agent_worker_at trust' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c awk -n '__agent_worker_at trust; and __agent_worker_turn 1 0 1000' -F -a '(__agent_worker_live named)'
 complete -c awk -n '__agent_worker_turn 0 0 0' -f -a 'token' -d 'Create, list and revoke API tokens'
 complete -c awk -n '__agent_worker_at token' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at token' -l json -d 'print one JSON document'
-complete -c awk -n '__agent_worker_at token' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c awk -n '__agent_worker_at token' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c awk -n '__agent_worker_at token' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c awk -n '__agent_worker_at token' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c awk -n '__agent_worker_at token; and __agent_worker_turn 1 0 0' -f -a 'create' -d 'Create a token and print it once.'
 complete -c awk -n '__agent_worker_at token create' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at token create' -l scope -d 'permission level: read, operate (also create and control work), or approve (also decide approvals; approve:alice,bob: only calls of these agents)' -r -f -a 'read operate approve'
@@ -2102,22 +2102,22 @@ complete -c awk -n '__agent_worker_at token revoke' -l json -d 'print one JSON d
 complete -c awk -n '__agent_worker_at token revoke; and __agent_worker_turn 2 0 1000' -f -a '(__agent_worker_live token)'
 complete -c awk -n '__agent_worker_turn 0 0 0' -f -a 'mcp-serve' -d 'Serve MCP on standard input and output for a coding agent'
 complete -c awk -n '__agent_worker_at mcp-serve' -s h -l help -d 'show this help message and exit'
-complete -c awk -n '__agent_worker_at mcp-serve' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c awk -n '__agent_worker_at mcp-serve' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c awk -n '__agent_worker_at mcp-serve' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c awk -n '__agent_worker_at mcp-serve' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c awk -n '__agent_worker_turn 0 0 0' -f -a 'node' -d 'List and add nodes, or run as one'
 complete -c awk -n '__agent_worker_at node' -s h -l help -d 'show this help message and exit'
-complete -c awk -n '__agent_worker_at node' -l join -d 'join the kernel that issued this join token (- reads standard input)' -r -f
-complete -c awk -n '__agent_worker_at node' -l project-id -d 'serve as a node over standard input and output for the kernel of this project' -r -f -a '(__agent_worker_live instruction)'
+complete -c awk -n '__agent_worker_at node' -l join -d 'join the kernel of this join token (- reads standard input)' -r -f
+complete -c awk -n '__agent_worker_at node' -l project-id -d 'serve this project\'s kernel over standard streams' -r -f -a '(__agent_worker_live instruction)'
 complete -c awk -n '__agent_worker_at node' -l json -d 'print one JSON document'
-complete -c awk -n '__agent_worker_at node' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c awk -n '__agent_worker_at node' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c awk -n '__agent_worker_at node' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c awk -n '__agent_worker_at node' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c awk -n '__agent_worker_at node; and __agent_worker_turn 1 0 0' -f -a 'list' -d 'List the nodes, how each is, and what keeps it from being up.'
 complete -c awk -n '__agent_worker_at node list' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at node list' -l json -d 'print one JSON document'
 complete -c awk -n '__agent_worker_at node; and __agent_worker_turn 1 0 0' -f -a 'add' -d 'Add a node that the project file does not define.'
 complete -c awk -n '__agent_worker_at node add' -s h -l help -d 'show this help message and exit'
-complete -c awk -n '__agent_worker_at node add' -l via -d 'engine that connects to the node' -r -f -a 'ssh slurm kubectl docker ray command'
-complete -c awk -n '__agent_worker_at node add' -l join -d 'create a join token and print the command to run on the node'
+complete -c awk -n '__agent_worker_at node add' -l via -d 'engine of the connection' -r -f -a 'ssh slurm kubectl docker ray command'
+complete -c awk -n '__agent_worker_at node add' -l join -d 'create a join token and print the command for the node'
 complete -c awk -n '__agent_worker_at node add' -l host -d 'ssh, slurm: host of the node; with --join: address of this kernel' -r -f
 complete -c awk -n '__agent_worker_at node add' -l image -d 'docker, kubectl: image of the container to start' -r -f
 complete -c awk -n '__agent_worker_at node add' -l container -d 'docker: running container; kubectl: container of the pod' -r -f
@@ -2142,8 +2142,8 @@ complete -c awk -n '__agent_worker_at node rm; and __agent_worker_turn 2 0 0' -f
 complete -c awk -n '__agent_worker_turn 0 0 0' -f -a 'webhook' -d 'List webhooks and retry their deliveries'
 complete -c awk -n '__agent_worker_at webhook' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at webhook' -l json -d 'print one JSON document'
-complete -c awk -n '__agent_worker_at webhook' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c awk -n '__agent_worker_at webhook' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c awk -n '__agent_worker_at webhook' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c awk -n '__agent_worker_at webhook' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c awk -n '__agent_worker_at webhook; and __agent_worker_turn 1 0 0' -f -a 'list' -d 'List those of the project file, and how they stand.'
 complete -c awk -n '__agent_worker_at webhook list' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at webhook list' -l json -d 'print one JSON document'
@@ -2154,20 +2154,20 @@ complete -c awk -n '__agent_worker_at webhook retry; and __agent_worker_turn 2 0
 complete -c awk -n '__agent_worker_turn 0 0 0' -f -a 'providers' -d 'List model providers and the state of their keys'
 complete -c awk -n '__agent_worker_at providers' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at providers' -l json -d 'print one JSON document'
-complete -c awk -n '__agent_worker_at providers' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c awk -n '__agent_worker_at providers' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c awk -n '__agent_worker_at providers' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c awk -n '__agent_worker_at providers' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c awk -n '__agent_worker_turn 0 0 0' -f -a 'backends' -d 'List the backends that can run agents'
 complete -c awk -n '__agent_worker_at backends' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at backends' -l json -d 'print one JSON document'
-complete -c awk -n '__agent_worker_at backends' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c awk -n '__agent_worker_at backends' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c awk -n '__agent_worker_at backends' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c awk -n '__agent_worker_at backends' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c awk -n '__agent_worker_turn 0 0 0' -f -a 'version' -d 'Print the version'
 complete -c awk -n '__agent_worker_at version' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at version' -l json -d 'print one JSON document'
-complete -c awk -n '__agent_worker_at version' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c awk -n '__agent_worker_at version' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c awk -n '__agent_worker_at version' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c awk -n '__agent_worker_at version' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c awk -n '__agent_worker_turn 0 0 0' -f -a 'help' -d 'Show help for a command, a group or a topic'
 complete -c awk -n '__agent_worker_at help' -s h -l help -d 'show this help message and exit'
-complete -c awk -n '__agent_worker_at help' -l project -d 'project directory (default: found from the working directory)' -r -F
-complete -c awk -n '__agent_worker_at help' -s v -l verbose -d 'print more detail; -vv prints a traceback for errors'
+complete -c awk -n '__agent_worker_at help' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c awk -n '__agent_worker_at help' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c awk -n '__agent_worker_at help; and __agent_worker_turn 1 0 1000' -f

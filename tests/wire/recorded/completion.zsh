@@ -23,35 +23,35 @@ _agent_worker() {
     case "$words[2]" in
         run)
             shift 1 words; (( CURRENT -= 1 ))
-            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--tag[tag of the workflow instance (default\: main)]:value: ' '--trust[trust the commands in the project'"'"'s files (setup, shell)]' '--update[resolve remote refs again and pin the new commits]' '--continue[start with the conversation of the previous run]' '--timeout[maximum duration of the run, such as 30s or 10m (exit code 124 when exceeded)]:value: ' '--max-cost[maximum cost of the run in USD (exit code 6 when exceeded)]:value: ' '--max-tokens[maximum number of tokens of the run (exit code 6 when exceeded)]:value: ' '--exit-code-from[take the exit code from the work of this agent only]:value: _agent_worker_live agent' '--fail-on[never\: exit with code 0 even if the run fails]:value:(error never)' '--approve[approval of tool calls, which overrides the agents'"'"' files]:value:(auto ask all deny)' '--detach[return when the run has started; approvals then wait in awk needs]' '--report[additional reports, separated by commas\: github, junit\:FILE, md\:FILE, sarif\:FILE]:value: ' '--rm[stop the kernel after the run if this command started it]' '--dry-run[print the execution plan without running it]' '--compare[compare the workflow, in paired runs, with one agent that has all its prompts and tools]:value:(solo)' '--repeat[with --compare\: maximum number of pairs (default\: 10)]:value: ' '--check[with --compare\: shell command that decides success by exit code 0]:value: ' '--margin[with --compare\: non-inferiority margin\: failure rates within P count as equal (default\: 0.2)]:value: ' '--seed[with --compare\: seed of an earlier comparison, to repeat the order within pairs]:value: ' '--total-cost[with --compare\: maximum total cost of all runs in USD]:value: ' '--total-tokens[with --compare\: maximum total number of tokens of all runs]:value: ' '--resume[with --compare\: continue this comparison (c3)]:value: _agent_worker_live comparison' '--keep[with --compare\: retain the project copy of each run]' '--json[print one JSON document]' '--jsonl[print one JSON object per line as items arrive]' '--project[project directory (default\: found from the working directory)]:value:_files' '-v[print more detail; -vv prints a traceback for errors]' '--verbose[print more detail; -vv prints a traceback for errors]' '1:argument: _agent_worker_both workflow'
+            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--tag[tag of the workflow instance (default\: main)]:value: ' '--trust[trust the commands in the project'"'"'s files (setup, shell)]' '--update[resolve remote refs again and pin the new commits]' '--continue[start with the previous conversation]' '--timeout[maximum duration, such as 10m (exit code 124 when exceeded)]:value: ' '--max-cost[maximum cost of the run in USD (exit code 6 when exceeded)]:value: ' '--max-tokens[maximum tokens (exit code 6 when exceeded)]:value: ' '--exit-code-from[take the exit code from the work of this agent only]:value: _agent_worker_live agent' '--fail-on[never\: always exit with code 0]:value:(error never)' '--approve[approval of tool calls; overrides agents'"'"' files]:value:(auto ask all deny)' '--detach[return after the start; approvals wait in awk needs]' '--report[additional reports, separated by commas\: github, junit\:FILE, md\:FILE, sarif\:FILE]:value: ' '--rm[stop the kernel after the run if this command started it]' '--dry-run[print the execution plan without running it]' '--compare[compare the workflow with one agent in paired runs]:value:(solo)' '--repeat[with --compare\: maximum number of pairs (default\: 10)]:value: ' '--check[with --compare\: shell command that decides success by exit code 0]:value: ' '--margin[with --compare\: non-inferiority margin\: failure rates within P count as equal (default\: 0.2)]:value: ' '--seed[with --compare\: seed of the order within pairs]:value: ' '--total-cost[with --compare\: maximum total cost of all runs in USD]:value: ' '--total-tokens[with --compare\: maximum total tokens of all runs]:value: ' '--resume[with --compare\: continue this comparison (c3)]:value: _agent_worker_live comparison' '--keep[with --compare\: retain the project copy of each run]' '--json[print one JSON document]' '--jsonl[print one JSON object per line as items arrive]' '--project[project directory (default\: found from the current one)]:value:_files' '-v[print more detail; -vv prints tracebacks]' '--verbose[print more detail; -vv prints tracebacks]' '1:argument: _agent_worker_both workflow'
             ;;
         send)
             shift 1 words; (( CURRENT -= 1 ))
-            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--batch[file with one JSON object {to, text} per line instead of TARGET and MESSAGE; - reads standard input]:value:_files' '--wait[wait for the answers and print them]' '--timeout[with --wait\: maximum time to wait (30s, 5m)]:value: ' '--json[print one JSON document]' '--project[project directory (default\: found from the working directory)]:value:_files' '-v[print more detail; -vv prints a traceback for errors]' '--verbose[print more detail; -vv prints a traceback for errors]' '1:argument: _agent_worker_live target' '2:argument: '
+            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--batch[file with one JSON object {to, text} per line instead of TARGET and MESSAGE; - reads standard input]:value:_files' '--wait[wait for the answers and print them]' '--timeout[with --wait\: maximum time to wait (30s, 5m)]:value: ' '--json[print one JSON document]' '--project[project directory (default\: found from the current one)]:value:_files' '-v[print more detail; -vv prints tracebacks]' '--verbose[print more detail; -vv prints tracebacks]' '1:argument: _agent_worker_live target' '2:argument: '
             ;;
         ask)
             shift 1 words; (( CURRENT -= 1 ))
-            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--json[print one JSON document]' '--jsonl[print one JSON object per line as items arrive]' '--project[project directory (default\: found from the working directory)]:value:_files' '-v[print more detail; -vv prints a traceback for errors]' '--verbose[print more detail; -vv prints a traceback for errors]' '1:argument: _agent_worker_live target' '2:argument: '
+            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--json[print one JSON document]' '--jsonl[print one JSON object per line as items arrive]' '--project[project directory (default\: found from the current one)]:value:_files' '-v[print more detail; -vv prints tracebacks]' '--verbose[print more detail; -vv prints tracebacks]' '1:argument: _agent_worker_live target' '2:argument: '
             ;;
         serve)
             shift 1 words; (( CURRENT -= 1 ))
-            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--json[print one JSON document (always on)]' '--project[project directory (default\: found from the working directory)]:value:_files' '-v[print more detail; -vv prints a traceback for errors]' '--verbose[print more detail; -vv prints a traceback for errors]' '1:argument: _agent_worker_live target' '2:argument: '
+            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--json[print one JSON document (always on)]' '--project[project directory (default\: found from the current one)]:value:_files' '-v[print more detail; -vv prints tracebacks]' '--verbose[print more detail; -vv prints tracebacks]' '1:argument: _agent_worker_live target' '2:argument: '
             ;;
         call)
             shift 1 words; (( CURRENT -= 1 ))
-            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--key[idempotency key\: repeated calls with the same key take effect once]:value: ' '--project[project directory (default\: found from the working directory)]:value:_files' '-v[print more detail; -vv prints a traceback for errors]' '--verbose[print more detail; -vv prints a traceback for errors]' '1:argument:(ask_agent auth_grant auth_request auth_revoke channel_read channel_send feedback_submit handover_write history_read history_search memory_ask memory_forget memory_read memory_recall memory_tray memory_write my_inbox my_inbox_ack my_status_set note_read note_write proposal_define proposal_invoke proposal_list resource_create resource_read share_with soul_reflect soul_suggest space_create space_members team_doc_accept team_doc_append team_doc_create team_doc_delete team_doc_history team_doc_list team_doc_read team_doc_reject team_doc_suggest team_doc_write team_members team_proposal_cancel team_proposal_create team_proposal_status team_task_claim team_task_done team_task_fail team_task_list team_task_plan team_task_split team_vote todo_add todo_done todo_list tree_commit tree_status tree_take)' '2:argument: '
+            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--key[idempotency key\: calls with the same key take effect once]:value: ' '--project[project directory (default\: found from the current one)]:value:_files' '-v[print more detail; -vv prints tracebacks]' '--verbose[print more detail; -vv prints tracebacks]' '1:argument:(ask_agent auth_grant auth_request auth_revoke channel_read channel_send feedback_submit handover_write history_read history_search memory_ask memory_forget memory_read memory_recall memory_tray memory_write my_inbox my_inbox_ack my_status_set note_read note_write proposal_define proposal_invoke proposal_list resource_create resource_read share_with soul_reflect soul_suggest space_create space_members team_doc_accept team_doc_append team_doc_create team_doc_delete team_doc_history team_doc_list team_doc_read team_doc_reject team_doc_suggest team_doc_write team_members team_proposal_cancel team_proposal_create team_proposal_status team_task_claim team_task_done team_task_fail team_task_list team_task_plan team_task_split team_vote todo_add todo_done todo_list tree_commit tree_status tree_take)' '2:argument: '
             ;;
         start)
             shift 1 words; (( CURRENT -= 1 ))
-            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--tag[tag of the workflow instance (default\: main)]:value: ' '--trust[trust the commands in the project'"'"'s files (setup, shell)]' '--update[resolve remote refs again and pin the new commits]' '--continue[start with the conversation of the previous run]' '--foreground[run in the foreground and log to stderr]' '--project[project directory (default\: found from the working directory)]:value:_files' '-v[print more detail; -vv prints a traceback for errors]' '--verbose[print more detail; -vv prints a traceback for errors]' '1:argument: _agent_worker_both workflow'
+            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--tag[tag of the workflow instance (default\: main)]:value: ' '--trust[trust the commands in the project'"'"'s files (setup, shell)]' '--update[resolve remote refs again and pin the new commits]' '--continue[start with the previous conversation]' '--foreground[run in the foreground and log to stderr]' '--project[project directory (default\: found from the current one)]:value:_files' '-v[print more detail; -vv prints tracebacks]' '--verbose[print more detail; -vv prints tracebacks]' '1:argument: _agent_worker_both workflow'
             ;;
         stop)
             shift 1 words; (( CURRENT -= 1 ))
-            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--grace[time for running work to finish (default\: 10s)]:value: ' '--now[stop running work immediately]' '--no-wait[return without waiting for processes to exit]' '--yes[stop without confirmation]' '-A[stop the kernels of all your projects]' '--all-projects[stop the kernels of all your projects]' '--project[project directory (default\: found from the working directory)]:value:_files' '-v[print more detail; -vv prints a traceback for errors]' '--verbose[print more detail; -vv prints a traceback for errors]' '*:argument: _agent_worker_live target'
+            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--grace[time for running work to finish (default\: 10s)]:value: ' '--now[stop running work immediately]' '--no-wait[return without waiting for processes to exit]' '--yes[stop without confirmation]' '-A[stop the kernels of all your projects]' '--all-projects[stop the kernels of all your projects]' '--project[project directory (default\: found from the current one)]:value:_files' '-v[print more detail; -vv prints tracebacks]' '--verbose[print more detail; -vv prints tracebacks]' '*:argument: _agent_worker_live target'
             ;;
         status)
             shift 1 words; (( CURRENT -= 1 ))
-            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--json[print one JSON document]' '--project[project directory (default\: found from the working directory)]:value:_files' '-v[print more detail; -vv prints a traceback for errors]' '--verbose[print more detail; -vv prints a traceback for errors]' '1:argument: _agent_worker_live target'
+            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--json[print one JSON document]' '--project[project directory (default\: found from the current one)]:value:_files' '-v[print more detail; -vv prints tracebacks]' '--verbose[print more detail; -vv prints tracebacks]' '1:argument: _agent_worker_live target'
             ;;
         service)
             if (( CURRENT == 3 )); then
@@ -62,15 +62,15 @@ _agent_worker() {
             case "$words[3]" in
                 print)
                     shift 2 words; (( CURRENT -= 2 ))
-                    _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--systemd[use systemd (default, except on macOS)]' '--launchd[use launchd (default on macOS)]' '--all[use one service for all projects, which starts kernels on demand]' '--json[print one JSON document]'
+                    _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--systemd[use systemd (default, except on macOS)]' '--launchd[use launchd (default on macOS)]' '--all[one service that starts all projects on demand]' '--json[print one JSON document]'
                     ;;
                 install)
                     shift 2 words; (( CURRENT -= 2 ))
-                    _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--systemd[use systemd (default, except on macOS)]' '--launchd[use launchd (default on macOS)]' '--all[use one service for all projects, which starts kernels on demand]' '--json[print one JSON document]'
+                    _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--systemd[use systemd (default, except on macOS)]' '--launchd[use launchd (default on macOS)]' '--all[one service that starts all projects on demand]' '--json[print one JSON document]'
                     ;;
                 uninstall)
                     shift 2 words; (( CURRENT -= 2 ))
-                    _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--systemd[use systemd (default, except on macOS)]' '--launchd[use launchd (default on macOS)]' '--all[use one service for all projects, which starts kernels on demand]' '--json[print one JSON document]'
+                    _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--systemd[use systemd (default, except on macOS)]' '--launchd[use launchd (default on macOS)]' '--all[one service that starts all projects on demand]' '--json[print one JSON document]'
                     ;;
                 run)
                     shift 2 words; (( CURRENT -= 2 ))
@@ -80,19 +80,19 @@ _agent_worker() {
             ;;
         restart)
             shift 1 words; (( CURRENT -= 1 ))
-            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--kernel[restart the kernel; running work resumes after its last entry]' '--trust[trust the commands in the project'"'"'s files (setup, shell)]' '--json[print one JSON document]' '--project[project directory (default\: found from the working directory)]:value:_files' '-v[print more detail; -vv prints a traceback for errors]' '--verbose[print more detail; -vv prints a traceback for errors]' '1:argument: _agent_worker_live target'
+            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--kernel[restart the kernel; running work then resumes]' '--trust[trust the commands in the project'"'"'s files (setup, shell)]' '--json[print one JSON document]' '--project[project directory (default\: found from the current one)]:value:_files' '-v[print more detail; -vv prints tracebacks]' '--verbose[print more detail; -vv prints tracebacks]' '1:argument: _agent_worker_live target'
             ;;
         upgrade)
             shift 1 words; (( CURRENT -= 1 ))
-            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--to[virtual environment, or its agent-worker program (default\: the installed version)]:value: ' '--status[print the result of the last upgrade]' '--json[print one JSON document]' '--project[project directory (default\: found from the working directory)]:value:_files' '-v[print more detail; -vv prints a traceback for errors]' '--verbose[print more detail; -vv prints a traceback for errors]'
+            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--to[environment or program (default\: installed version)]:value: ' '--status[print the result of the last upgrade]' '--json[print one JSON document]' '--project[project directory (default\: found from the current one)]:value:_files' '-v[print more detail; -vv prints tracebacks]' '--verbose[print more detail; -vv prints tracebacks]'
             ;;
         backup)
             shift 1 words; (( CURRENT -= 1 ))
-            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--force[replace an existing file]' '--json[print one JSON document]' '--project[project directory (default\: found from the working directory)]:value:_files' '-v[print more detail; -vv prints a traceback for errors]' '--verbose[print more detail; -vv prints a traceback for errors]' 1:argument:_files
+            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--force[replace an existing file]' '--json[print one JSON document]' '--project[project directory (default\: found from the current one)]:value:_files' '-v[print more detail; -vv prints tracebacks]' '--verbose[print more detail; -vv prints tracebacks]' 1:argument:_files
             ;;
         restore)
             shift 1 words; (( CURRENT -= 1 ))
-            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--promote[promote a standby copy; the original project must not run again]' '--force[move existing state aside first; with --promote, continue even if the original may be running]' '--trust[restore consents and commands; only for your own backups (or AGENT_WORKER_TRUST=1)]' '--json[print one JSON document]' '--project[project directory (default\: found from the working directory)]:value:_files' '-v[print more detail; -vv prints a traceback for errors]' '--verbose[print more detail; -vv prints a traceback for errors]' 1:argument:_files
+            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--promote[promote a standby; the original must not run again]' '--force[move existing state aside first; with --promote, continue even if the original may be running]' '--trust[also restore consents and commands, from own backups only]' '--json[print one JSON document]' '--project[project directory (default\: found from the current one)]:value:_files' '-v[print more detail; -vv prints tracebacks]' '--verbose[print more detail; -vv prints tracebacks]' 1:argument:_files
             ;;
         standby)
             if (( CURRENT == 3 )); then
@@ -109,31 +109,31 @@ _agent_worker() {
             ;;
         reset)
             shift 1 words; (( CURRENT -= 1 ))
-            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--json[print one JSON document]' '--project[project directory (default\: found from the working directory)]:value:_files' '-v[print more detail; -vv prints a traceback for errors]' '--verbose[print more detail; -vv prints a traceback for errors]' '1:argument: _agent_worker_live target'
+            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--json[print one JSON document]' '--project[project directory (default\: found from the current one)]:value:_files' '-v[print more detail; -vv prints tracebacks]' '--verbose[print more detail; -vv prints tracebacks]' '1:argument: _agent_worker_live target'
             ;;
         pause)
             shift 1 words; (( CURRENT -= 1 ))
-            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--json[print one JSON document]' '--project[project directory (default\: found from the working directory)]:value:_files' '-v[print more detail; -vv prints a traceback for errors]' '--verbose[print more detail; -vv prints a traceback for errors]' '1:argument: _agent_worker_live target'
+            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--json[print one JSON document]' '--project[project directory (default\: found from the current one)]:value:_files' '-v[print more detail; -vv prints tracebacks]' '--verbose[print more detail; -vv prints tracebacks]' '1:argument: _agent_worker_live target'
             ;;
         resume)
             shift 1 words; (( CURRENT -= 1 ))
-            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--json[print one JSON document]' '--project[project directory (default\: found from the working directory)]:value:_files' '-v[print more detail; -vv prints a traceback for errors]' '--verbose[print more detail; -vv prints a traceback for errors]' '1:argument: _agent_worker_live target'
+            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--json[print one JSON document]' '--project[project directory (default\: found from the current one)]:value:_files' '-v[print more detail; -vv prints tracebacks]' '--verbose[print more detail; -vv prints tracebacks]' '1:argument: _agent_worker_live target'
             ;;
         continue)
             shift 1 words; (( CURRENT -= 1 ))
-            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--json[print one JSON document]' '--project[project directory (default\: found from the working directory)]:value:_files' '-v[print more detail; -vv prints a traceback for errors]' '--verbose[print more detail; -vv prints a traceback for errors]' '1:argument: _agent_worker_live target'
+            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--json[print one JSON document]' '--project[project directory (default\: found from the current one)]:value:_files' '-v[print more detail; -vv prints tracebacks]' '--verbose[print more detail; -vv prints tracebacks]' '1:argument: _agent_worker_live target'
             ;;
         approve)
             shift 1 words; (( CURRENT -= 1 ))
-            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--reason[reason, stored with the decision and visible to the agent]:value: ' '--json[print one JSON document]' '--always[approve this and all future calls of this tool by this agent whose complete input, as in awk needs, matches PATTERN\: '"'"'{"command"\:"git *"}'"'"'; * matches any text, so this also matches '"'"'git x; rm -rf ~'"'"']:value: ' '--all-agents[with --always\: apply to all agents]' '--project[project directory (default\: found from the working directory)]:value:_files' '-v[print more detail; -vv prints a traceback for errors]' '--verbose[print more detail; -vv prints a traceback for errors]' '*:argument: _agent_worker_live approval'
+            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--reason[reason, visible to the agent]:value: ' '--json[print one JSON document]' '--always[approve this and all future calls of this tool by this agent whose complete input, as in awk needs, matches PATTERN\: '"'"'{"command"\:"git *"}'"'"'; * matches any text, so this also matches '"'"'git x; rm -rf ~'"'"']:value: ' '--all-agents[with --always\: apply to all agents]' '--project[project directory (default\: found from the current one)]:value:_files' '-v[print more detail; -vv prints tracebacks]' '--verbose[print more detail; -vv prints tracebacks]' '*:argument: _agent_worker_live approval'
             ;;
         deny)
             shift 1 words; (( CURRENT -= 1 ))
-            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--reason[reason, stored with the decision and visible to the agent]:value: ' '--json[print one JSON document]' '--project[project directory (default\: found from the working directory)]:value:_files' '-v[print more detail; -vv prints a traceback for errors]' '--verbose[print more detail; -vv prints a traceback for errors]' '*:argument: _agent_worker_live deniable'
+            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--reason[reason, visible to the agent]:value: ' '--json[print one JSON document]' '--project[project directory (default\: found from the current one)]:value:_files' '-v[print more detail; -vv prints tracebacks]' '--verbose[print more detail; -vv prints tracebacks]' '*:argument: _agent_worker_live deniable'
             ;;
         answer)
             shift 1 words; (( CURRENT -= 1 ))
-            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--as[fail if the instruction is now assigned to another person]:value: _agent_worker_live agent' '--json[print one JSON document]' '--project[project directory (default\: found from the working directory)]:value:_files' '-v[print more detail; -vv prints a traceback for errors]' '--verbose[print more detail; -vv prints a traceback for errors]' '1:argument: _agent_worker_live instruction' '2:argument: '
+            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--as[fail if another person is now the assignee]:value: _agent_worker_live agent' '--json[print one JSON document]' '--project[project directory (default\: found from the current one)]:value:_files' '-v[print more detail; -vv prints tracebacks]' '--verbose[print more detail; -vv prints tracebacks]' '1:argument: _agent_worker_live instruction' '2:argument: '
             ;;
         space)
             if (( CURRENT == 3 )); then
@@ -158,7 +158,7 @@ _agent_worker() {
             ;;
         reassign)
             shift 1 words; (( CURRENT -= 1 ))
-            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--json[print one JSON document]' '--project[project directory (default\: found from the working directory)]:value:_files' '-v[print more detail; -vv prints a traceback for errors]' '--verbose[print more detail; -vv prints a traceback for errors]' '1:argument: _agent_worker_live instruction' '2:argument: _agent_worker_live agent'
+            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--json[print one JSON document]' '--project[project directory (default\: found from the current one)]:value:_files' '-v[print more detail; -vv prints tracebacks]' '--verbose[print more detail; -vv prints tracebacks]' '1:argument: _agent_worker_live instruction' '2:argument: _agent_worker_live agent'
             ;;
         grant)
             if (( CURRENT == 3 )); then
@@ -173,7 +173,7 @@ _agent_worker() {
                     ;;
                 give)
                     shift 2 words; (( CURRENT -= 2 ))
-                    _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--to[agent that receives the grant, such as alice@review]:value: _agent_worker_live target' '--until[duration (2h) or end time (2026-11-22T18\:00\:00Z)]:value: ' '--uses[maximum number of calls]:value: ' '--json[print one JSON document]' '1:argument:(channel.read channel.write documents.read documents.write tasks votes status memory ask feedback rules auth spaces)'
+                    _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--to[receiving agent, such as alice@review]:value: _agent_worker_live target' '--until[duration (2h) or end time (2026-11-22T18\:00\:00Z)]:value: ' '--uses[maximum number of calls]:value: ' '--json[print one JSON document]' '1:argument:(channel.read channel.write documents.read documents.write tasks votes status memory ask feedback rules auth spaces)'
                     ;;
                 revoke)
                     shift 2 words; (( CURRENT -= 2 ))
@@ -198,7 +198,7 @@ _agent_worker() {
                     ;;
                 vote)
                     shift 2 words; (( CURRENT -= 2 ))
-                    _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--reason[reason, stored with the vote and visible to the members]:value: ' '--json[print one JSON document]' '1:argument: _agent_worker_live proposal' '2:argument: _agent_worker_live choice'
+                    _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--reason[reason, visible to the members]:value: ' '--json[print one JSON document]' '1:argument: _agent_worker_live proposal' '2:argument: _agent_worker_live choice'
                     ;;
                 cancel)
                     shift 2 words; (( CURRENT -= 2 ))
@@ -252,7 +252,7 @@ _agent_worker() {
                     ;;
                 add)
                     shift 2 words; (( CURRENT -= 2 ))
-                    _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--text[description of the task]:value: ' '--key[additional name of the task]:value: ' '--for[assignee (default\: the first agent that claims the task)]:value: _agent_worker_live agent' '--needs[dependencies\: ids or keys of other tasks]:value: _agent_worker_live task' '--parent[parent task]:value: _agent_worker_live task' '--files[files that are reserved for this task]:value: ' '--check[command that must exit with code 0 before the task is done]:value: ' '--on-failure[reaction to a failed dependency]:value:(hold skip cancel)' '--json[print one JSON document]' '1:argument: _agent_worker_live channel' '2:argument: '
+                    _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--text[description of the task]:value: ' '--key[additional name of the task]:value: ' '--for[assignee (default\: any agent can claim it)]:value: _agent_worker_live agent' '--needs[dependency (id or key)]:value: _agent_worker_live task' '--parent[parent task]:value: _agent_worker_live task' '--files[files reserved for the task]:value: ' '--check[command that must exit with code 0 before the task is done]:value: ' '--on-failure[reaction to a failed dependency]:value:(hold skip cancel)' '--json[print one JSON document]' '1:argument: _agent_worker_live channel' '2:argument: '
                     ;;
                 claim)
                     shift 2 words; (( CURRENT -= 2 ))
@@ -293,7 +293,7 @@ _agent_worker() {
                     ;;
                 write)
                     shift 2 words; (( CURRENT -= 2 ))
-                    _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--reason[reason, stored with the version]:value: ' '--if-version[the version that it was made from\: what changed since is merged with it, or refused where it touches it]:value: ' '--json[print one JSON document]' '1:argument: _agent_worker_live channel' '2:argument: _agent_worker_live document' '3:argument: '
+                    _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--reason[reason, stored with the version]:value: ' '--if-version[base version of the text; later changes are merged, or the write fails on a conflict]:value: ' '--json[print one JSON document]' '1:argument: _agent_worker_live channel' '2:argument: _agent_worker_live document' '3:argument: '
                     ;;
                 append)
                     shift 2 words; (( CURRENT -= 2 ))
@@ -313,7 +313,7 @@ _agent_worker() {
                     ;;
                 diff)
                     shift 2 words; (( CURRENT -= 2 ))
-                    _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--from[first version (default\: the previous version)]:value: ' '--to[second version (default\: the latest version)]:value: ' '--json[print one JSON document]' '1:argument: _agent_worker_live channel' '2:argument: _agent_worker_live document'
+                    _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--from[first version (default\: previous)]:value: ' '--to[second version (default\: latest)]:value: ' '--json[print one JSON document]' '1:argument: _agent_worker_live channel' '2:argument: _agent_worker_live document'
                     ;;
                 blame)
                     shift 2 words; (( CURRENT -= 2 ))
@@ -335,47 +335,47 @@ _agent_worker() {
             ;;
         cancel)
             shift 1 words; (( CURRENT -= 1 ))
-            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--agent[all instructions of this agent\: alice or alice@review\[\:tag\]]:value: _agent_worker_live agent' '--dry-run[print the affected instructions without changing them]' '--json[print one JSON document]' '--queued[only queued instructions; running instructions continue]' '--yes[cancel many instructions without confirmation]' '--project[project directory (default\: found from the working directory)]:value:_files' '-v[print more detail; -vv prints a traceback for errors]' '--verbose[print more detail; -vv prints a traceback for errors]' '*:argument: _agent_worker_live steered'
+            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--agent[all instructions of this agent\: alice or alice@review\[\:tag\]]:value: _agent_worker_live agent' '--dry-run[print the affected instructions without changing them]' '--json[print one JSON document]' '--queued[only queued instructions; running instructions continue]' '--yes[cancel many instructions without confirmation]' '--project[project directory (default\: found from the current one)]:value:_files' '-v[print more detail; -vv prints tracebacks]' '--verbose[print more detail; -vv prints tracebacks]' '*:argument: _agent_worker_live steered'
             ;;
         retry)
             shift 1 words; (( CURRENT -= 1 ))
-            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--agent[all instructions of this agent\: alice or alice@review\[\:tag\]]:value: _agent_worker_live agent' '--dry-run[print the affected instructions without changing them]' '--json[print one JSON document]' '--all[all instructions that awk dead lists]' '--fresh[start over; side effects of earlier calls may occur twice]' '--project[project directory (default\: found from the working directory)]:value:_files' '-v[print more detail; -vv prints a traceback for errors]' '--verbose[print more detail; -vv prints a traceback for errors]' '*:argument: _agent_worker_live steered'
+            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--agent[all instructions of this agent\: alice or alice@review\[\:tag\]]:value: _agent_worker_live agent' '--dry-run[print the affected instructions without changing them]' '--json[print one JSON document]' '--all[all instructions that awk dead lists]' '--fresh[start over; side effects may occur twice]' '--project[project directory (default\: found from the current one)]:value:_files' '-v[print more detail; -vv prints tracebacks]' '--verbose[print more detail; -vv prints tracebacks]' '*:argument: _agent_worker_live steered'
             ;;
         clear)
             shift 1 words; (( CURRENT -= 1 ))
-            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--run[for a workflow\: only this run (r12; default\: all runs)]:value: _agent_worker_live run' '--yes[clear without confirmation]' '--force[also delete working trees with unmerged or uncommitted work]' '--json[print one JSON document]' '--project[project directory (default\: found from the working directory)]:value:_files' '-v[print more detail; -vv prints a traceback for errors]' '--verbose[print more detail; -vv prints a traceback for errors]' '1:argument: _agent_worker_live exported'
+            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--run[for a workflow\: only this run (r12; default\: all runs)]:value: _agent_worker_live run' '--yes[clear without confirmation]' '--force[also delete unmerged or uncommitted work]' '--json[print one JSON document]' '--project[project directory (default\: found from the current one)]:value:_files' '-v[print more detail; -vv prints tracebacks]' '--verbose[print more detail; -vv prints tracebacks]' '1:argument: _agent_worker_live exported'
             ;;
         prune)
             shift 1 words; (( CURRENT -= 1 ))
-            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--dry-run[print the data that would be deleted, and why, without deleting it]' '--yes[delete without confirmation]' '--json[print one JSON document]' '--project[project directory (default\: found from the working directory)]:value:_files' '-v[print more detail; -vv prints a traceback for errors]' '--verbose[print more detail; -vv prints a traceback for errors]' '*:argument:(trees unfinished logs aside comparisons attempts database)'
+            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--dry-run[list the data and reasons without deleting it]' '--yes[delete without confirmation]' '--json[print one JSON document]' '--project[project directory (default\: found from the current one)]:value:_files' '-v[print more detail; -vv prints tracebacks]' '--verbose[print more detail; -vv prints tracebacks]' '*:argument:(trees unfinished logs aside comparisons attempts database)'
             ;;
         merge)
             shift 1 words; (( CURRENT -= 1 ))
-            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--agent[only the branch of this agent; repeatable (default\: all agents)]:value: ' '--into[target branch (default\: the branch from which the run started)]:value: ' '--squash[create one commit instead of one merge per branch]' '--check[shell command that must succeed on the result before the branch changes]:value: ' '--return[send conflicts back to their agents as work (exit code 1 remains)]' '--dry-run[print the result without changing anything or running the check]' '--json[print one JSON document]' '--project[project directory (default\: found from the working directory)]:value:_files' '-v[print more detail; -vv prints a traceback for errors]' '--verbose[print more detail; -vv prints a traceback for errors]' '1:argument: _agent_worker_live merged'
+            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--agent[only the branch of this agent (default\: all)]:value: ' '--into[target branch (default\: base branch of the run)]:value: ' '--squash[create one commit, not one merge per branch]' '--check[shell command that must succeed before the branch changes]:value: ' '--return[return conflicts to agents as work]' '--dry-run[print the result without changes or checks]' '--json[print one JSON document]' '--project[project directory (default\: found from the current one)]:value:_files' '-v[print more detail; -vv prints tracebacks]' '--verbose[print more detail; -vv prints tracebacks]' '1:argument: _agent_worker_live merged'
             ;;
         promote)
             shift 1 words; (( CURRENT -= 1 ))
-            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--json[print one JSON document]' '--project[project directory (default\: found from the working directory)]:value:_files' '-v[print more detail; -vv prints a traceback for errors]' '--verbose[print more detail; -vv prints a traceback for errors]' '*:argument: _agent_worker_live instruction'
+            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--json[print one JSON document]' '--project[project directory (default\: found from the current one)]:value:_files' '-v[print more detail; -vv prints tracebacks]' '--verbose[print more detail; -vv prints tracebacks]' '*:argument: _agent_worker_live instruction'
             ;;
         ps)
             shift 1 words; (( CURRENT -= 1 ))
-            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '-a[include agents of ended workflows]' '--all[include agents of ended workflows]' '-A[include all your projects with a running kernel]' '--all-projects[include all your projects with a running kernel]' '-q[print only names, as other commands accept them]' '--quiet[print only names, as other commands accept them]' '--sort[sort by this column, largest number first; -COLUMN reverses the order]:value: ' '-o[columns to print, in this order\: name,state,cost]:value: ' '--columns[columns to print, in this order\: name,state,cost]:value: ' '--json[print one JSON document]' '--project[project directory (default\: found from the working directory)]:value:_files' '-v[print more detail; -vv prints a traceback for errors]' '--verbose[print more detail; -vv prints a traceback for errors]' '1:argument: _agent_worker_live target'
+            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '-a[include agents of ended workflows]' '--all[include agents of ended workflows]' '-A[include all your projects with a running kernel]' '--all-projects[include all your projects with a running kernel]' '-q[print only names, as other commands accept them]' '--quiet[print only names, as other commands accept them]' '--sort[sort column, largest number first; -COLUMN\: reverse order]:value: ' '-o[columns to print, in this order\: name,state,cost]:value: ' '--columns[columns to print, in this order\: name,state,cost]:value: ' '--json[print one JSON document]' '--project[project directory (default\: found from the current one)]:value:_files' '-v[print more detail; -vv prints tracebacks]' '--verbose[print more detail; -vv prints tracebacks]' '1:argument: _agent_worker_live target'
             ;;
         projects)
             shift 1 words; (( CURRENT -= 1 ))
-            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--json[print one JSON document]' '--project[project directory (default\: found from the working directory)]:value:_files' '-v[print more detail; -vv prints a traceback for errors]' '--verbose[print more detail; -vv prints a traceback for errors]'
+            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--json[print one JSON document]' '--project[project directory (default\: found from the current one)]:value:_files' '-v[print more detail; -vv prints tracebacks]' '--verbose[print more detail; -vv prints tracebacks]'
             ;;
         top)
             shift 1 words; (( CURRENT -= 1 ))
-            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--json[print one JSON document]' '--project[project directory (default\: found from the working directory)]:value:_files' '-v[print more detail; -vv prints a traceback for errors]' '--verbose[print more detail; -vv prints a traceback for errors]'
+            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--json[print one JSON document]' '--project[project directory (default\: found from the current one)]:value:_files' '-v[print more detail; -vv prints tracebacks]' '--verbose[print more detail; -vv prints tracebacks]'
             ;;
         open)
             shift 1 words; (( CURRENT -= 1 ))
-            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--read-only[open the page in read-only mode]' '--print[print the address instead; it is valid once, for one minute]' '--json[print one JSON document]' '--project[project directory (default\: found from the working directory)]:value:_files' '-v[print more detail; -vv prints a traceback for errors]' '--verbose[print more detail; -vv prints a traceback for errors]'
+            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--read-only[open the page in read-only mode]' '--print[print the address, valid once for one minute]' '--json[print one JSON document]' '--project[project directory (default\: found from the current one)]:value:_files' '-v[print more detail; -vv prints tracebacks]' '--verbose[print more detail; -vv prints tracebacks]'
             ;;
         channel)
             shift 1 words; (( CURRENT -= 1 ))
-            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--run[only messages of this run (r12)]:value: _agent_worker_live run' '-n[number of latest messages (default\: 50; 0\: all)]:value: ' '-f[print new messages as they arrive]' '--follow[print new messages as they arrive]' '--archive[read from this file of awk export, without a kernel]:value:_files' '--json[print one JSON document]' '--jsonl[print one JSON object per line as items arrive]' '--project[project directory (default\: found from the working directory)]:value:_files' '-v[print more detail; -vv prints a traceback for errors]' '--verbose[print more detail; -vv prints a traceback for errors]' '1:argument: _agent_worker_live target'
+            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--run[only messages of this run (r12)]:value: _agent_worker_live run' '-n[number of latest messages (default\: 50; 0\: all)]:value: ' '-f[print new messages as they arrive]' '--follow[print new messages as they arrive]' '--archive[read from this file of awk export, without a kernel]:value:_files' '--json[print one JSON document]' '--jsonl[print one JSON object per line as items arrive]' '--project[project directory (default\: found from the current one)]:value:_files' '-v[print more detail; -vv prints tracebacks]' '--verbose[print more detail; -vv prints tracebacks]' '1:argument: _agent_worker_live target'
             ;;
         resource)
             if (( CURRENT == 3 )); then
@@ -390,7 +390,7 @@ _agent_worker() {
                     ;;
                 get)
                     shift 2 words; (( CURRENT -= 2 ))
-                    _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--offset[position of the first character (default\: 0)]:value: ' '--limit[maximum number of characters (default\: all)]:value: ' '--archive[read from this file of awk export, without a kernel]:value:_files' '--json[print one JSON document]' '1:argument: _agent_worker_live resource'
+                    _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--offset[first character (default\: 0)]:value: ' '--limit[maximum number of characters (default\: all)]:value: ' '--archive[read from this file of awk export, without a kernel]:value:_files' '--json[print one JSON document]' '1:argument: _agent_worker_live resource'
                     ;;
                 add)
                     shift 2 words; (( CURRENT -= 2 ))
@@ -400,19 +400,19 @@ _agent_worker() {
             ;;
         inbox)
             shift 1 words; (( CURRENT -= 1 ))
-            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '-n[number of entries (default\: 200; 0\: all)]:value: ' '--json[print one JSON document]' '--project[project directory (default\: found from the working directory)]:value:_files' '-v[print more detail; -vv prints a traceback for errors]' '--verbose[print more detail; -vv prints a traceback for errors]' '1:argument: _agent_worker_live target'
+            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '-n[number of entries (default\: 200; 0\: all)]:value: ' '--json[print one JSON document]' '--project[project directory (default\: found from the current one)]:value:_files' '-v[print more detail; -vv prints tracebacks]' '--verbose[print more detail; -vv prints tracebacks]' '1:argument: _agent_worker_live target'
             ;;
         queue)
             shift 1 words; (( CURRENT -= 1 ))
-            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '-n[number of entries (default\: 1000; 0\: all)]:value: ' '--json[print one JSON document]' '--project[project directory (default\: found from the working directory)]:value:_files' '-v[print more detail; -vv prints a traceback for errors]' '--verbose[print more detail; -vv prints a traceback for errors]' '1:argument: _agent_worker_live target'
+            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '-n[number of entries (default\: 1000; 0\: all)]:value: ' '--json[print one JSON document]' '--project[project directory (default\: found from the current one)]:value:_files' '-v[print more detail; -vv prints tracebacks]' '--verbose[print more detail; -vv prints tracebacks]' '1:argument: _agent_worker_live target'
             ;;
         needs)
             shift 1 words; (( CURRENT -= 1 ))
-            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '-f[print new and resolved items as they change]' '--follow[print new and resolved items as they change]' '--approvals[list only approvals, with their input (exit code 0)]' '--rules[list the rules of approve --always; awk deny deletes one]' '-A[include all your projects with a running kernel]' '--all-projects[include all your projects with a running kernel]' '-n[number of entries (default\: 1000; 0\: all)]:value: ' '--json[print one JSON document]' '--project[project directory (default\: found from the working directory)]:value:_files' '-v[print more detail; -vv prints a traceback for errors]' '--verbose[print more detail; -vv prints a traceback for errors]' '1:argument: _agent_worker_live approval'
+            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '-f[print new and resolved items as they change]' '--follow[print new and resolved items as they change]' '--approvals[list only approvals, with their input (exit code 0)]' '--rules[list the rules of approve --always; awk deny deletes one]' '-A[include all your projects with a running kernel]' '--all-projects[include all your projects with a running kernel]' '-n[number of entries (default\: 1000; 0\: all)]:value: ' '--json[print one JSON document]' '--project[project directory (default\: found from the current one)]:value:_files' '-v[print more detail; -vv prints tracebacks]' '--verbose[print more detail; -vv prints tracebacks]' '1:argument: _agent_worker_live approval'
             ;;
         audit)
             shift 1 words; (( CURRENT -= 1 ))
-            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--agent[only queries from or to this agent]:value: _agent_worker_live agent' '-n[number of entries (default\: 1000; 0\: all)]:value: ' '--json[print one JSON document]' '--project[project directory (default\: found from the working directory)]:value:_files' '-v[print more detail; -vv prints a traceback for errors]' '--verbose[print more detail; -vv prints a traceback for errors]'
+            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--agent[only queries from or to this agent]:value: _agent_worker_live agent' '-n[number of entries (default\: 1000; 0\: all)]:value: ' '--json[print one JSON document]' '--project[project directory (default\: found from the current one)]:value:_files' '-v[print more detail; -vv prints tracebacks]' '--verbose[print more detail; -vv prints tracebacks]'
             ;;
         feedback)
             if (( CURRENT == 3 )); then
@@ -433,35 +433,35 @@ _agent_worker() {
             ;;
         stats)
             shift 1 words; (( CURRENT -= 1 ))
-            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--by[part it by agent, workflow, model or day (of UTC), or by two of them\: day,model]:value: ' '--since[start of the period\: 7d, 2h, 2026-11-01 or 2026-11-01T12\:00\:00Z]:value: ' '--until[end of the period, as for --since (default\: now)]:value: ' '--json[print one JSON document]' '--project[project directory (default\: found from the working directory)]:value:_files' '-v[print more detail; -vv prints a traceback for errors]' '--verbose[print more detail; -vv prints a traceback for errors]' '1:argument: _agent_worker_live target'
+            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--by[part it by agent, workflow, model or day (of UTC), or by two of them\: day,model]:value: ' '--since[start of the period\: 7d, 2h, 2026-11-01 or 2026-11-01T12\:00\:00Z]:value: ' '--until[end of the period, as for --since (default\: now)]:value: ' '--json[print one JSON document]' '--project[project directory (default\: found from the current one)]:value:_files' '-v[print more detail; -vv prints tracebacks]' '--verbose[print more detail; -vv prints tracebacks]' '1:argument: _agent_worker_live target'
             ;;
         dead)
             shift 1 words; (( CURRENT -= 1 ))
-            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--clear[remove the current entries from the list; show and retry still work on them]' '-n[number of latest entries (default\: 1000; 0\: all)]:value: ' '--json[print one JSON document]' '--project[project directory (default\: found from the working directory)]:value:_files' '-v[print more detail; -vv prints a traceback for errors]' '--verbose[print more detail; -vv prints a traceback for errors]'
+            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--clear[hide current entries; show and retry still find them]' '-n[number of latest entries (default\: 1000; 0\: all)]:value: ' '--json[print one JSON document]' '--project[project directory (default\: found from the current one)]:value:_files' '-v[print more detail; -vv prints tracebacks]' '--verbose[print more detail; -vv prints tracebacks]'
             ;;
         runs)
             shift 1 words; (( CURRENT -= 1 ))
-            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--status[only runs with this status]:value:(running stopped done failed incomplete rejected cancelled timeout)' '--since[only runs started within this duration (10m, 2h, 7d)]:value: ' '-n[number of latest runs (default\: 100; 0\: all)]:value: ' '--json[print one JSON document]' '--project[project directory (default\: found from the working directory)]:value:_files' '-v[print more detail; -vv prints a traceback for errors]' '--verbose[print more detail; -vv prints a traceback for errors]' '1:argument: _agent_worker_live channel'
+            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--status[only runs with this status]:value:(running stopped done failed incomplete rejected cancelled timeout)' '--since[only runs started within 10m, 2h, 7d, ...]:value: ' '-n[number of latest runs (default\: 100; 0\: all)]:value: ' '--json[print one JSON document]' '--project[project directory (default\: found from the current one)]:value:_files' '-v[print more detail; -vv prints tracebacks]' '--verbose[print more detail; -vv prints tracebacks]' '1:argument: _agent_worker_live channel'
             ;;
         show)
             shift 1 words; (( CURRENT -= 1 ))
-            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--prompt[for an instruction\: print the prompt of the model]' '--steps[for an instruction\: print each model and tool call]' '--full[with --steps\: print arguments and results in full]' '-n[with --steps\: number of first calls (default\: 1000; 0\: all)]:value: ' '--archive[read from this file of awk export, without a kernel]:value:_files' '--json[print one JSON document]' '--project[project directory (default\: found from the working directory)]:value:_files' '-v[print more detail; -vv prints a traceback for errors]' '--verbose[print more detail; -vv prints a traceback for errors]' '1:argument: _agent_worker_live shown'
+            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--prompt[for an instruction\: print the prompt of the model]' '--steps[for an instruction\: print each model and tool call]' '--full[with --steps\: print arguments and results in full]' '-n[with --steps\: number of first calls (default\: 1000; 0\: all)]:value: ' '--archive[read from this file of awk export, without a kernel]:value:_files' '--json[print one JSON document]' '--project[project directory (default\: found from the current one)]:value:_files' '-v[print more detail; -vv prints tracebacks]' '--verbose[print more detail; -vv prints tracebacks]' '1:argument: _agent_worker_live shown'
             ;;
         export)
             shift 1 words; (( CURRENT -= 1 ))
-            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--format[jsonl for awk import, or md for reading (default\: jsonl)]:value:(jsonl md)' '-o[output file, written atomically (default\: standard output)]:value:_files' '--output[output file, written atomically (default\: standard output)]:value:_files' '--json[with -o\: print one JSON document that describes the file]' '--project[project directory (default\: found from the working directory)]:value:_files' '-v[print more detail; -vv prints a traceback for errors]' '--verbose[print more detail; -vv prints a traceback for errors]' '1:argument: _agent_worker_live exported'
+            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--format[jsonl for awk import, or md (default\: jsonl)]:value:(jsonl md)' '-o[output file (default\: standard output)]:value:_files' '--output[output file (default\: standard output)]:value:_files' '--json[with -o\: print one JSON document that describes the file]' '--project[project directory (default\: found from the current one)]:value:_files' '-v[print more detail; -vv prints tracebacks]' '--verbose[print more detail; -vv prints tracebacks]' '1:argument: _agent_worker_live exported'
             ;;
         import)
             shift 1 words; (( CURRENT -= 1 ))
-            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--json[print one JSON document]' '--project[project directory (default\: found from the working directory)]:value:_files' '-v[print more detail; -vv prints a traceback for errors]' '--verbose[print more detail; -vv prints a traceback for errors]' 1:argument:_files
+            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--json[print one JSON document]' '--project[project directory (default\: found from the current one)]:value:_files' '-v[print more detail; -vv prints tracebacks]' '--verbose[print more detail; -vv prints tracebacks]' 1:argument:_files
             ;;
         diff)
             shift 1 words; (( CURRENT -= 1 ))
-            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--stat[print only files and numbers of lines]' '--json[print one JSON document]' '--project[project directory (default\: found from the working directory)]:value:_files' '-v[print more detail; -vv prints a traceback for errors]' '--verbose[print more detail; -vv prints a traceback for errors]' '1:argument: _agent_worker_live diffed'
+            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--stat[print only files and numbers of lines]' '--json[print one JSON document]' '--project[project directory (default\: found from the current one)]:value:_files' '-v[print more detail; -vv prints tracebacks]' '--verbose[print more detail; -vv prints tracebacks]' '1:argument: _agent_worker_live diffed'
             ;;
         attach)
             shift 1 words; (( CURRENT -= 1 ))
-            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--jsonl[print one JSON object per line as items arrive]' '--project[project directory (default\: found from the working directory)]:value:_files' '-v[print more detail; -vv prints a traceback for errors]' '--verbose[print more detail; -vv prints a traceback for errors]' '1:argument: _agent_worker_live target'
+            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--jsonl[print one JSON object per line as items arrive]' '--project[project directory (default\: found from the current one)]:value:_files' '-v[print more detail; -vv prints tracebacks]' '--verbose[print more detail; -vv prints tracebacks]' '1:argument: _agent_worker_live target'
             ;;
         worktree)
             if (( CURRENT == 3 )); then
@@ -476,7 +476,7 @@ _agent_worker() {
                     ;;
                 rm)
                     shift 2 words; (( CURRENT -= 2 ))
-                    _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--run[ended run (r12)]:value: _agent_worker_live run' '--force[also delete unmerged or uncommitted work; it cannot be restored]' '--json[print one JSON document]' '*:argument: _agent_worker_live agent'
+                    _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--run[ended run (r12)]:value: _agent_worker_live run' '--force[also delete unmerged or uncommitted work]' '--json[print one JSON document]' '*:argument: _agent_worker_live agent'
                     ;;
                 prune)
                     shift 2 words; (( CURRENT -= 2 ))
@@ -486,27 +486,27 @@ _agent_worker() {
             ;;
         logs)
             shift 1 words; (( CURRENT -= 1 ))
-            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--previous[previous attempt, or, without a target, the previous kernel process]' '--level[minimum level of log lines]:value:(debug info warning error)' '-n[number of latest lines (default\: all; 0\: all)]:value: ' '-f[print new events as they occur; without --since, only new events]' '--follow[print new events as they occur; without --since, only new events]' '--since[only events within this duration (10m, 2h)]:value: ' '--jsonl[print one JSON object per line as items arrive]' '--project[project directory (default\: found from the working directory)]:value:_files' '-v[print more detail; -vv prints a traceback for errors]' '--verbose[print more detail; -vv prints a traceback for errors]' '1:argument: _agent_worker_live target'
+            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--previous[previous attempt, or kernel process without a target]' '--level[minimum level of log lines]:value:(debug info warning error)' '-n[number of latest lines (default\: all; 0\: all)]:value: ' '-f[print new events; without --since only those]' '--follow[print new events; without --since only those]' '--since[only events within this duration (10m, 2h)]:value: ' '--jsonl[print one JSON object per line as items arrive]' '--project[project directory (default\: found from the current one)]:value:_files' '-v[print more detail; -vv prints tracebacks]' '--verbose[print more detail; -vv prints tracebacks]' '1:argument: _agent_worker_live target'
             ;;
         events)
             shift 1 words; (( CURRENT -= 1 ))
-            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '-f[print new events as they occur; without --since, only new events]' '--follow[print new events as they occur; without --since, only new events]' '--since[only events within this duration (10m, 2h)]:value: ' '--jsonl[print one JSON object per line as items arrive]' '--project[project directory (default\: found from the working directory)]:value:_files' '-v[print more detail; -vv prints a traceback for errors]' '--verbose[print more detail; -vv prints a traceback for errors]'
+            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '-f[print new events; without --since only those]' '--follow[print new events; without --since only those]' '--since[only events within this duration (10m, 2h)]:value: ' '--jsonl[print one JSON object per line as items arrive]' '--project[project directory (default\: found from the current one)]:value:_files' '-v[print more detail; -vv prints tracebacks]' '--verbose[print more detail; -vv prints tracebacks]'
             ;;
         doctor)
             shift 1 words; (( CURRENT -= 1 ))
-            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--json[print one JSON document]' '--project[project directory (default\: found from the working directory)]:value:_files' '-v[print more detail; -vv prints a traceback for errors]' '--verbose[print more detail; -vv prints a traceback for errors]'
+            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--json[print one JSON document]' '--project[project directory (default\: found from the current one)]:value:_files' '-v[print more detail; -vv prints tracebacks]' '--verbose[print more detail; -vv prints tracebacks]'
             ;;
         df)
             shift 1 words; (( CURRENT -= 1 ))
-            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '-n[maximum number of runs (0\: all)]:value: ' '--json[print one JSON document]' '--project[project directory (default\: found from the working directory)]:value:_files' '-v[print more detail; -vv prints a traceback for errors]' '--verbose[print more detail; -vv prints a traceback for errors]'
+            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '-n[maximum number of runs (0\: all)]:value: ' '--json[print one JSON document]' '--project[project directory (default\: found from the current one)]:value:_files' '-v[print more detail; -vv prints tracebacks]' '--verbose[print more detail; -vv prints tracebacks]'
             ;;
         wait)
             shift 1 words; (( CURRENT -= 1 ))
-            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--for[idle\: no work is left; done\: the run, instruction or workflow has ended; needs\: a person must act]:value:(idle done needs)' '--timeout[maximum time to wait (10s, 5m), then exit with code 124]:value: ' '--json[print one JSON document]' '--project[project directory (default\: found from the working directory)]:value:_files' '-v[print more detail; -vv prints a traceback for errors]' '--verbose[print more detail; -vv prints a traceback for errors]' '1:argument: _agent_worker_live target'
+            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--for[idle\: no work is left; done\: the run, instruction or workflow has ended; needs\: a person must act]:value:(idle done needs)' '--timeout[maximum time to wait (10s, 5m; exit code 124)]:value: ' '--json[print one JSON document]' '--project[project directory (default\: found from the current one)]:value:_files' '-v[print more detail; -vv prints tracebacks]' '--verbose[print more detail; -vv prints tracebacks]' '1:argument: _agent_worker_live target'
             ;;
         watch)
             shift 1 words; (( CURRENT -= 1 ))
-            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--exit-status[exit with the exit code of the run]' '--json[print one JSON document]' '--jsonl[print one JSON object per line as items arrive]' '--project[project directory (default\: found from the working directory)]:value:_files' '-v[print more detail; -vv prints a traceback for errors]' '--verbose[print more detail; -vv prints a traceback for errors]' '1:argument: _agent_worker_live merged'
+            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--exit-status[exit with the exit code of the run]' '--json[print one JSON document]' '--jsonl[print one JSON object per line as items arrive]' '--project[project directory (default\: found from the current one)]:value:_files' '-v[print more detail; -vv prints tracebacks]' '--verbose[print more detail; -vv prints tracebacks]' '1:argument: _agent_worker_live merged'
             ;;
         agent)
             if (( CURRENT == 3 )); then
@@ -525,7 +525,7 @@ _agent_worker() {
                     ;;
                 create)
                     shift 2 words; (( CURRENT -= 2 ))
-                    _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--ephemeral[create it without a file, until the kernel stops; NAME is optional]' '-m[model as provider/name, or an alias]:value: ' '--model[model as provider/name, or an alias]:value: ' '-b[backend that runs the agent (default\: sdk)]:value: ' '--backend[backend that runs the agent (default\: sdk)]:value: ' '-s[system prompt]:value: ' '--system[system prompt]:value: ' '--system-file[project file that contains the system prompt]:value:_files' '--role[role of the agent in a few words]:value: ' '--expertise[areas of expertise, separated by commas]:value: ' '--from[ephemeral agent or .claude/agents file to convert]:value: _agent_worker_both agent' '--json[print one JSON document]' '1:argument: '
+                    _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--ephemeral[create it without a file until the kernel stops]' '-m[model as provider/name, or an alias]:value: ' '--model[model as provider/name, or an alias]:value: ' '-b[backend that runs the agent (default\: sdk)]:value: ' '--backend[backend that runs the agent (default\: sdk)]:value: ' '-s[system prompt]:value: ' '--system[system prompt]:value: ' '--system-file[project file that contains the system prompt]:value:_files' '--role[role of the agent in a few words]:value: ' '--expertise[areas of expertise, separated by commas]:value: ' '--from[ephemeral agent or Claude Code file to convert]:value: _agent_worker_both agent' '--json[print one JSON document]' '1:argument: '
                     ;;
                 edit)
                     shift 2 words; (( CURRENT -= 2 ))
@@ -570,7 +570,7 @@ _agent_worker() {
                     ;;
                 growth)
                     shift 2 words; (( CURRENT -= 2 ))
-                    _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--seed[random seed; equal seeds generate equal runs (default\: 1)]:value: ' '--json[print one JSON document]' '1:argument: '
+                    _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--seed[random seed of the generated runs (default\: 1)]:value: ' '--json[print one JSON document]' '1:argument: '
                     ;;
             esac
             ;;
@@ -587,7 +587,7 @@ _agent_worker() {
                     ;;
                 add)
                     shift 2 words; (( CURRENT -= 2 ))
-                    _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '-d[description of the tool for models]:value: ' '--description[description of the tool for models]:value: ' '-a[argument NAME\:TYPE, with ? if optional (path\:string, limit\:integer?); ${path} in the command\: its value]:value: ' '--argument[argument NAME\:TYPE, with ? if optional (path\:string, limit\:integer?); ${path} in the command\: its value]:value: ' '--read-only[the tool changes nothing, so its calls need no approval]' '--timeout[timeout of a call (default\: 120s)]:value: ' '--mock[fixed result instead of a command]:value: ' '--json[print one JSON document]' '1:argument: '
+                    _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '-d[description of the tool for models]:value: ' '--description[description of the tool for models]:value: ' '-a[argument NAME\:TYPE, with ? if optional (path\:string, limit\:integer?); ${path} in the command\: its value]:value: ' '--argument[argument NAME\:TYPE, with ? if optional (path\:string, limit\:integer?); ${path} in the command\: its value]:value: ' '--read-only[the tool only reads; calls need no approval]' '--timeout[timeout of a call (default\: 120s)]:value: ' '--mock[fixed result instead of a command]:value: ' '--json[print one JSON document]' '1:argument: '
                     ;;
                 import)
                     shift 2 words; (( CURRENT -= 2 ))
@@ -612,7 +612,7 @@ _agent_worker() {
             case "$words[3]" in
                 check)
                     shift 2 words; (( CURRENT -= 2 ))
-                    _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--message[message that the worker receives (default\: Say hello.)]:value: ' '--timeout[timeout of each of the four runs (default\: 60s)]:value: ' '--json[print one JSON document]' '*:argument: '
+                    _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--message[message for the worker (default\: Say hello.)]:value: ' '--timeout[timeout of each run (default\: 60s)]:value: ' '--json[print one JSON document]' '*:argument: '
                     ;;
             esac
             ;;
@@ -633,7 +633,7 @@ _agent_worker() {
                     ;;
                 update)
                     shift 2 words; (( CURRENT -= 2 ))
-                    _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--force[also update locally changed skills and discard the changes]' '--json[print one JSON document]' '*:argument: '
+                    _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--force[also update changed skills; discard the changes]' '--json[print one JSON document]' '*:argument: '
                     ;;
                 rm)
                     shift 2 words; (( CURRENT -= 2 ))
@@ -647,27 +647,27 @@ _agent_worker() {
             ;;
         init)
             shift 1 words; (( CURRENT -= 1 ))
-            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--example[which one (default\: hello); list\: only say which there are]:value:(handbook hello memory nodes review team verdict list)' '--backend[this program does the work of its agents, in place of their scripts]:value:(claude codex cursor opencode)' '-m[with --backend\: model of the agents (claude\: sonnet)]:value: ' '--model[with --backend\: model of the agents (claude\: sonnet)]:value: ' '--project[project directory (default\: found from the working directory)]:value:_files' '-v[print more detail; -vv prints a traceback for errors]' '--verbose[print more detail; -vv prints a traceback for errors]'
+            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--example[which one (default\: hello); list\: only say which there are]:value:(handbook hello memory nodes review team verdict list)' '--backend[this program does the work of its agents, in place of their scripts]:value:(claude codex cursor opencode)' '-m[with --backend\: model of the agents (claude\: sonnet)]:value: ' '--model[with --backend\: model of the agents (claude\: sonnet)]:value: ' '--project[project directory (default\: found from the current one)]:value:_files' '-v[print more detail; -vv prints tracebacks]' '--verbose[print more detail; -vv prints tracebacks]'
             ;;
         validate)
             shift 1 words; (( CURRENT -= 1 ))
-            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--json[print one JSON document]' '--project[project directory (default\: found from the working directory)]:value:_files' '-v[print more detail; -vv prints a traceback for errors]' '--verbose[print more detail; -vv prints a traceback for errors]' '*:argument:_files'
+            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--json[print one JSON document]' '--project[project directory (default\: found from the current one)]:value:_files' '-v[print more detail; -vv prints tracebacks]' '--verbose[print more detail; -vv prints tracebacks]' '*:argument:_files'
             ;;
         config)
             shift 1 words; (( CURRENT -= 1 ))
-            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--json[print one JSON document]' '--project[project directory (default\: found from the working directory)]:value:_files' '-v[print more detail; -vv prints a traceback for errors]' '--verbose[print more detail; -vv prints a traceback for errors]' '1:argument: _agent_worker_both named'
+            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--json[print one JSON document]' '--project[project directory (default\: found from the current one)]:value:_files' '-v[print more detail; -vv prints tracebacks]' '--verbose[print more detail; -vv prints tracebacks]' '1:argument: _agent_worker_both named'
             ;;
         schema)
             shift 1 words; (( CURRENT -= 1 ))
-            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--write[write all schemas to the paths that file headers refer to]' '--project[project directory (default\: found from the working directory)]:value:_files' '-v[print more detail; -vv prints a traceback for errors]' '--verbose[print more detail; -vv prints a traceback for errors]' '1:argument:(agent workflow project)'
+            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--write[write all schemas to the paths in file headers]' '--project[project directory (default\: found from the current one)]:value:_files' '-v[print more detail; -vv prints tracebacks]' '--verbose[print more detail; -vv prints tracebacks]' '1:argument:(agent workflow project)'
             ;;
         completion)
             shift 1 words; (( CURRENT -= 1 ))
-            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--project[project directory (default\: found from the working directory)]:value:_files' '-v[print more detail; -vv prints a traceback for errors]' '--verbose[print more detail; -vv prints a traceback for errors]' '1:argument:(bash zsh fish)'
+            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--project[project directory (default\: found from the current one)]:value:_files' '-v[print more detail; -vv prints tracebacks]' '--verbose[print more detail; -vv prints tracebacks]' '1:argument:(bash zsh fish)'
             ;;
         trust)
             shift 1 words; (( CURRENT -= 1 ))
-            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--yes[trust without confirmation]' '--all[with revoke\: all consents]' '--json[print one JSON document]' '--project[project directory (default\: found from the working directory)]:value:_files' '-v[print more detail; -vv prints a traceback for errors]' '--verbose[print more detail; -vv prints a traceback for errors]' '*:argument: _agent_worker_both named'
+            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--yes[trust without confirmation]' '--all[with revoke\: all consents]' '--json[print one JSON document]' '--project[project directory (default\: found from the current one)]:value:_files' '-v[print more detail; -vv prints tracebacks]' '--verbose[print more detail; -vv prints tracebacks]' '*:argument: _agent_worker_both named'
             ;;
         token)
             if (( CURRENT == 3 )); then
@@ -692,7 +692,7 @@ _agent_worker() {
             ;;
         mcp-serve)
             shift 1 words; (( CURRENT -= 1 ))
-            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--project[project directory (default\: found from the working directory)]:value:_files' '-v[print more detail; -vv prints a traceback for errors]' '--verbose[print more detail; -vv prints a traceback for errors]'
+            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--project[project directory (default\: found from the current one)]:value:_files' '-v[print more detail; -vv prints tracebacks]' '--verbose[print more detail; -vv prints tracebacks]'
             ;;
         node)
             if (( CURRENT == 3 )); then
@@ -707,7 +707,7 @@ _agent_worker() {
                     ;;
                 add)
                     shift 2 words; (( CURRENT -= 2 ))
-                    _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--via[engine that connects to the node]:value:(ssh slurm kubectl docker ray command)' '--join[create a join token and print the command to run on the node]' '--host[ssh, slurm\: host of the node; with --join\: address of this kernel]:value: ' '--image[docker, kubectl\: image of the container to start]:value: ' '--container[docker\: running container; kubectl\: container of the pod]:value: ' '--pod[kubectl\: running pod]:value: ' '--namespace[kubectl\: namespace]:value: ' '--address[ray\: address of the cluster]:value: ' '--command[command on the node (default\: agent-worker)]:value: ' '--label[label that agents can require; repeatable]:value: ' '--workers[maximum number of concurrent attempts (default\: 8)]:value: ' '--json[print one JSON document]' '1:argument: '
+                    _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--via[engine of the connection]:value:(ssh slurm kubectl docker ray command)' '--join[create a join token and print the command for the node]' '--host[ssh, slurm\: host of the node; with --join\: address of this kernel]:value: ' '--image[docker, kubectl\: image of the container to start]:value: ' '--container[docker\: running container; kubectl\: container of the pod]:value: ' '--pod[kubectl\: running pod]:value: ' '--namespace[kubectl\: namespace]:value: ' '--address[ray\: address of the cluster]:value: ' '--command[command on the node (default\: agent-worker)]:value: ' '--label[label that agents can require; repeatable]:value: ' '--workers[maximum number of concurrent attempts (default\: 8)]:value: ' '--json[print one JSON document]' '1:argument: '
                     ;;
                 drain)
                     shift 2 words; (( CURRENT -= 2 ))
@@ -738,19 +738,19 @@ _agent_worker() {
             ;;
         providers)
             shift 1 words; (( CURRENT -= 1 ))
-            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--json[print one JSON document]' '--project[project directory (default\: found from the working directory)]:value:_files' '-v[print more detail; -vv prints a traceback for errors]' '--verbose[print more detail; -vv prints a traceback for errors]'
+            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--json[print one JSON document]' '--project[project directory (default\: found from the current one)]:value:_files' '-v[print more detail; -vv prints tracebacks]' '--verbose[print more detail; -vv prints tracebacks]'
             ;;
         backends)
             shift 1 words; (( CURRENT -= 1 ))
-            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--json[print one JSON document]' '--project[project directory (default\: found from the working directory)]:value:_files' '-v[print more detail; -vv prints a traceback for errors]' '--verbose[print more detail; -vv prints a traceback for errors]'
+            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--json[print one JSON document]' '--project[project directory (default\: found from the current one)]:value:_files' '-v[print more detail; -vv prints tracebacks]' '--verbose[print more detail; -vv prints tracebacks]'
             ;;
         version)
             shift 1 words; (( CURRENT -= 1 ))
-            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--json[print one JSON document]' '--project[project directory (default\: found from the working directory)]:value:_files' '-v[print more detail; -vv prints a traceback for errors]' '--verbose[print more detail; -vv prints a traceback for errors]'
+            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--json[print one JSON document]' '--project[project directory (default\: found from the current one)]:value:_files' '-v[print more detail; -vv prints tracebacks]' '--verbose[print more detail; -vv prints tracebacks]'
             ;;
         help)
             shift 1 words; (( CURRENT -= 1 ))
-            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--project[project directory (default\: found from the working directory)]:value:_files' '-v[print more detail; -vv prints a traceback for errors]' '--verbose[print more detail; -vv prints a traceback for errors]' '*:argument: '
+            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--project[project directory (default\: found from the current one)]:value:_files' '-v[print more detail; -vv prints tracebacks]' '--verbose[print more detail; -vv prints tracebacks]' '*:argument: '
             ;;
         *) if [[ $service == awk ]]; then _awk; else _default; fi ;;
     esac
