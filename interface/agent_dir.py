@@ -1,4 +1,4 @@
-"""The files of a project that commands change: those of agents, their personal context, and the project file.
+"""Files of a project that commands change: agent files, agent context and the project file.
 
 The directory of the context stays inside the project (fault CF12). Every other byte of the project file is left as it
 is, and text with mistakes is not put in place.
@@ -67,7 +67,7 @@ def find_agent(root: str, name: str) -> AgentDir:
         close = get_close_matches(name, names, n=1)
         raise Failure(
             "unknown_agent",
-            f"there is no agent {name!r}: {path} is not there",
+            f"agent {name!r} not found: {path} does not exist",
             f"did you mean {close[0]}?" if close else f"agents here: {', '.join(names[:20]) or 'none'}",
         ) from None
     except OSError as error:
@@ -76,7 +76,9 @@ def find_agent(root: str, name: str) -> AgentDir:
     try:
         data = read(text)
     except NotYaml as error:
-        raise Failure("bad_definition", f"{agent_file(name)} is no YAML: {error}", "mend it: awk validate") from error
+        raise Failure(
+            "bad_definition", f"{agent_file(name)} is not valid YAML: {error}", "check it: awk validate"
+        ) from error
     context = cast("dict[str, object]", data).get("context") if isinstance(data, dict) else None
     said = cast("dict[str, object]", context).get("dir", default_dir(name)) if isinstance(context, dict) else None
     if said is None and not isinstance(context, dict):
@@ -90,7 +92,7 @@ def find_agent(root: str, name: str) -> AgentDir:
 
 
 def open_agents(root: str, *, make: bool = False) -> SafeDir:
-    """The folder ``.agents`` of the project. Raises OSError; Unusable where it leads outside."""
+    """Open ``.agents`` of the project. Raises OSError, or Unusable if it points outside the project."""
     path = os.path.join(root, AGENTS)
     if make:
         os.makedirs(path, exist_ok=True)
@@ -100,7 +102,7 @@ def open_agents(root: str, *, make: bool = False) -> SafeDir:
 
 
 def open_context(place: AgentDir, *, make: bool = False) -> SafeDir:
-    """The context directory; with ``make`` it is made, and marked as ours.
+    """Open the context directory; with ``make`` create it with its marker file.
 
     Raises FileNotFoundError where there is none; Failure (bad_definition) where it cannot be the agent's.
     """
@@ -122,7 +124,11 @@ def open_context(place: AgentDir, *, make: bool = False) -> SafeDir:
     owner = _owner(folder, place)
     if owner != place.name and os.path.exists(os.path.join(place.root, agent_file(owner))):
         folder.close()
-        raise Failure("bad_definition", f"{place.file}: {KEY} {place.directory!r} is {owner}'s", "give each its own")
+        raise Failure(
+            "bad_definition",
+            f"{place.file}: {KEY} {place.directory!r} is used by agent {owner}",
+            "give each agent its own directory",
+        )
     return folder
 
 
@@ -137,7 +143,7 @@ def is_marked(place: AgentDir) -> bool:
 
 
 def _owner(folder: SafeDir, place: AgentDir) -> str:
-    """The agent whose mark a directory has; one at its agent's own place, or without a mark, is nobody else's."""
+    """Return the agent that owns a directory by its marker; None if unmarked or at the default path of the agent."""
     if os.path.normpath(place.directory) == default_dir(place.name):
         return place.name
     try:
@@ -151,7 +157,7 @@ def _is_inside(path: str, root: str) -> bool:
 
 
 NAMES: Final = (".agents.yaml", "moniro.yaml")
-"""As the kernel looks for it; the first is made where there is none."""
+"""Return the path of the project file, in the order in which the kernel looks for it, or the default path."""
 
 
 def file_name(root: str) -> str:
@@ -160,7 +166,7 @@ def file_name(root: str) -> str:
 
 
 def read_project_file(root: str) -> str:
-    """Its text; "" where there is none. Raises Failure."""
+    """Read the file; "" if it does not exist. Raises Failure."""
     name = file_name(root)
     try:
         with SafeDir.open(root, ".") as folder:
@@ -186,7 +192,7 @@ def change_project_file(root: str, change: Callable[[str], str]) -> bool:
             try:
                 after = change(before)
             except (NotYaml, Uneditable) as error:
-                raise Failure("failed", f"{name}: {error}", "edit it by hand") from error
+                raise Failure("failed", f"{name}: {error}", "edit the file manually") from error
             if after == before:
                 return False
             if not after.strip():
@@ -194,7 +200,7 @@ def change_project_file(root: str, change: Callable[[str], str]) -> bool:
             faults = check_project_text(name, after)
             if faults:
                 raise Failure(
-                    "bad_definition", f"{faults[0].message}; the file is as it was", faults[0].hint, places=faults
+                    "bad_definition", f"{faults[0].message}; the file was not changed", faults[0].hint, places=faults
                 )
             folder.write(name, after)
     except OSError as error:

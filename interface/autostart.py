@@ -74,7 +74,7 @@ def spawn(project: Project, environ: Mapping[str, str], now: float, *flags: str)
         make_private(project.state)
         log = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     except OSError as error:
-        hint = f"set {HOME} to a directory of yours"
+        hint = f"set {HOME} to a directory that you own"
         raise Failure("kernel_configuration", f"cannot write {path}: {error.strerror}", hint) from error
     try:
         start = os.fstat(log).st_size
@@ -103,7 +103,7 @@ def make_private(directory: str) -> None:
 
 
 class Starter:
-    """Sees to it that the project's kernel runs.
+    """Starter of the kernel of a project.
 
     Args:
         say: tells people what they would wonder about.
@@ -133,7 +133,7 @@ class Starter:
         self._endpoint: Endpoint | None = None
         self._warned = False
         self.started_pid = 0
-        """The kernel that answers, where it is one that we started and leave to itself."""
+        """Return a client if the kernel that this process started responds."""
 
     @property
     def unproved(self) -> "subprocess.Popen[bytes] | None":
@@ -142,7 +142,7 @@ class Starter:
         return process if process is not None and process.poll() is None else None
 
     def client(self) -> Client:
-        """A client of the kernel, once that is ready. Raises Failure where it does not come up.
+        """Return a client when the kernel is ready. Raises Failure if it fails to start.
 
         Where it may not spawn one: Unreachable, as soon as nobody answers.
         """
@@ -166,7 +166,7 @@ class Starter:
                         process.wait()
                 return Client(self._endpoint, proof.connection)
             if proof is None and not self._may_spawn:
-                raise Unreachable("the kernel went away while it was starting")
+                raise Unreachable("the kernel exited during startup")
             if proof is None:
                 now = self._clock.now()
                 if exited or (exited is not None and self._child):
@@ -177,7 +177,7 @@ class Starter:
                     raise failure or self._gave_up(f"the kernel ended {how} before it was ready", kind)
                 gave_way = exited == 0 and self._spawned is not None and now - self._spawned.at > _AGAIN_SECONDS
                 if gave_way and (reason := reject_reason(self._project)):
-                    raise Failure("no_kernel", f"a kernel runs, and cannot be found: {reason}")
+                    raise Failure("no_kernel", f"a kernel is running but cannot be reached: {reason}")
                 if self._spawned is None or gave_way:
                     self._spawned = spawn(self._project, self._environ, now, *self._flags)
             if self._clock.now() > deadline:
@@ -207,7 +207,7 @@ class Starter:
         return proof
 
     def _silent(self) -> Failure | None:
-        hanging = Hanging(self._project, Unreachable(f"no answer within {START_SECONDS:.0f} s"))
+        hanging = Hanging(self._project, Unreachable(f"no response within {START_SECONDS:.0f} s"))
         ours = self._spawned.process if self._spawned else None
         if hanging.endpoint is None or not is_locked(self._project) or (ours and ours.pid == hanging.endpoint.pid):
             return None

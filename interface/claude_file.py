@@ -42,7 +42,7 @@ def translate(path: str, name: str) -> Translated:
     text = read_text(path)
     match = _FRONT.match(text)
     if match is None:
-        raise Failure("usage", f"{path} has no front matter between lines of ---", "it is no agent file of Claude Code")
+        raise Failure("usage", f"{path} has no front matter between --- lines", "use an agent file of Claude Code")
     try:
         data = read(match["front"])
     except NotYaml:
@@ -50,7 +50,7 @@ def translate(path: str, name: str) -> Translated:
     front = cast("dict[str, object]", data) if isinstance(data, dict) else _by_lines(match["front"])
     body = match["body"].replace("\r\n", "\n")
     if not body.strip():
-        raise Failure("usage", f"{path} has no system prompt: nothing stands below its front matter")
+        raise Failure("usage", f"{path} has no system prompt below its front matter")
     keys: dict[str, Value] = {"prompt": {"system": body.strip("\n") + "\n"}}
     lost = [f"{key}: {_shown(value)} has no counterpart yet" for key, value in front.items() if key not in _TAKEN]
     if _HOME in os.path.abspath(path).split(os.sep):

@@ -16,7 +16,7 @@ from interface.http_client import Connection, Response
 
 
 class ServerEvent(NamedTuple):
-    """One event of a stream. ``data`` is its JSON; a comment (the server's ping) has type ``""`` and no data."""
+    """Event of a stream; ``data`` is JSON. A comment (server ping) has type ``""`` and no data."""
 
     type: str
     data: str
@@ -27,7 +27,7 @@ PING = ServerEvent("", "")
 
 
 def server_events(pieces: Iterable[bytes]) -> Iterator[ServerEvent]:
-    """The events in ``pieces`` (WHATWG HTML 9.2.6), each as soon as it is whole; pings show that the peer lives."""
+    """Yield the events in ``pieces`` (WHATWG HTML 9.2.6) as they complete; pings prove liveness."""
     lines: list[str] = []
     for line in _lines(pieces):
         if line:
@@ -81,13 +81,13 @@ class Client:
     def __init__(self, endpoint: Endpoint, connection: Connection | None = None) -> None:
         self.endpoint = endpoint
         self.was_stopped = False
-        """It said goodbye: somebody stopped it, which is not for us to undo."""
+        """Whether the kernel announced its exit: it was stopped on purpose, so do not restart it."""
         self._kept = connection
 
     def get(
         self, path: str, query: Mapping[str, str] | None = None, *, wait_seconds: float | None = REQUEST_SECONDS
     ) -> bytes:
-        """The body at ``path``. Raises Failure where the kernel refuses, Unreachable where it is gone."""
+        """GET ``path``. Raises Failure if the kernel refuses, Unreachable if it is not running."""
         return self._ask("GET", path + _query(query), {}, b"", wait_seconds)
 
     def post(self, path: str, body: object, *, key: str, wait_seconds: float | None = REQUEST_SECONDS) -> bytes:
@@ -200,7 +200,7 @@ class Stream:
         self._connection.wait_at_most(seconds)
 
     def close(self) -> None:
-        """Stop listening. What runs goes on."""
+        """Stop listening; running work continues."""
         self._connection.close()
 
 
@@ -213,7 +213,7 @@ def _encoded(body: object) -> bytes:
         return json.dumps(body, ensure_ascii=False).encode()
     except UnicodeEncodeError as error:
         wrong = error.object[error.start : error.end]
-        raise Failure("usage", f"what was given is not UTF-8 text: it has {wrong!a}") from error
+        raise Failure("usage", f"the input is not UTF-8 text: it contains {wrong!a}") from error
 
 
 def quoted(segment: str) -> str:
@@ -232,7 +232,7 @@ def _query(query: Mapping[str, str] | None) -> str:
 
 
 def raise_for_refusal(answer: Response, content: bytes) -> None:
-    """Raise Failure where the kernel refused, Unreachable where it is not there yet, or not any more."""
+    """Raise Failure if the kernel refused, Unreachable if it is starting or stopping."""
     if answer.status < 400:
         return
     try:

@@ -1,4 +1,4 @@
-"""Time as the edge of the program hands it in, so that nothing below reads a clock or sleeps by itself."""
+"""Clock that the entry point injects, so that no other code reads time or sleeps."""
 
 from collections.abc import Callable
 from typing import NamedTuple

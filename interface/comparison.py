@@ -1,4 +1,4 @@
-"""The verdict of a comparison of a team with one agent, of pairs of runs: ``team``, ``solo`` or ``undecided``. Pure.
+"""Verdict of a comparison of a team with one agent over pairs of runs: ``team``, ``solo`` or ``undecided``. Pure.
 
 First success: who succeeds more often, wins. Else cost: who is not worse than the other by more than the margin, and
 costs less, wins. Each of the two questions has an interval that holds at every look together, and each interval is
@@ -91,13 +91,13 @@ Ground = Literal["success", "cost", "none"]
 ALPHA: Final = 0.05
 """The probability of a wrong verdict, at most."""
 MARGIN: Final = 0.2
-"""The part of all runs by which one may succeed less often and still be as good, unless somebody says otherwise."""
+"""Default non-inferiority margin, as a fraction of all runs."""
 _PROOF: Final = 4 / ALPHA
 """The capital that refutes: two questions, and two sides of each."""
 
 
 class Outcome(NamedTuple):
-    """One run, as far as the verdict looks at it. ``success`` is None where nothing decides it."""
+    """Run as the verdict sees it; ``success`` is None if nothing decides it."""
 
     success: bool | None
     cost: float
@@ -113,7 +113,7 @@ class Finding(NamedTuple):
 
 
 class Judge:
-    """Takes one pair after the other. ``finding`` is what all of them show; it stays once it is a verdict."""
+    """Sequential test over pairs; ``finding`` is the current result, and final once it is a verdict."""
 
     def __init__(self, margin: float = MARGIN) -> None:
         tied, less = 0.5, (1.0 - margin) / 2
@@ -157,20 +157,20 @@ def relative_difference(team: float, solo: float) -> float:
 
 def order(seed: int, pair: int) -> tuple[Arm, Arm]:
     """The order of the two in ``pair``: by chance, and the same for the same ``seed``."""
-    chance = random.Random(f"{seed}:{pair}").random()  # noqa: S311  (nobody gains by guessing it)
+    chance = random.Random(f"{seed}:{pair}").random()  # noqa: S311  (not security-relevant)
     return ("team", "solo") if chance < 0.5 else ("solo", "team")
 
 
 ARMS: Final[tuple[ArmName, ...]] = ("team", "solo")
 CALLED: Final = {"team": "the team", "solo": "one agent"}
 TEAM_WINS, SOLO_WINS, UNDECIDED = 0, 8, 6
-"""Exit codes of a comparison that ended by itself."""
+"""Exit codes of finished comparisons."""
 Pair = tuple[ComparedRun, ComparedRun]
 Measure = Literal["success", "cost", "tokens", "seconds"]
 
 
 def pairs_of(runs: Iterable[ComparedRun]) -> list[Pair]:
-    """The pairs of which both runs count, in their order: the team's run, and that of the one agent."""
+    """Return the pairs in which both runs count, as (team, solo)."""
     found: dict[int, dict[ArmName, ComparedRun]] = {}
     for run in runs:
         if run.state == "done":

@@ -1,4 +1,4 @@
-"""Finds the kernel of a project, and lets nobody see its token who has not proved to be it.
+"""Discovery of the kernel of a project; only a kernel that proves its identity receives the token.
 
 Discovery is ``AGENT_WORKER_URL`` with ``AGENT_WORKER_TOKEN``, else the project's own record, and nothing else
 (contracts 3). A record is believed only if it is private to us; what listens there, only if it
@@ -52,7 +52,7 @@ class Endpoint(NamedTuple):
     origin: str
     """The file or variable that says so, for messages."""
     start_time: int = 0
-    """Of ``pid``, in clock ticks since boot; 0 where it is not known."""
+    """Start time of ``pid`` in clock ticks since boot; 0 if unknown."""
 
 
 class Proof(NamedTuple):
@@ -62,14 +62,14 @@ class Proof(NamedTuple):
     status: str
     version: str
     idle: bool = False
-    """It is in safe mode: it keeps what it is asked, and begins nothing."""
+    """Whether the kernel is in safe mode: it stores requests but starts no work."""
 
 
-IDLE: Final = "note: the kernel is in safe mode and starts no work; status says more, stop and start end it"
+IDLE: Final = "note: the kernel is in safe mode and starts no work; see awk status, or restart it"
 
 
 class Unverified(Unreachable):
-    """There is a record, and we may not believe it. The text says why, and what to do."""
+    """Kernel record that cannot be trusted; the text has the reason and a remedy."""
 
 
 class NotOurKernel(Unreachable):
@@ -84,14 +84,20 @@ class Hanging(Failure):
         self.endpoint = endpoint if endpoint is not None and lives(endpoint) else None
         """The kernel; None where its process is not known."""
         named = f"pid {self.endpoint.pid}" if self.endpoint else f"it holds {os.path.join(project.state, LOCK)}"
-        hint = "awk stop --now kills it; awk start continues its work" if self.endpoint else "end the process that does"
+        hint = (
+            "kill it: awk stop --now; awk start continues its work"
+            if self.endpoint
+            else "stop the process that holds the lock"
+        )
         super().__init__("no_kernel", f"the kernel of {project.root} does not answer ({named}): {why}", hint)
 
 
 def find_project(environ: Mapping[str, str], cwd: str, asked: str | None) -> Project:
     """The project of a command run in ``cwd``, or the one ``asked`` for. Raises Failure (usage)."""
     if not cwd and not (asked and os.path.isabs(asked)):
-        raise Failure("usage", "the working directory is gone", "cd to one that is there, or give --project")
+        raise Failure(
+            "usage", "the working directory no longer exists", "change to an existing directory, or use --project"
+        )
     if asked is not None and not os.path.isdir(os.path.join(cwd, asked)):
         raise Failure("usage", f"--project {asked}: no such directory")
     root = os.path.realpath(os.path.join(cwd, asked)) if asked is not None else nearest_root(os.path.realpath(cwd))
@@ -104,7 +110,7 @@ def find_project(environ: Mapping[str, str], cwd: str, asked: str | None) -> Pro
 
 
 def state_folder(environ: Mapping[str, str], cwd: str) -> str:
-    """Return the directory with the state of all projects. Raises Failure (usage) where that would be relative."""
+    """Return the state directory of all projects. Raises Failure (usage) if it would be relative."""
     try:
         return os.path.abspath(os.path.join(cwd, state_home(environ.get(HOME), os.path.expanduser("~"))))
     except ValueError as error:
@@ -124,22 +130,22 @@ def nearest_root(directory: str) -> str:
 
 
 def given_endpoint(environ: Mapping[str, str]) -> Endpoint | None:
-    """The kernel the environment names. Raises Failure where it says only half, or not an http address."""
+    """Return the kernel from the environment. Raises Failure if incomplete or not an http address."""
     url, token = environ.get(URL), environ.get(TOKEN)
     if not url:
         return None
     if not token:
         raise Failure(
-            "no_credentials", f"{URL} is set and {TOKEN} is not", f"on this machine neither is needed: unset {URL}"
+            "no_credentials", f"{TOKEN} is missing: {URL} is set", f"set {TOKEN}, or unset {URL} to use a local kernel"
         )
     address = parse_address(url)
     if address is None:
-        raise Failure("usage", f"{URL}={url}: not an address like http://127.0.0.1:4711")
+        raise Failure("usage", f"{URL}={url}: not a valid address; use one such as http://127.0.0.1:4711")
     return Endpoint(address, token, 0, URL)
 
 
 def recorded_endpoint(project: Project) -> Endpoint | None:
-    """The kernel that the project's record names; None where there is no record, or one we may not believe."""
+    """Return the kernel from the record of the project; None if it is missing or not trusted."""
     path = os.path.join(project.state, RECORD)
     try:
         record = json.loads(read_private(path, RECORD_LIMIT_BYTES))
@@ -154,7 +160,7 @@ def recorded_endpoint(project: Project) -> Endpoint | None:
 
 
 def reject_reason(project: Project) -> str | None:
-    """The reason not to believe the record that is there; None where there is none, or it is a private file of ours."""
+    """Return the reason to distrust the record; None if it is missing or a private file of this user."""
     for path in (os.path.join(project.state, name) for name in (RECORD, ADMIN)):
         try:
             read_private(path, RECORD_LIMIT_BYTES)
@@ -184,14 +190,13 @@ def prove(endpoint: Endpoint, timeout_seconds: float = PROOF_SECONDS) -> Proof:
     if not any(is_proof(proof, key, nonce) for proof in proofs):
         connection.close()
         raise NotOurKernel(
-            f"what listens at {endpoint.address.authority} is not the kernel that {endpoint.origin} names; "
-            "it was not shown the token"
+            f"the server at {endpoint.address.authority} is not the kernel of {endpoint.origin}; the token was not sent"
         )
     return Proof(connection, status, version, idle)
 
 
 def lives(endpoint: Endpoint) -> bool:
-    """Return whether the process of a record is there; a pid that somebody else has by now is not it (fault PF12)."""
+    """Return whether the recorded process still exists and its pid was not reused (fault PF12)."""
     if endpoint.pid <= 0:
         return False
     try:

@@ -16,11 +16,11 @@ from interface.failure import Failure, Unreachable
 RETURN_SECONDS: Final = 60.0
 """How long a follower waits for a kernel to come back before it gives up."""
 STOPPED_SECONDS: Final = 10.0
-"""The same for one that somebody stopped: it comes back if that was a restart."""
+"""Timeout for a stopped kernel, which only returns after a restart."""
 _PAUSE_SECONDS: Final = 0.2
 
 CONNECTED: Final = ServerEvent("connected", "")
-"""Yielded first after every connect: what was true before may have changed while nobody listened."""
+"""First item after each connect: earlier state may have changed while disconnected."""
 
 
 class Expired(Exception):
@@ -56,7 +56,7 @@ class Follower:
         """The kernel that is being listened to, for questions about what its events tell."""
 
     def __iter__(self) -> Iterator[ServerEvent]:
-        """Events until the consumer stops. Raises Expired, or Failure (no_kernel) where no kernel comes back."""
+        """Yield events until the consumer stops. Raises Expired, or Failure (no_kernel) if no kernel returns."""
         client = self._reconnect()
         while True:
             self.client = client
@@ -80,7 +80,7 @@ class Follower:
                 yield event
 
     def _reconnect(self, patience_seconds: float = STOPPED_SECONDS) -> Client:
-        """The kernel that comes after the one that went. Raises as iteration does."""
+        """Return the next kernel. Raises as iteration does."""
         give_up = self._clock.now() + patience_seconds
         told = False
         while True:
@@ -89,10 +89,10 @@ class Follower:
                 return self._connect()
             except (Unreachable, Hanging) as error:
                 if self._clock.now() > give_up:
-                    hint = "what it was doing is kept, and goes on when it is started"
-                    raise Failure("no_kernel", f"the kernel is gone: {error}", hint) from error
+                    hint = "its work is stored and continues when the kernel starts"
+                    raise Failure("no_kernel", f"connection to the kernel lost: {error}", hint) from error
             if not told:
-                self._say("note: the kernel is gone; waiting for it to come back")
+                self._say("note: connection to the kernel lost; waiting to reconnect")
                 told = True
             self._clock.pause(_PAUSE_SECONDS)
 
@@ -113,11 +113,11 @@ TURNS: Final = frozenset({"instruction.ended", "instruction.queued", "agent.chan
 """Events after which an instruction may have ended, or come to where only a person can help."""
 
 Result = dict[str, Any]
-"""One protocol.api.InstructionResult, as JSON."""
+"""protocol.api.InstructionResult as JSON."""
 
 
 class InstructionWait:
-    """The results of ``ids``, as they come in; ``results`` is good at any time, also after Expired.
+    """Results of ``ids`` as they arrive; ``results`` is valid at any time, also after Expired.
 
     ``approve`` puts a request to who is there to decide it, and ``answer`` a question to a person who is an agent, each
     once, so that is waited for as long as it may be given; None: nobody is.
@@ -141,7 +141,7 @@ class InstructionWait:
 
     @property
     def results(self) -> list[Result]:
-        """Those that go on no more by themselves, in the order of the ids."""
+        """Return the instructions that cannot continue without help, in the order of the ids."""
         return [self._ended[name] for name in self._ids if name in self._ended]
 
     @property
@@ -176,7 +176,7 @@ class InstructionWait:
             if self._approve is not None and approval is not None and approval not in self._put:
                 self._put.add(approval)
                 self._approve(approval)
-                left.append(name)  # it may go on now, or have ended meanwhile
+                left.append(name)  # it may have resumed or ended
                 continue
             if self._answer is not None and info.get("waits_for") == "person" and name not in self._put:
                 self._put.add(name)

@@ -33,7 +33,7 @@ def with_lines(places: Sequence[Place], root: str) -> tuple[Place, ...]:
 
 
 def line_of(path: str, number: int) -> str:
-    """Return one line of a file; empty where it cannot be read."""
+    """Return one line of a file; empty if it cannot be read."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
         with open(descriptor, "rb", buffering=0) as file:

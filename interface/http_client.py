@@ -1,4 +1,4 @@
-"""HTTP/1.1 as a client of one loopback server needs it: a connection, its answers, and bodies read as they come.
+"""Minimal HTTP/1.1 client for one loopback server: connection, responses and streamed bodies.
 
 The standard library's client costs 30 ms to import, as much as all of ``awk ps``. Knows no JSON and no tokens.
 Everything read is bounded: whoever sits on a port may be a stranger.
@@ -40,7 +40,7 @@ def parse_address(url: str) -> Address | None:
 
 
 class Connection:
-    """One TCP connection, one request at a time. Raises Unreachable for whatever goes wrong with it."""
+    """TCP connection with one request at a time. Raises Unreachable for every error."""
 
     def __init__(self, address: Address, timeout_seconds: float) -> None:
         self._address = address
@@ -51,7 +51,7 @@ class Connection:
             host = address.host.encode() if address.host.isascii() else address.host
             self._socket = socket.create_connection((host, address.port), timeout_seconds)  # type: ignore[arg-type]
         except OSError as error:
-            raise Unreachable(f"nothing answers at {address.authority} ({error.strerror or error})") from error
+            raise Unreachable(f"no server responds at {address.authority} ({error.strerror or error})") from error
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def close(self) -> None:
@@ -90,7 +90,7 @@ class Connection:
         return Response(self, int(status), read_head_headers)
 
     def _send(self, data: bytes) -> bool:
-        """Send ``data``. Returns False where the answer comes first: what is refused is not sent to its end."""
+        """Send ``data``. Returns False if the response arrives first, as for refused requests."""
         if len(data) <= _CHUNK:
             self._socket.sendall(data)
             return True
@@ -156,14 +156,14 @@ class Response:
         self.headers = headers
 
     def body(self) -> bytes:
-        """The whole body. Raises Unreachable where it ends early or is over BODY_LIMIT_BYTES."""
+        """Read the whole body. Raises Unreachable if it is cut or longer than BODY_LIMIT_BYTES."""
         pieces: list[bytes] = []
         total = 0
         for piece in self.pieces():
             total += len(piece)
             if total > BODY_LIMIT_BYTES:
                 self._connection.close()
-                raise Unreachable(f"the answer is over {BODY_LIMIT_BYTES} bytes")
+                raise Unreachable(f"the response is longer than {BODY_LIMIT_BYTES} bytes")
             pieces.append(piece)
         return b"".join(pieces)
 
@@ -175,7 +175,7 @@ class Response:
                 self._connection.line()
             if size < 0:
                 self._connection.close()
-                raise Unreachable("the answer is cut")
+                raise Unreachable("the response is incomplete")
             while self._connection.line():
                 pass
         elif "content-length" in self.headers:

@@ -84,7 +84,7 @@ def places_of(errors: "Iterable[FileError]") -> tuple[Place, ...]:
 
 
 def mistake(place: Place) -> Failure:
-    """One mistake by itself, in the words in which a start would be refused for it."""
+    """Return one mistake as the failure that a start would report."""
     text = f"{place.where}: {place.message}" if place.where else place.message
     return Failure("bad_definition", text, places=[place])
 
@@ -106,7 +106,7 @@ def validation(project: Project, cwd: str, files: Sequence[str], environ: Mappin
 
 
 def mistakes(root: str, files: Sequence[str]) -> tuple[Place, ...]:
-    """The mistakes in ``files`` of the project at ``root``; nothing where they cannot be checked."""
+    """Return the mistakes in ``files`` of the project at ``root``; empty if they cannot be checked."""
     from kernel.inspect.validate import validate
 
     try:
@@ -185,7 +185,7 @@ def workflows_with(root: str, name: str) -> tuple[str, ...]:
 
 @_question
 def check_text(root: str, name: str, text: str, *, new: bool = False) -> tuple[Place, ...]:
-    """Return the mistakes in ``text`` as the file of the agent ``name``. Raises Failure where it cannot be checked.
+    """Return the mistakes in ``text`` as the file of agent ``name``. Raises Failure if it cannot be checked.
 
     ``new``: there must be no agent of that name (already_exists).
     """
@@ -253,7 +253,7 @@ def schema_text(kind: "Kind") -> str:
 
 @_question
 def backend_list(environ: Mapping[str, str]) -> bytes:
-    """Return the backends, as far as ``environ`` says where they are (protocol.api.BackendList). Raises Failure."""
+    """Return the backends available in ``environ`` (protocol.api.BackendList). Raises Failure."""
     from kernel.inspect.programs import backends
 
     return encode_json(backends(shell_environment(environ)))

@@ -1,4 +1,4 @@
-"""All projects of a user: found by the notes that their kernels left, and asked side by side, each within a time.
+"""All projects of a user, found by the records of their kernels and queried concurrently with timeouts.
 
 The list is the folder of all state directories (``~/.agent-worker/projects``, 0700): each kernel leaves a note of its
 project's root in its own. A note is believed as a record is: it has to be a private file of ours, and the folder's name
@@ -32,7 +32,7 @@ from protocol.discovery import PROJECT, RECORD, project_state
 
 T = TypeVar("T")
 LOOKED_AT: Final = 4096
-"""Entries of the folder that are looked at, at most: so many projects nobody has."""
+"""Maximum number of directory entries to inspect."""
 AT_ONCE: Final = 32
 """Kernels that are asked at the same time."""
 ANSWER_SECONDS: Final = 5.0
@@ -65,7 +65,7 @@ def client_of(project: Project) -> Client:
     """A client of the kernel that a project has. Raises Unreachable."""
     endpoint = recorded_endpoint(project)
     if endpoint is None:
-        raise Unreachable(f"no kernel runs for {project.root}")
+        raise Unreachable(f"no kernel is running for {project.root}")
     return Client(endpoint, prove(endpoint, ANSWER_SECONDS).connection)
 
 
@@ -92,7 +92,7 @@ def ask_all(projects: Sequence[Project], ask: Callable[[Project], T], seconds: f
                 project = left.pop()
             try:
                 answer = Answer(project, ask(project))
-            except Exception as error:  # noqa: BLE001  (whatever it is, it is told with its project)
+            except Exception as error:  # noqa: BLE001  (every error is reported with its project)
                 answer = Answer(project, None, error)
             with changed:
                 answers[project.state] = answer
@@ -103,12 +103,12 @@ def ask_all(projects: Sequence[Project], ask: Callable[[Project], T], seconds: f
     rounds = -(-len(projects) // AT_ONCE)
     with changed:
         changed.wait_for(lambda: len(answers) == len(projects), timeout=patience * rounds)
-        late = Unreachable(f"no answer within {patience:g} s")
+        late = Unreachable(f"no response within {patience:g} s")
         return [answers.get(project.state) or Answer(project, None, late) for project in projects]
 
 
 class Standing(NamedTuple):
-    """One look at a project: ``state`` is a word of STATES. None: nobody knows."""
+    """Snapshot of a project; ``state`` is one of STATES, None if unknown."""
 
     project: str
     state: str
@@ -120,7 +120,7 @@ class Standing(NamedTuple):
     text: str | None = None
     """The reason why it is not well."""
     command: str | None = None
-    """A way out."""
+    """Suggested command."""
 
 
 STATES: Final = (
@@ -149,9 +149,9 @@ def look(project: Project, program: str) -> Standing:
     if not gone:
         return row
     if row.state in ("dead", "stopped"):
-        text = "its directory is gone; its messages and work are kept until you remove them"
+        text = "its directory was deleted; its messages and work remain until you remove them"
         return row._replace(state="removed", pid=None, text=text, command=f"rm -r {quote(project.state)}")
-    text = "its directory is gone, and its kernel goes on"
+    text = "its directory was deleted, but its kernel is still running"
     return row._replace(text=text, command=f"kill {row.pid}" if row.pid else None)
 
 
@@ -171,11 +171,7 @@ def _look_at(project: Project, endpoint: Endpoint) -> Standing:
             )
     except (Unreachable, Failure, ValueError, TypeError, AttributeError) as error:
         is_there = not isinstance(error, NotOurKernel) and lives(endpoint)
-        why = (
-            str(error)
-            if is_there
-            else "its kernel ended and nobody had asked it to; what it was doing goes on once it is started"
-        )
+        why = str(error) if is_there else "its kernel exited unexpectedly; work continues when it starts again"
         return row._replace(state="silent" if is_there else "dead", text=why)
 
 

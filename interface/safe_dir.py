@@ -16,7 +16,7 @@ from osfiles.atomic_write import replacing
 from osfiles.safe_open import open_regular
 
 PATIENCE_SECONDS: Final = 10.0
-"""As the kernel's: a write takes milliseconds, so whoever keeps the lock for so long keeps nobody waiting for good."""
+"""Lock timeout, equal to that of the kernel; a write takes milliseconds."""
 LIMIT_BYTES: Final = 1024 * 1024
 _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _TEMPORARY: Final = ".tmp-"
@@ -39,7 +39,7 @@ class SafeDir:
 
     @classmethod
     def open(cls, path: str, shown: str) -> Self:
-        """The directory at ``path``. Raises OSError (FileNotFoundError where there is none)."""
+        """Open the directory at ``path``. Raises OSError (FileNotFoundError if missing)."""
         return cls(os.open(path, _DIRECTORY), shown)
 
     def __enter__(self) -> Self:
@@ -73,7 +73,7 @@ class SafeDir:
             try:
                 held.enter_context(safe_open.locked(self._descriptor, PATIENCE_SECONDS))
             except OSError as error:
-                raise Unusable(self.shown, f"is as it was: {error.strerror}") from None
+                raise Unusable(self.shown, f"was not changed: {error.strerror}") from None
             yield
 
     def names(self, suffix: str) -> list[str]:
@@ -81,7 +81,7 @@ class SafeDir:
         return sorted(name for name in os.listdir(self._descriptor) if name.endswith(suffix) and name[0] != ".")
 
     def read(self, name: str) -> str:
-        """All of a UTF-8 file. Raises FileNotFoundError; Unusable, naming the file."""
+        """Read a UTF-8 file. Raises FileNotFoundError, or Unusable with the name of the file."""
         try:
             descriptor = open_regular(name, folder=self._descriptor)
         except FileNotFoundError:

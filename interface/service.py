@@ -1,4 +1,4 @@
-"""The service of a user that starts kernels again: the text of its unit, and the loop of one for all projects.
+"""User service that restarts kernels: the text of its unit, and the loop for all projects.
 
 The text is a systemd user unit, or a launchd property list. systemd reads a unit line by line. A word of a command is
 quoted here in C's manner, with ``%`` and ``$`` doubled, since it puts specifiers and variables in their places; of a
@@ -30,7 +30,7 @@ from protocol.discovery import DATABASE, ENDED, LOG, SERVICE, project_slug
 MARK: Final = "# Made by awk service install. Changes are lost when it is made again."
 RESTARTS: Final = 5
 WINDOW_SECONDS: Final = 600
-"""So many starts within that time are enough: then it stays down, and says so."""
+"""Number of starts within the interval after which it stays stopped and reports it."""
 NOT_RESTARTED: Final = (75, 78)
 """sysexits.h: another kernel runs (EX_TEMPFAIL); files have mistakes (EX_CONFIG). A new start would meet the same."""
 STOP_SECONDS: Final = 45
@@ -42,7 +42,7 @@ HARDENING: Final = ("NoNewPrivileges=yes", "LockPersonality=yes", "RestrictRealt
 
 
 class Service(NamedTuple):
-    """All that a service needs to know. ``argv`` is its command line; ``environ`` is set for it."""
+    """Settings of a service; ``argv`` is its command line, ``environ`` its environment."""
 
     root: str
     """The project whose kernel it keeps; "" for the service that sees to all projects of its user."""
@@ -71,7 +71,11 @@ def unit_text(service: Service) -> str:
     log = unit_path(os.path.join(service.state, LOG))
     note = ["/bin/sh", "-c", NOTE, os.path.join(service.state, ENDED)]
     if "$" in service.argv[0]:
-        raise Failure("usage", f"a unit cannot run {service.argv[0]}: it has a $", "install agent-worker elsewhere")
+        raise Failure(
+            "usage",
+            f"{service.argv[0]} cannot be used in a unit: its path contains $",
+            "install agent-worker in another directory",
+        )
     program = service.argv[0].replace("%", "%%")
     named = {SERVICE: f"{service.name}.service"} if service.root else {}
     environ = {**service.environ, **named}
@@ -111,7 +115,7 @@ _ESCAPES: Final = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t"}
 
 
 def quoted(text: str) -> str:
-    """``text`` as one word of a unit. Raises Failure (usage) for what is no text."""
+    """Quote ``text`` as one word of a unit. Raises Failure (usage) if it is not UTF-8."""
     _check_text(text)
     return '"' + "".join(_ESCAPES.get(c, f"\\x{ord(c):02x}" if ord(c) < 32 or ord(c) == 127 else c) for c in text) + '"'
 
@@ -122,7 +126,7 @@ def word(text: str) -> str:
 
 
 def unit_path(path: str) -> str:
-    """``path`` as the rest of a line. Raises Failure (usage) where that would be another path."""
+    """Return ``path`` for the rest of a unit line. Raises Failure (usage) if systemd would change it."""
     _check_text(path)
     if path != path.strip() or not path.isprintable() or path.endswith("\\"):
         text = (
@@ -141,11 +145,11 @@ def _check_text(text: str) -> None:
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        raise Failure("usage", f"a service cannot have {text!a}: it is not UTF-8 text") from error
+        raise Failure("usage", f"{text!a} cannot be used in a service: it is not UTF-8 text") from error
 
 
 def plist_text(service: Service) -> str:
-    """The launchd property list: started again where it did not end with 0, at most every ten seconds."""
+    """Return the launchd property list: restart after a non-zero exit, at most every ten seconds."""
     _check_text(service.root)
     log = os.path.join(service.state, LOG)
     label = service.label
@@ -166,17 +170,17 @@ def plist_text(service: Service) -> str:
     try:
         return plistlib.dumps(document).decode()
     except ValueError as error:
-        raise Failure("usage", f"a property list cannot have the paths of {service.root!r}: {error}") from error
+        raise Failure("usage", f"the paths of {service.root!r} cannot be used in a property list: {error}") from error
 
 
 LOOK_SECONDS: Final = 5.0
 _ANSWER_SECONDS: Final = 60.0
 FILES: Final = (".agents.yaml", "moniro.yaml", ".agents", ".workflows")
-"""Of a project: where one of them changes, what is said of it may be no longer true."""
+"""Fingerprint of the files of a project; a change invalidates earlier answers."""
 
 
 class Observation(NamedTuple):
-    """One look at a project. ``needed`` is None where it was not asked, since a kernel runs or the record tells."""
+    """Snapshot of a project; ``needed`` is None if a kernel runs or the record decides."""
 
     kernel: Literal["runs", "died", "none", "unknown"]
     needed: bool | None = None
@@ -256,7 +260,7 @@ class UserService:
         return Observation("none", self._needed(project))
 
     def _needed(self, project: Project) -> bool:
-        """Return whether a kernel is needed; asked anew once the log or a file of the project is another."""
+        """Return whether a kernel is needed; the answer is cached until the log or a file changes."""
         places = [os.path.join(project.state, DATABASE), *(os.path.join(project.root, name) for name in FILES)]
         now_like: list[tuple[int, int]] = []
         for place in places:
@@ -272,6 +276,6 @@ class UserService:
                 ran = subprocess.run(argv, env=env, capture_output=True, timeout=_ANSWER_SECONDS, check=True)
             except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
                 said = (error.stderr or b"").decode("utf-8", "replace").strip().rpartition("\n")[2]
-                raise Failure("failed", f"no answer whether a kernel is needed: {said or error}") from error
+                raise Failure("failed", f"could not check whether a kernel is needed: {said or error}") from error
             before = self._asked[project] = now_like, bool(json.loads(ran.stdout)["needed"])
         return before[1]

@@ -23,7 +23,7 @@ LOCK: Final = "skills.lock"
 _NEW: Final = ".new-"
 _OLD: Final = ".old-"
 _NAME: Final = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*", re.ASCII)
-_HINT: Final = "take it from your version control, or remove it"
+_HINT: Final = "restore the file from version control, or delete it"
 _decode: Final = msgspec.json.Decoder(dict[str, SkillPin]).decode
 
 
@@ -43,12 +43,12 @@ def pins(root: str) -> dict[str, SkillPin]:
         raise Failure("bad_definition", f"{HOME}/{LOCK} cannot be read: {error}", _HINT) from error
     wrong = next((name for name in found if not _NAME.fullmatch(name)), None)
     if wrong is not None:  # it becomes a path
-        raise Failure("bad_definition", f"{HOME}/{LOCK} has {wrong[:80]!r}, which is no skill's name", _HINT)
+        raise Failure("bad_definition", f"{HOME}/{LOCK} has {wrong[:80]!r}, which is not a skill name", _HINT)
     return found
 
 
 def put(root: str, source: str, commit: str, skill: FetchedSkill) -> None:
-    """Put ``skill`` in place of what was there, and pin it. Raises Failure."""
+    """Replace the installed skill by ``skill`` and pin it. Raises Failure."""
     try:
         with _home(root, make=True) as folder, folder.locked():
             known = pins(root)
@@ -87,7 +87,7 @@ def remove(root: str, name: str) -> None:
 
 
 def _home(root: str, *, make: bool = False) -> SafeDir:
-    """Raises OSError; what is a link on the way is refused."""
+    """Open the home of skills. Raises OSError, also for symbolic links."""
     with SafeDir.open(root, ".") as top:
         above, name = HOME.split("/")
         with top.folder(above, make=make) as folder:

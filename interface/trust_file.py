@@ -1,4 +1,4 @@
-"""The file of grants, by which the user keeps to trust a project: read, added to and taken from, by commands alone.
+"""File of consents by which the user trusts a project; only commands read and write it.
 
 It lies in the user's state directory, never in the project, so that no repository can bring its own. What an
 agent runs cannot change it by these commands; a shell that is not confined can write the file itself. What
@@ -73,11 +73,11 @@ class TrustFile:
         return tuple(gone)
 
     def _change(self, change: Callable[[tuple[Grant, ...]], tuple[Grant, ...]]) -> None:
-        # Raise Failure (forbidden) for what an agent runs: it would agree to what it wrote itself.
+        # Raise Failure (forbidden) for commands of agents: they would approve their own files.
         kernel = recorded_endpoint(self._project)
         if kernel is not None and is_below(Running(kernel.pid, kernel.start_time)):
-            text = "what is trusted is for people to say: this was run by an agent, below the kernel of the project"
-            raise Failure("forbidden", text, "have a person do it, in a terminal of their own")
+            text = "only a person can trust files: this command was run by an agent of the project"
+            raise Failure("forbidden", text, "run the command in your own terminal")
         with self._locked():
             before = self.kept()
             after = change(before)
@@ -89,10 +89,10 @@ class TrustFile:
     @contextmanager
     def _locked(self) -> Generator[None]:
         make_private(self._project.state)
-        # Whoever else could write there could agree in the user's name.
+        # Other users with write access could consent in the name of the user.
         info = os.lstat(self._project.state)
         if not stat.S_ISDIR(info.st_mode) or info.st_uid != os.geteuid() or info.st_mode & 0o022:
-            raise self._refused("its directory must be yours, and nobody else's to write to")
+            raise self._refused("its directory must be owned and writable by you only")
         path = os.path.join(self._project.state, TRUST_LOCK)
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
@@ -102,12 +102,12 @@ class TrustFile:
             os.close(descriptor)
 
     def _refused(self, why: str) -> Failure:
-        hint = f"look at it, and remove it to begin anew (or set {HOME})"
-        return Failure("kernel_configuration", f"{self._path} is not believed: {why}", hint)
+        hint = f"inspect the file and delete it to start over (or set {HOME})"
+        return Failure("kernel_configuration", f"{self._path} was rejected: {why}", hint)
 
 
 class Running(NamedTuple):
-    """A process of this boot. ``start_time`` is in clock ticks since boot; 0 where it is not known."""
+    """Process of this boot; ``start_time`` is in clock ticks since boot, 0 if unknown."""
 
     pid: int
     start_time: int

@@ -1,4 +1,4 @@
-"""Checks that a program speaks the worker protocol (contracts 6): it is run as a kernel would run it, and watched.
+"""Check of a worker program against the worker protocol (contracts 6), run as a kernel would run it.
 
 Four times: to its end; once more with the entries of the first run, as after a crash; with another piece of work that
 is more urgent; and told to stop. A stub stands where the kernel's tools are. Nothing is kept, and no kernel is asked.
@@ -56,19 +56,19 @@ FIXES: Final = MappingProxyType(
         "frames": "write one JSON object a line to standard output, at most 1 MiB, and all else to standard error",
         "pong": 'answer {"t":"ping","n":N} with {"t":"pong","n":N} within 30 s, whatever else you do',
         "entries": "number entries from first_k on, over all attempts and without a gap",
-        "waits": "after an entry read its go or yield before you go on: until then it is not durable",
+        "waits": "wait for go or yield after each entry; the entry is not durable before",
         "result": 'end with {"t":"result","status":"done","text":...}, or an error with its cause',
         "leaves": "leave once the result is said: what runs on is killed",
-        "resumes": "go on behind the entries of the start frame, and write none of them again",
+        "resumes": "continue after the entries of the start frame and do not write them again",
         "yields": 'after {"t":"yield"} end with {"t":"result","status":"yielded"}',
         "stops": 'after {"t":"stop"} end within its deadline_seconds',
     }
 )
-"""What is checked, in order, and what to do where it fails."""
+"""Checks in order, each with its fix."""
 
 
 class WorkerCheck:
-    """The findings on one program, by what is checked."""
+    """Findings about a program by check."""
 
     def __init__(self, argv: Sequence[str], cwd: str, message: str, seconds: float) -> None:
         self._argv = tuple(argv)
@@ -93,12 +93,12 @@ class WorkerCheck:
         )
 
     def _note(self, name: str, fault: str, fine: str) -> None:
-        """Keep what was found: ``fault``, or "" where it is ``fine``. The first fault of a name stays."""
+        """Record ``fault``, or "" for success, keeping the first fault of each check."""
         if self._found.get(name, (True, ""))[0]:
             self._found[name] = (not fault, fault or fine)
 
     def _whole_run(self, tools: "_Tools") -> list[Entry] | None:
-        """From ready to the end. Returns the entries that were written; None where there was no end."""
+        """Follow the session from ready to end. Returns the written entries; None without an end."""
         try:
             program = _Program(self._argv, self._cwd)
         except OSError as error:
@@ -131,7 +131,7 @@ class WorkerCheck:
 
     def _second_run(self, tools: "_Tools", written: list[Entry]) -> None:
         if not written:
-            self._note("resumes", "", "it begins anew: no entries")
+            self._note("resumes", "", "it starts over: no entries")
             return
         with _Program(self._argv, self._cwd) as program:
             program.hear(self._seconds)
@@ -213,11 +213,11 @@ class WorkerCheck:
 
 
 class _Timeout:
-    """Nothing came in time."""
+    """No frame arrived in time."""
 
 
 class _Gone:
-    """It has left, or closed its standard output."""
+    """Whether the program exited or closed its standard output."""
 
 
 def _named(frame: object, program: "_Program") -> str:
@@ -232,7 +232,7 @@ def _named(frame: object, program: "_Program") -> str:
 
 
 class _Program:
-    """One run of the program, in a session of its own, whose processes all end with the block."""
+    """Run of the program in a separate session, whose processes are killed at the end."""
 
     def __init__(self, argv: Sequence[str], cwd: str) -> None:
         self.wrong = ""
@@ -256,11 +256,11 @@ class _Program:
         self._reader.start()
 
     def __enter__(self) -> Self:
-        """Nothing more to do."""
+        """Return the program."""
         return self
 
     def __exit__(self, *_error: object) -> None:
-        """End all of it."""
+        """Kill all processes of the session."""
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
@@ -324,7 +324,7 @@ class _Program:
         while line := self._process.stdout.readline(LINE_BYTES + 1):
             try:
                 if len(line) > LINE_BYTES:
-                    raise ValueError("it is longer than 1 MiB")
+                    raise ValueError("longer than 1 MiB")
                 if not line.strip():
                     continue
                 if msgspec.json.decode(line, type=_Tagged).t in _KINDS:
@@ -340,7 +340,7 @@ class _Tagged(msgspec.Struct):
 
 
 class _Tools:
-    """A stub of the kernel's tools: MCP over HTTP on the loopback, which says of every call that it is done."""
+    """Stub of the kernel tools: MCP over loopback HTTP that reports success for each call."""
 
     def __init__(self) -> None:
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _ToolsHandler)
@@ -349,12 +349,12 @@ class _Tools:
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}/mcp"
 
     def __enter__(self) -> Self:
-        """Serve from now on."""
+        """Start serving."""
         threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
         return self
 
     def __exit__(self, *_error: object) -> None:
-        """Serve no more."""
+        """Stop serving."""
         self._server.shutdown()
         self._server.server_close()
         self._temporary.cleanup()
@@ -376,7 +376,7 @@ def _answer(request: dict[str, Any]) -> dict[str, Any]:
 
 
 class _ToolsHandler(BaseHTTPRequestHandler):
-    """Answers POST with the token that the start frame has; nothing else."""
+    """Handler that only answers POST requests with the token of the start frame."""
 
     def do_POST(self) -> None:
         """Answer one message."""

@@ -1,4 +1,4 @@
-"""An archive (``awk export``) in a kernel's place: it answers what ``show``, ``channel``, ``doc`` and others ask one.
+"""Client that answers ``show``, ``channel``, ``doc`` and other queries from an archive (``awk export``).
 
 Nothing of it goes anywhere: the file is read where it lies, and what it says is shown as a kernel's word is, escaped.
 It may have been written by anybody, so each row has to be what its part says, and no line is longer than a kernel's.
@@ -40,12 +40,12 @@ from protocol.names import number_of, split_space
 LINE_BYTES: Final = 64 * 1024 * 1024
 """No row of a kernel's is so long."""
 _ANSWERED: Final = (
-    "show, channel, peek, proposal, doc list, read, history and suggestions, task list, show and graph read an archive"
+    "archives support: show, channel, proposal, doc list, read, history and suggestions, task list, show and graph"
 )
 
 
 class _Line(msgspec.Struct, frozen=True):
-    """A line behind the first: a row, or the end."""
+    """Line of an archive after the first: a row, or the end."""
 
     part: str
     run: str | None = None
@@ -54,7 +54,7 @@ class _Line(msgspec.Struct, frozen=True):
 
 
 class Row(NamedTuple):
-    """A row: its run, what it is found by, and its place in the file."""
+    """Index entry of a row: run, keys and position in the file."""
 
     run: str | None
     key: str
@@ -97,15 +97,17 @@ class Archive:
     def _head(self) -> ArchiveHead:
         line = self._file.readline(LINE_BYTES)
         if line.startswith(b"# Archive of "):
-            hint = "only one that was made with --format jsonl is read again"
-            raise Failure("failed", f"{one_line(self._path)} is a page for people", hint)
+            hint = "export with --format jsonl to read it again"
+            raise Failure("failed", f"{one_line(self._path)} is a Markdown export", hint)
         try:
             head = msgspec.json.decode(line, type=ArchiveHead)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            hint = "awk export r12 -o r12.jsonl makes one"
-            raise Failure("failed", f"{one_line(self._path)} is no archive", hint) from error
+            hint = "create one: awk export r12 -o r12.jsonl"
+            raise Failure("failed", f"{one_line(self._path)} is not an archive", hint) from error
         if head.schema != ARCHIVE:
-            raise Failure("failed", f"{one_line(self._path)} is of another version", f"this one reads {ARCHIVE}")
+            raise Failure(
+                "failed", f"{one_line(self._path)} has an unsupported version", f"this program reads version {ARCHIVE}"
+            )
         return head
 
     def _read_rows(self) -> None:
@@ -119,7 +121,7 @@ class Archive:
                         self._file.read(1)
                         or {part: count for part, count in found.rows.items() if count} != self.counts
                     ):
-                        text = f"{one_line(self._path)} is not as it was written: its end counts other rows"
+                        text = f"{one_line(self._path)} is damaged: the row counts at its end do not match"
                         raise Failure("failed", text, "export it again")
                     return
                 self.counts[found.part] = self.counts.get(found.part, 0) + 1
@@ -128,10 +130,10 @@ class Archive:
                     row = msgspec.json.decode(found.row, type=rows.type)
                     self.rows[found.part].append(Row(found.run, str(getattr(row, rows.key)), at, len(line)))
             except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-                text = f"{one_line(self._path)} is no archive: line {number}: {one_line(str(error)[:200])}"
+                text = f"{one_line(self._path)} is not an archive: line {number}: {one_line(str(error)[:200])}"
                 raise Failure("failed", text) from error
             at += len(line)
-        raise Failure("failed", f"{one_line(self._path)} is not whole: it has no end", "export it again")
+        raise Failure("failed", f"{one_line(self._path)} is incomplete: its end is missing", "export it again")
 
     def read(self, row: Row) -> Any:
         """The row itself."""
@@ -147,13 +149,13 @@ class ArchiveClient(Client):
         self._archive = Archive(path)
 
     def get(self, path: str, query: Mapping[str, str] | None = None, *, wait_seconds: float | None = None) -> bytes:
-        """The document at ``path``. Raises Failure for what is not in the archive."""
+        """Return the document at ``path``. Raises Failure if the archive does not contain it."""
         from urllib.parse import unquote  # noqa: PLC0415  (25 ms, as in the client)
 
         for pattern, answer in _ROUTES:
             if match := pattern.fullmatch(unquote(path)):
                 return json.dumps(answer(self._archive, match[1], dict(query or {})), ensure_ascii=False).encode()
-        raise Failure("usage", "that is not in an archive", _ANSWERED)
+        raise Failure("usage", "this query is not available for archives", _ANSWERED)
 
     def close(self) -> None:
         """Close the file."""
@@ -161,13 +163,13 @@ class ArchiveClient(Client):
 
     def post(self, path: str, body: object, *, key: str, wait_seconds: float | None = None) -> bytes:
         """Refused: an archive is read."""
-        raise Failure("usage", "an archive cannot be changed", _ANSWERED)
+        raise Failure("usage", "archives are read-only", _ANSWERED)
 
     def delete(
         self, path: str, query: Mapping[str, str] | None = None, match: Mapping[str, str] | None = None
     ) -> bytes:
         """Refused: an archive is read."""
-        raise Failure("usage", "an archive cannot be changed", _ANSWERED)
+        raise Failure("usage", "archives are read-only", _ANSWERED)
 
 
 def run(archive: Archive, asked: str, _query: Mapping[str, str]) -> Document:
@@ -184,14 +186,16 @@ def _row_of_run(archive: Archive, asked: str | None) -> Row:
         found = archive.rows[RUN]
     if not found:
         known = ", ".join(row.key for row in archive.rows[RUN]) or "none"
-        raise Failure("not_found", f"{one_line(str(asked))} is not in this archive", f"its runs: {one_line(known)}")
+        raise Failure(
+            "not_found", f"{one_line(str(asked))} is not in this archive", f"runs in the archive: {one_line(known)}"
+        )
     return found[-1]
 
 
 def _check_space(archive: Archive, asked: str) -> None:
     if ":".join(split_space(asked)) != archive.head.space:
         of = one_line(archive.head.space)
-        raise Failure("not_found", f"{one_line(asked)} is not in this archive", f"it is of {of}")
+        raise Failure("not_found", f"{one_line(asked)} is not in this archive", f"it contains {of}")
 
 
 def channel(archive: Archive, space: str, query: Mapping[str, str]) -> Document:
@@ -215,10 +219,10 @@ def channel(archive: Archive, space: str, query: Mapping[str, str]) -> Document:
 
 
 def instruction(archive: Archive, asked: str, _query: Mapping[str, str]) -> Document:
-    """One instruction."""
+    """Return an instruction of the archive."""
     row = next((row for row in archive.rows[INSTRUCTIONS] if row.key == asked), None)
     if row is None:
-        raise Failure("not_found", f"there is no instruction {one_line(asked)} in this archive")
+        raise Failure("not_found", f"instruction {one_line(asked)} is not in this archive")
     return cast("Document", archive.read(row))
 
 
@@ -245,11 +249,11 @@ def proposals(archive: Archive, space: str, query: Mapping[str, str]) -> Documen
 
 
 def proposal(archive: Archive, place: str, _query: Mapping[str, str]) -> Document:
-    """One of these by its name."""
+    """Return the latest version of a proposal."""
     space, _, name = place.partition("/proposals/")
     found = next((vote for vote in _newest(archive, space, VOTES) if vote["id"] == name), None)
     if found is None:
-        raise Failure("not_found", f"there is no proposal {one_line(name)} in this archive")
+        raise Failure("not_found", f"proposal {one_line(name)} is not in this archive")
     return {"schema": "awk/proposal/1", **found}
 
 
@@ -283,18 +287,18 @@ def _document(row: Document) -> Document:
 
 
 def document(archive: Archive, place: str, query: Mapping[str, str]) -> Document:
-    """A document as it is, or was in one of its versions."""
+    """Return a document in its latest or a given version."""
     space, _, file = place.partition("/documents/")
     found = _versions(archive, space, file)
     asked = query.get("version", str(found[-1]["version"]))
     row = next((row for row in found if str(row["version"]) == asked), None)
     if row is None:
         text = f"version {one_line(asked)} of {one_line(file)} is not in this archive"
-        raise Failure("not_found", text, f"its versions are 1 to {found[-1]['version']}")
+        raise Failure("not_found", text, f"available versions: 1 to {found[-1]['version']}")
     if row["content"] is None:
         why = "it deleted the document" if row["action"] == "delete" else "an older kernel wrote it"
         text = f"version {one_line(asked)} of {one_line(file)} has no text in this archive: {why}"
-        raise Failure("not_found", text, "awk doc history shows which there are")
+        raise Failure("not_found", text, "list versions: awk doc history")
     return {"schema": "awk/doc/1", **_document(row), "space": space, "content": row["content"]}
 
 
@@ -315,7 +319,7 @@ def document_history(archive: Archive, place: str, query: Mapping[str, str]) -> 
 def _versions(archive: Archive, space: str, file: str) -> Sequence[Document]:
     found = [row for row in _newest(archive, space, DOCUMENTS) if row["file"] == file]
     if not found:
-        raise Failure("not_found", f"there is no document {one_line(file)} in this archive")
+        raise Failure("not_found", f"document {one_line(file)} is not in this archive")
     return found
 
 
@@ -346,11 +350,11 @@ def tasks(archive: Archive, space: str, query: Mapping[str, str]) -> Document:
 
 
 def task(archive: Archive, place: str, _query: Mapping[str, str]) -> Document:
-    """One of these by its id or key."""
+    """Return the latest version of a task by id or key."""
     space, _, name = place.partition("/tasks/")
     found = [row for row in _newest(archive, space, TASKS) if name in (row["id"], row["key"])]
     if not found:
-        raise Failure("not_found", f"there is no task {one_line(name)} in this archive")
+        raise Failure("not_found", f"task {one_line(name)} is not in this archive")
     return {"schema": "awk/task/1", **found[-1]}
 
 
@@ -358,7 +362,7 @@ def resource(archive: Archive, name: str, query: Mapping[str, str]) -> Document:
     """A text that a message refers to, or a part of it."""
     row = next((row for row in archive.rows[RESOURCES] if row.key == name.removeprefix("resource:")), None)
     if row is None:
-        raise Failure("not_found", f"there is no resource {one_line(name)} in this archive")
+        raise Failure("not_found", f"resource {one_line(name)} is not in this archive")
     found = archive.read(row)
     whole, offset = found["content"], int(query.get("offset", "0"))
     end = min(offset + int(query["limit"]), len(whole)) if "limit" in query else len(whole)

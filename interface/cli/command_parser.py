@@ -1,4 +1,4 @@
-"""Words to arguments by argparse: one parser per command, with our manner of errors and the flags that all have.
+"""Argument parsing with argparse: one parser per command, with common flags and error texts.
 
 Commands with commands under them (``awk agent list``), and the words that those of ``agent`` take in common.
 
@@ -27,7 +27,7 @@ _OURS: Final = tuple(
         (r"argument (.+?): invalid choice: (.+) \(choose from (.+)\)", r"\1 cannot be \2. Choose: \3"),
         (r"argument (.+?): invalid (?:int|float) value: (.+)", r"\1 needs a number, not \2"),
         (r"argument (.+?): expected (?:at least )?\w+ arguments?", r"\1 needs a value"),
-        (r"argument (.+?): not allowed with argument (.+)", r"\1 and \2 exclude each other"),
+        (r"argument (.+?): not allowed with argument (.+)", r"\1 and \2 cannot be combined"),
         (r"argument (.+?): ignored explicit argument (.+)", r"\1 takes no value, not \2"),
         (r"one of the arguments (.+) is required", r"one of these is missing: \1"),
         (r"the following arguments are required: ([^,]+)", r"\1 is missing"),
@@ -39,7 +39,7 @@ _OURS: Final = tuple(
 
 
 def in_our_words(message: str) -> str:
-    """Return a message of argparse in the style of all other errors; an unknown one as it is."""
+    """Return an argparse message in the style of other errors; return unknown messages unchanged."""
     head, choose, choices = message.partition(" (choose from ")
     message = f"{head}{choose}{choices.replace(chr(39), '')}"  # quoted up to Python 3.11
     found = ((theirs.fullmatch(message), ours) for theirs, ours in _OURS)
@@ -51,31 +51,30 @@ class CommandParser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Raises Failure (usage)."""
-        # What whoever sends a message most likely meant.
+        # Suggest the most likely fix for commands that send a message.
         if not any(action.dest == "message" for action in self._actions):
             advice = ""
         elif message.startswith("unrecognized arguments"):
-            advice = "quote a message of several words; "
+            advice = "quote messages of several words; "
         else:
-            advice = "TARGET comes first, text after -- may begin with -; " if message.endswith("MESSAGE") else ""
+            advice = "put TARGET first, and -- before text that starts with -; " if message.endswith("MESSAGE") else ""
         raise Failure("usage", in_our_words(message), f"{advice}see {self.prog} --help")
 
 
 def parser_for(command: Command, program: str, configure: Configure) -> CommandParser:
     """The parser of one command."""
-    about = f"{command.help[0].upper()}{command.help[1:]}."
     prog = f"{program} {command.word}"
     epilog = f"Words after -- are {command.after}." if command.takes_params else None
-    parser = CommandParser(prog=prog, description=about, epilog=epilog, allow_abbrev=False)
+    parser = CommandParser(prog=prog, description=f"{command.help}.", epilog=epilog, allow_abbrev=False)
     configure(parser)
-    parser.add_argument("--project", metavar="DIR", help="the project (default: found from the working directory)")
-    parser.add_argument("-v", "--verbose", action="count", default=0, help="say more; -vv shows where an error arose")
+    parser.add_argument("--project", metavar="DIR", help="project directory (default: found from the current one)")
+    parser.add_argument("-v", "--verbose", action="count", default=0, help="print more detail; -vv prints tracebacks")
     return parser
 
 
 def name_argument(parser: argparse.ArgumentParser) -> None:
     """NAME."""
-    parser.add_argument("name", metavar="NAME", help="the agent")
+    parser.add_argument("name", metavar="NAME", help="name of the agent")
 
 
 def common_flags(parser: argparse.ArgumentParser) -> None:
@@ -87,10 +86,12 @@ def common_flags(parser: argparse.ArgumentParser) -> None:
 
 
 class AgentArguments:
-    """The words that may follow NAME, each with what it takes."""
+    """Actions after NAME, each with its own arguments."""
 
     def __init__(self, parser: argparse.ArgumentParser, shown: str, more: str = "") -> None:
-        self._words = parser.add_subparsers(dest="doing", metavar=shown, help=f"without it: show all{more}")
+        self._words = parser.add_subparsers(
+            dest="doing", metavar=shown, help=f"action (default: show everything{more})"
+        )
 
     def add(self, word: str) -> argparse.ArgumentParser:
         """The parser of one."""
@@ -106,17 +107,18 @@ def text_of(context: Context, given: str) -> str:
 
 
 class Subcommand(NamedTuple):
-    """One of the commands under a command."""
+    """Subcommand of a command."""
 
     word: str
     help: str
     file: str = ""
-    """The module in interface.cli.commands, where it is not the module of the command."""
+    """Module in interface.cli.commands (default: the module of the command)."""
 
 
 def generated(words: str) -> Subcommand:
     """Return a command that is made of an operation."""
-    return Subcommand(words.rsplit(maxsplit=1)[-1], verbs()[words]["help"], GENERATED)
+    about: str = verbs()[words]["help"]
+    return Subcommand(words.rsplit(maxsplit=1)[-1], about[0].upper() + about[1:], GENERATED)
 
 
 class Subcommands(NamedTuple):
@@ -128,12 +130,11 @@ class Subcommands(NamedTuple):
     """The command alone means nothing."""
 
     def configure(self, parser: argparse.ArgumentParser) -> None:
-        """VERB and what it takes."""
+        """Declare VERB and its arguments."""
         words = ", ".join(verb.word for verb in self.verbs)
         verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=self.required, help=words)
         for verb in self.verbs:
-            about = f"{verb.help[0].upper()}{verb.help[1:]}."
-            one = verbs.add_parser(verb.word, help=verb.help, description=about, allow_abbrev=False)
+            one = verbs.add_parser(verb.word, help=verb.help, description=f"{verb.help}.", allow_abbrev=False)
             self._load(verb)[0](one)
             common_flags(one)
         json_flag(parser)
@@ -159,28 +160,28 @@ def usd(text: str) -> float:
     """``0.50`` or ``$2``. Raises ArgumentTypeError, which argparse shows as a usage error."""
     match = _USD.fullmatch(text)
     if match is None or not 0 < float(match[1]) <= 1_000_000:
-        raise ArgumentTypeError(f"{text!r} is not an amount of USD: write it as 0.50, more than 0")
+        raise ArgumentTypeError(f"{text!r} is not a valid amount in USD; use a number above 0, such as 0.50")
     return float(match[1])
 
 
 def tokens(text: str) -> int:
     """A whole number, more than 0. Raises ArgumentTypeError."""
     if not _TOKENS.fullmatch(text) or int(text) == 0:
-        raise ArgumentTypeError(f"{text!r} is not a number of tokens: write it as 50000, more than 0")
+        raise ArgumentTypeError(f"{text!r} is not a valid number of tokens; use a number above 0, such as 50000")
     return int(text)
 
 
 def pairs(text: str) -> int:
     """A number of pairs, 1 to 1,000. Raises ArgumentTypeError."""
     if not _TOKENS.fullmatch(text) or not 1 <= int(text) <= 1000:
-        raise ArgumentTypeError(f"{text!r} is not a number of pairs: write it as 20, from 1 to 1000")
+        raise ArgumentTypeError(f"{text!r} is not a valid number of pairs; use 1 to 1000")
     return int(text)
 
 
 def share(text: str) -> float:
     """A share of all, more than 0 and less than 1. Raises ArgumentTypeError."""
     if not _PLAIN.fullmatch(text) or not 0 < float(text) < 1:
-        raise ArgumentTypeError(f"{text!r} is not a share of all: write it as 0.2, more than 0 and less than 1")
+        raise ArgumentTypeError(f"{text!r} is not a valid proportion; use a number between 0 and 1, such as 0.2")
     return float(text)
 
 
@@ -195,5 +196,5 @@ def duration(text: str) -> float:
         return float(text)
     parts = _PART.findall(text)
     if not parts or "".join(number + unit for number, unit in parts) != text:
-        raise ArgumentTypeError(f"{text!r} is not a duration: use 500ms, 10s, 5m, 2h or 1h30m")
+        raise ArgumentTypeError(f"{text!r} is not a valid duration; use 500ms, 10s, 5m, 2h or 1h30m")
     return sum(float(number) * _SECONDS[unit] for number, unit in parts)

@@ -1,6 +1,6 @@
-"""The commands: one table that the parser, the help, did-you-mean, the shim's words and the docs page read."""
+"""Table of the commands, from which the parser, help, suggestions, completion and reference page are generated."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from types import MappingProxyType, ModuleType
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -16,35 +16,34 @@ Run = Callable[[Context], int]
 
 
 class Command(NamedTuple):
-    """One command."""
+    """A command."""
 
     word: str
     help: str
     group: str
-    aliases: tuple[str, ...] = ()
     takes_params: bool = False
-    """Words after ``--`` are taken as they are: parameters of a workflow, or ``after``."""
-    after: str = "parameters of the workflow"
+    """Whether words after ``--`` are passed through; ``after`` names them."""
+    after: str = "the parameters of the workflow"
 
     file: str = ""
-    """The module in interface.cli.commands, where its name is not the word."""
+    """Module in interface.cli.commands (default: the word)."""
 
     @property
     def module(self) -> ModuleType:
-        """The module of the command, which is imported only now."""
+        """Import the module of the command."""
         return import_module(f"interface.cli.commands.{self.file or self.word}")
 
     def load(self) -> tuple[Configure, Run]:
         """Return the functions that declare the arguments of the command and run it.
 
-        A command with commands under it has WORD_VERBS in their place; the default of the arguments is ``--json``.
+        A command with subcommands defines WORD_VERBS instead. The default arguments are ``--json``.
         """
         verbs = getattr(self.module, f"{self.word.upper()}_VERBS", None)
         return load(self.module, self.word, json_flag if verbs is None else verbs.configure, verbs and verbs.run)
 
 
 def load(module: ModuleType, words: str, configure: Configure, run: Run | None = None) -> tuple[Configure, Run]:
-    """Return ``configure_WORDS`` and ``run_WORDS`` of ``module``, or the given function where one is missing."""
+    """Return ``configure_WORDS`` and ``run_WORDS`` of ``module``, with the given functions as defaults."""
     name = words.strip("_").replace("-", "_").replace(" ", "_")
     own: Run | None = getattr(module, f"run_{name}", run)
     assert own is not None
@@ -52,136 +51,147 @@ def load(module: ModuleType, words: str, configure: Configure, run: Run | None =
 
 
 COMMANDS: Final[tuple[Command, ...]] = (
-    Command("run", "run a workflow to its end and report", "Work", takes_params=True),
-    Command("send", "send a message; --wait for what comes of it", "Work"),
-    Command("ask", "send a message and stream the answer", "Work", file="send"),
-    Command("serve", "send a message and print the answer as JSON", "Work", file="send"),
-    Command("call", "inside an attempt: call a tool of agents, without MCP", "Work"),
-    Command("start", "start the kernel, or a workflow that stays", "Kernel", takes_params=True),
-    Command("stop", "stop workflows or agents, or everything", "Kernel", file="start"),
-    Command("status", "say whether the kernel is up; starts nothing", "Kernel"),
-    Command("service", "have the system keep the kernel, and start it again when it died", "Kernel"),
-    Command("restart", "restart an agent's worker, or the kernel", "Kernel", file="start"),
-    Command(
-        "upgrade", "have a new version go on with all that runs, and the old one if it cannot", "Kernel", file="start"
-    ),
-    Command("backup", "write the project's state into one file, also while the kernel works", "Kernel", file="state"),
-    Command("restore", "put what awk backup or a standby wrote in the place of the state", "Kernel", file="state"),
-    Command("standby", "check the copy of a project's log at another place", "Kernel", file="state"),
-    Command("reset", "give an agent work again, whatever kept it from it", "Steer", file="steer"),
-    Command("pause", "hold back the work of an agent or a workflow", "Steer", file="steer"),
-    Command("resume", "let paused work go on, or ask a provider again", "Steer", file="steer"),
-    Command("continue", "grant a workflow its limits, or an agent its budget, once more", "Steer", file="steer"),
-    Command("approve", "let a tool be called that waits for your approval", "Steer", file="permissions"),
-    Command("deny", "refuse it, or take back what was approved once for all", "Steer", file="permissions"),
-    Command("answer", "say what an agent says that is a person", "Steer", file="steer"),
-    Command("space", "list the spaces that agents opened, change who is in one, or close it", "Steer", file="teamwork"),
-    Command("reassign", "have another member asked in a person's place", "Steer", file="steer"),
-    Command(
-        "grant", "let an agent do more than its file says, for a while or a few calls", "Steer", file="permissions"
-    ),
-    Command("proposal", "see what agents vote on, vote too, or call a vote off", "Steer", file="decisions"),
-    Command("rule", "see what follows from what, define rules, and try them on runs", "Steer", file="decisions"),
-    Command("task", "see what is to be done, add to it, and say what is done", "Steer", file="teamwork"),
-    Command("doc", "read and write the documents that agents share", "Steer"),
-    Command("cancel", "take instructions back", "Steer", file="steer"),
-    Command("retry", "try again what failed or is dead", "Steer", file="steer"),
-    Command("clear", "remove what was said and done in a space, for good", "Steer", file="channel"),
-    Command("prune", "remove what takes room and nobody needs any more", "Steer", file="state"),
-    Command("merge", "merge what the agents of a run did into a branch: all of it, or nothing", "Steer", file="runs"),
-    Command("promote", "have an instruction done before those of other lanes", "Steer", file="steer"),
-    Command("ps", "list agents as processes", "Look"),
-    Command("projects", "list all your projects in which a kernel ran, and how each is", "Look"),
-    Command("top", "watch agents live (q quits)", "Look", file="ps"),
-    Command("open", "show all of it in a browser, or print the address of the page", "Look", file="connections"),
-    Command("ls", "list agents", "Look", aliases=("list",), file="queue"),
-    Command("peek", "show the latest messages of an agent or workflow", "Look", file="channel"),
-    Command("channel", "show the channel of a workflow", "Look"),
-    Command("resource", "print the long texts that messages refer to, or keep one for agents", "Look", file="doc"),
-    Command("inbox", "show what an agent has not handled", "Look", file="queue"),
-    Command("queue", "show what waits for an agent", "Look"),
-    Command("needs", "list what goes on only once you do something", "Look"),
-    Command("pending", "list what waits for your approval", "Look", file="permissions"),
-    Command("audit", "see who asked whose memory for what, and what was given", "Look", file="permissions"),
-    Command("feedback", "see what agents say of the work itself, or add to it", "Look", file="teamwork"),
-    Command("stats", "show what work took: tokens, money, time, and how it ended", "Look", file="status"),
-    Command("dead", "list instructions that failed for good", "Look", file="queue"),
-    Command("runs", "list runs of workflows, the newest first", "Look"),
-    Command("show", "show a run or an instruction", "Look"),
-    Command("export", "write all that was said and done in a run or a space into one file", "Look", file="channel"),
-    Command("import", "check an archive and say what is in it; show and channel read it", "Look", file="channel"),
-    Command("diff", "show what agents did in working trees of their own", "Look", file="runs"),
-    Command("attach", "watch an agent or a workflow work, and approve its calls in place", "Look", file="events"),
-    Command("worktree", "list and remove the git working trees of agents", "Look", file="runs"),
-    Command("logs", "show what workers and attempts did", "Look", file="events"),
-    Command("events", "show the kernel's events", "Look"),
-    Command("doctor", "say what keeps agents from working here, and the way out", "Look", file="project_setup"),
-    Command("df", "say what of the project's state takes room, and how there is less of it", "Look", file="state"),
-    Command("wait", "wait until an agent, a run or an instruction is idle, done, or needs you", "Look"),
-    Command("watch", "follow a run to its end; --exit-status ends as the run does", "Look", file="run"),
-    Command("new", "make an agent that lives until the kernel stops", "Set up", file="queue"),
-    Command("agent", "create, change and delete agents; what they know, noted and have to do", "Set up"),
-    Command("memory", "measure how well agents find again what was said", "Set up", file="agent_context"),
+    Command("run", "Run a workflow to its end and report the result", "Work", takes_params=True),
+    Command("send", "Send a message to an agent or a workflow", "Work"),
+    Command("ask", "Send a message and stream the answer", "Work", file="send"),
+    Command("serve", "Send a message and print the answer as JSON", "Work", file="send"),
+    Command("call", "Call an agent tool from a program that an attempt runs", "Work"),
+    Command("start", "Start the kernel, or a workflow that keeps running", "Kernel", takes_params=True),
+    Command("stop", "Stop workflows, agents or the kernel", "Kernel", file="start"),
+    Command("status", "Show whether the kernel is running, without starting it", "Kernel"),
+    Command("service", "Install the kernel as a system service", "Kernel"),
+    Command("restart", "Restart the worker of an agent, or the kernel", "Kernel", file="start"),
+    Command("upgrade", "Replace the running kernel without interrupting work", "Kernel", file="start"),
+    Command("backup", "Back up project state to a file, also while the kernel runs", "Kernel", file="state"),
+    Command("restore", "Restore project state from a backup or standby copy", "Kernel", file="state"),
+    Command("standby", "Verify a standby copy of project state", "Kernel", file="state"),
+    Command("reset", "Re-enable an agent that was stopped after repeated failures", "Control", file="steer"),
+    Command("pause", "Pause the work of an agent or a workflow", "Control", file="steer"),
+    Command("resume", "Resume paused work, or retry a blocked provider", "Control", file="steer"),
+    Command("continue", "Renew the limits of a workflow or the budget of an agent", "Control", file="steer"),
+    Command("approve", "Approve pending tool calls", "Control", file="permissions"),
+    Command("deny", "Deny pending tool calls, or delete an approval rule", "Control", file="permissions"),
+    Command("answer", "Reply on behalf of a human agent", "Control", file="steer"),
+    Command("space", "List or close spaces, or change their members", "Control", file="teamwork"),
+    Command("reassign", "Reassign a question to another member of its workspace", "Control", file="steer"),
+    Command("grant", "Grant an agent more permissions, limited by time or calls", "Control", file="permissions"),
+    Command("proposal", "List proposals, vote on them, or cancel votes", "Control", file="decisions"),
+    Command("rule", "List, define and test rules", "Control", file="decisions"),
+    Command("task", "List, add and complete shared tasks", "Control", file="teamwork"),
+    Command("doc", "Read and write shared documents", "Control"),
+    Command("cancel", "Cancel instructions", "Control", file="steer"),
+    Command("retry", "Retry failed or dead-lettered instructions", "Control", file="steer"),
+    Command("clear", "Delete the conversation of a run, workflow or agent permanently", "Control", file="channel"),
+    Command("prune", "Delete data that is no longer needed to free disk space", "Control", file="state"),
+    Command("merge", "Merge the branches of a run, completely or not at all", "Control", file="runs"),
+    Command("promote", "Move instructions to the front of the queue", "Control", file="steer"),
+    Command("ps", "List agents with their state, activity and cost", "Observe"),
+    Command("projects", "List your projects and the state of their kernels", "Observe"),
+    Command("top", "Watch agents live (q quits)", "Observe", file="ps"),
+    Command("open", "Open the web page of the project, or print its address", "Observe", file="connections"),
+    Command("channel", "Show the latest messages of a workflow or an agent", "Observe"),
+    Command("resource", "Print or add long texts that messages refer to", "Observe", file="doc"),
+    Command("inbox", "List the unhandled messages of an agent", "Observe", file="queue"),
+    Command("queue", "List the queued instructions of an agent", "Observe"),
+    Command("needs", "List work that is blocked until you act", "Observe"),
+    Command("audit", "List memory queries between agents", "Observe", file="permissions"),
+    Command("feedback", "List or add feedback on the work", "Observe", file="teamwork"),
+    Command("stats", "Show tokens, cost, time and results of work", "Observe", file="status"),
+    Command("dead", "List dead-lettered instructions", "Observe", file="queue"),
+    Command("runs", "List runs of workflows, latest first", "Observe"),
+    Command("show", "Show a run or an instruction", "Observe"),
+    Command("export", "Export the conversation of a run or a space to one file", "Observe", file="channel"),
+    Command("import", "Verify an export file and summarize its contents", "Observe", file="channel"),
+    Command("diff", "Show changes in the working trees of agents", "Observe", file="runs"),
+    Command("attach", "Follow an agent or a workflow and approve its calls", "Observe", file="events"),
+    Command("worktree", "List and delete the git working trees of agents", "Observe", file="runs"),
+    Command("logs", "Show logs of workers and attempts", "Observe", file="events"),
+    Command("events", "Show kernel events", "Observe"),
+    Command("doctor", "Diagnose problems of this installation and suggest fixes", "Observe", file="project_setup"),
+    Command("df", "Show disk usage of project state", "Observe", file="state"),
+    Command("wait", "Wait until an agent, run or instruction is idle, done or blocked", "Observe"),
+    Command("watch", "Follow a run to its end", "Observe", file="run"),
+    Command("agent", "Create, edit and delete agents and their context", "Set up"),
+    Command("memory", "Measure memory search and growth", "Set up", file="agent_context"),
     Command(
         "tool",
-        "list, make and mock the tools that agents can have",
+        "List, add and mock tools of agents",
         "Set up",
         takes_params=True,
-        after="the command of a tool that is added",
+        after="the command of the new tool",
     ),
     Command(
         "worker",
-        "check a program that is to be a worker",
+        "Check the protocol of a worker program",
         "Set up",
         takes_params=True,
-        after="more of the program's command",
+        after="further arguments of the program",
         file="project_setup",
     ),
-    Command("skills", "list, import and update what agents can read up on", "Set up"),
-    Command("init", "write example files into this project", "Set up", file="project_setup"),
-    Command("validate", "say everything that is wrong with the project's files", "Set up", file="project_setup"),
-    Command("config", "show what a file comes to, and where each value is from", "Set up", file="project_setup"),
-    Command("schema", "print the JSON Schema of a file, for editors", "Set up", file="project_setup"),
-    Command("completion", "print a script that completes commands in your shell", "Set up"),
-    Command("trust", "keep to trust what files would run or reach", "Set up"),
-    Command("token", "make, list and take back tokens for programs of your own", "Set up", file="connections"),
-    Command(
-        "mcp-serve", "be an MCP server on standard input and output, for a coding agent", "Set up", file="connections"
-    ),
+    Command("skills", "List, import and update skills", "Set up"),
+    Command("init", "Create example files in this project", "Set up", file="project_setup"),
+    Command("validate", "Validate the files of the project", "Set up", file="project_setup"),
+    Command("config", "Show effective settings and their sources", "Set up", file="project_setup"),
+    Command("schema", "Print the JSON Schema of a file for editors", "Set up", file="project_setup"),
+    Command("completion", "Print the completion script of a shell", "Set up"),
+    Command("trust", "Trust the commands and connections of project files", "Set up"),
+    Command("token", "Create, list and revoke API tokens", "Set up", file="connections"),
+    Command("mcp-serve", "Serve MCP on standard input and output for a coding agent", "Set up", file="connections"),
     Command(
         "node",
-        "list the other machines on which agents work, add one, or be one",
+        "List and add nodes, or run as one",
         "Set up",
         takes_params=True,
-        after="arguments of the program that leads to a node that is added",
+        after="arguments of the program that connects to the new node",
         file="connections",
     ),
-    Command("webhook", "list the servers that are told what happens, and try one again", "Set up", file="connections"),
-    Command("providers", "list model providers and whether their keys are set", "Set up"),
-    Command("backends", "list what can run an agent", "Set up", file="providers"),
-    Command("version", "print the version", "Set up", file="help"),
-    Command("help", "explain a command, or a topic: targets, exit-codes, environment", "Set up"),
+    Command("webhook", "List webhooks and retry their deliveries", "Set up", file="connections"),
+    Command("providers", "List model providers and the state of their keys", "Set up"),
+    Command("backends", "List the backends that can run agents", "Set up", file="providers"),
+    Command("version", "Print the version", "Set up", file="help"),
+    Command("help", "Show help for a command, a group or a topic", "Set up"),
 )
 
-HIDDEN: Final = (Command("_complete", "list what a word can be completed to", "", file="completion"),)
-"""What only our own shell scripts call: no help and no page names it."""
-
-
-BY_WORD: Final = MappingProxyType(
-    {word: command for command in (*COMMANDS, *HIDDEN) for word in (command.word, *command.aliases)}
+GROUPS: Final = MappingProxyType(
+    {group: [one for one in COMMANDS if one.group == group] for group in dict.fromkeys(one.group for one in COMMANDS)}
 )
+
+HIDDEN: Final = (Command("_complete", "List completions of a word", "", file="completion"),)
+"""Commands that only the completion scripts call; help and reference omit them."""
+
+ALIASES: Final = MappingProxyType(
+    {
+        "ls": ("agent", "list", "--running"),
+        "list": ("agent", "list", "--running"),
+        "new": ("agent", "create", "--ephemeral"),
+        "peek": ("channel",),
+        "pending": ("needs", "--approvals"),
+    }
+)
+"""Words of earlier versions and the command lines that replace them; help, completion and reference omit them."""
+
+BY_WORD: Final = MappingProxyType({command.word: command for command in (*COMMANDS, *HIDDEN)})
+
+
+def without_alias(words: Sequence[str]) -> list[str]:
+    """Return a command line with its alias, if any, replaced."""
+    return [*ALIASES.get(words[0], words[:1]), *words[1:]]
+
+
 _CLOSE: Final = 0.7
-"""How like a command a word is that may be a slip of it: statsu is status, and bogus is not logs."""
+"""Minimum similarity of a typing error to a command: statsu resembles status, but bogus does not resemble logs."""
 
 
 def meant_command(word: str) -> str | None:
-    """The command of ours that ``word`` is a slip of: another case, swapped letters, or nearly all letters the same."""
+    """Return the command that ``word`` misspells, by case, swapped letters or similarity; None if there is none."""
     from difflib import get_close_matches  # noqa: PLC0415  (10 ms, for slips only)
 
     small = word.lower()
     if small in BY_WORD:
         return small
     known = [command for command in BY_WORD if command[0] != "_"]
-    swapped = [command for command in known if sorted(command) == sorted(small)]  # strat is start, though as like stats
+    swapped = [
+        command for command in known if sorted(command) == sorted(small)
+    ]  # strat means start, although stats is as similar
     close = swapped or get_close_matches(small, known, n=1, cutoff=_CLOSE)
     return close[0] if close else None

@@ -46,7 +46,7 @@ class Streams(NamedTuple):
     environ: Mapping[str, str]
     clock: Clock
     system_awk: str = ""
-    """What goes to it is not ours: under the name awk we stand before it. Empty where there is none."""
+    """Path of the system awk, which receives other words under the name awk; empty if there is none."""
 
 
 class Context:
@@ -60,7 +60,7 @@ class Context:
         self._project: Project | None = None
         self._clients: list[Client] = []
         self.starters: list[Starter] = []
-        """Those that were asked for a kernel: each knows whether it started one."""
+        """Starters of this command; each knows whether it started a kernel."""
 
     def close(self) -> None:
         """Close every connection that the command left open."""
@@ -94,14 +94,14 @@ class Context:
 
             return self._kept(ArchiveClient(os.path.join(self.cwd, self.args.archive)))
         ours = f"start it with: {self.program} start"
-        hint = f"{URL} names it: unset that to use the project's own kernel" if self.environ.get(URL) else ours
+        hint = f"unset {URL} to use the kernel of this project" if self.environ.get(URL) else ours
         try:
             return self.find_kernel()
         except Unreachable as error:
             raise Failure("no_kernel", str(error), hint) from error
 
     def find_kernel(self) -> Client:
-        """As ``kernel``, for callers that can go on without one. Raises Unreachable; Hanging where one does not answer.
+        """Return a client as ``kernel`` does. Raises Unreachable, or Hanging if the kernel does not respond.
 
         A kernel that is starting or ending holds the lock too, and has no record for a moment.
         """
@@ -123,7 +123,7 @@ class Context:
         endpoint = given_endpoint(self.environ) or recorded_endpoint(self.project)
         if endpoint is None:
             reason = reject_reason(self.project)
-            raise (Unverified(reason) if reason else Unreachable(f"no kernel runs for {self.project.root}"))
+            raise (Unverified(reason) if reason else Unreachable(f"no kernel is running for {self.project.root}"))
         try:
             proof = prove(endpoint)
         except NotOurKernel:
@@ -138,7 +138,7 @@ class Context:
 
         if proof.version != VERSION:
             self.out.note(
-                f"note: the kernel is version {proof.version}, this command {VERSION}; see {self.program} upgrade"
+                f"note: the kernel has version {proof.version}, this command {VERSION}; see {self.program} upgrade"
             )
         if proof.idle:
             self.out.note(IDLE)
@@ -152,7 +152,7 @@ class Context:
         return self.kernel() if given_endpoint(self.environ) else self._await_kernel(*flags, may_spawn=True)
 
     def returning_kernel(self) -> Client:
-        """As ``started_kernel``, for one who has waited for a kernel that is gone.
+        """Return a client after the kernel has exited, as ``started_kernel`` does.
 
         What somebody stopped is not started again: it is looked for, and raises Unreachable until it is back.
         """
@@ -187,8 +187,8 @@ class Context:
         except UnicodeEncodeError as error:
             raise Failure("usage", _NOT_TEXT) from error
         if size > BODY_LIMIT_BYTES:
-            hint = "write the text to a file and name that"
-            raise Failure("too_large", f"the text has more than {BODY_LIMIT_BYTES:,} bytes", hint)
+            hint = "write the text to a file and send its path"
+            raise Failure("too_large", f"the text is longer than {BODY_LIMIT_BYTES:,} bytes", hint)
         return text
 
     def workflow(self, named: str) -> str:
@@ -213,21 +213,19 @@ class Context:
             raise Failure(
                 "not_found",
                 f"{one_line(named)}: no such file",
-                f"the project has a workflow of this name: {self.program} run {name}"
-                if os.path.isfile(known)
-                else None,
+                f"to run the workflow of this name: {self.program} run {name}" if os.path.isfile(known) else None,
             )
         if os.path.commonpath([path, root]) != root:
-            hint = "run it from its own project, or give --project"
+            hint = "run it from its project, or use --project"
             raise Failure("usage", f"{named} is outside the project at {root}", hint)
         return os.path.relpath(path, root)
 
     def why_down(self, error: Unreachable) -> str:
-        """The note about a kernel that is not there, where that is no error. Raises Hanging where it only hangs."""
+        """Return the note about a kernel that is not running. Raises Hanging if it only does not respond."""
         if self._is_locked():
             raise Hanging(self.project, error) from error
         told = bool(self.environ.get(URL)) or isinstance(error, (Unverified, NotOurKernel))
-        return f"note: {error}" if told else f"no kernel runs for {self.project.root}"
+        return f"note: {error}" if told else f"no kernel is running for {self.project.root}"
 
     def _await_kernel(self, *flags: str, may_spawn: bool) -> Client:
         from interface.autostart import Starter  # noqa: PLC0415  (needs subprocess; a kernel that is up does not)

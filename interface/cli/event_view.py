@@ -21,13 +21,13 @@ from protocol import message as events
 from protocol.message import Message
 
 Event = dict[str, Any]
-"""One protocol.message.Event, as JSON."""
+"""protocol.message.Event as JSON."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """[-f] [--since D]."""
-    parser.add_argument("-f", "--follow", action="store_true", help="go on as they come; without --since from now on")
-    parser.add_argument("--since", type=duration, metavar="D", help="only those of the last 10m, 2h, ...")
+    """Declare -f and --since."""
+    parser.add_argument("-f", "--follow", action="store_true", help="print new events; without --since only those")
+    parser.add_argument("--since", type=duration, metavar="D", help="only events within this duration (10m, 2h)")
     jsonl_flag(parser)
 
 
@@ -52,7 +52,7 @@ def show(context: Context, space: str | None, wanted: Callable[[Event], bool]) -
         lines.show(received, event)
     lines.tell_rest(len(kept), shown)
     if context.args.follow:
-        # From the last one that was shown; where there was none, from now on.
+        # Continue after the last shown event, or with new events.
         after = kept[-1][0].id if kept else ""
         for received, event in _received(context, space, wanted, follow=True, last_id=after):
             lines.show(received, event)
@@ -66,7 +66,7 @@ def show_part(
     wanted: Callable[[Event], bool],
     part: Callable[[Sequence[Event]], Sequence[int]],
 ) -> int:
-    """Print those of all that is kept whose places ``part`` gives, as far as they are ``wanted``, or the last ``-n``.
+    """Print the stored lines at the positions from ``part`` that are ``wanted``, or the last ``-n``.
 
     Returns how many there were.
     """
@@ -83,7 +83,7 @@ def show_part(
 def _received(
     context: Context, space: str | None, wanted: Callable[[Event], bool], *, follow: bool, last_id: str = ""
 ) -> Iterator[tuple[ServerEvent, Event]]:
-    """The events that are wanted, with what each says: those that are kept, then with ``follow`` those that come."""
+    """Yield wanted stored events with their lines, then new ones with ``follow``."""
     query = {} if space is None else {"space": space}
     if not follow or (context.args.since is not None and not last_id):
         query["since"] = "0"
@@ -114,7 +114,7 @@ def _source(context: Context, query: dict[str, str], *, follow: bool, last_id: s
 
 
 class _Lines:
-    """Prints events: as they are, in a line, or with ``-v`` steps as a transcript has them."""
+    """Printer of events: raw, as one line, or with ``-v`` steps as a transcript."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -170,7 +170,7 @@ _SHOWN: dict[str, tuple[str, ...]] = {
     "agent.changed": ("state", "reason"),
     "worker.log": ("level", "text"),
 }
-"""The data that a line shows, where that is not all of it."""
+"""Fields of the data that a line shows."""
 _FAILED = frozenset({"failed", "dead"})
 _BAD = _FAILED | {"error", "crash"}
 
@@ -186,7 +186,7 @@ def message_of(event: events.Event) -> Message | None:
 
 
 def event_line(event: events.Event, screen: Screen) -> str:
-    """One event on one line: when, what kind, where, and what happened."""
+    """Return an event as one line: time, type, location and description."""
     where = " ".join(one_line(part) for part in (event.space, event.agent, event.instruction) if part)
     names = _SHOWN.get(event.type, tuple(event.data))
     facts = {name: event.data[name] for name in names if event.data.get(name) not in (None, "")}
@@ -217,7 +217,7 @@ def asked_line(event: events.Event, program: str, *, can_approve: bool) -> str |
     who, what, name = (one_line(str(part)) for part in (event.agent, event.data.get("tool"), event.data.get("id")))
     if not can_approve:
         return f"note: {who} needs an approval to call {what}"
-    return f"note: {who} waits for your approval to call {what}: {program} pending {name}, {program} approve {name}"
+    return f"note: {who} waits for your approval to call {what}: {program} needs {name}, {program} approve {name}"
 
 
 def failure_lines(event: events.Event) -> list[str]:

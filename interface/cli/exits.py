@@ -1,4 +1,4 @@
-"""Exit codes: one enum, how the kernel's words map to it (contracts 7), and signals as an exception with their code."""
+"""Exit codes of commands (contracts 7): enum, mapping from statuses and errors, and signals as an exception."""
 
 import signal
 from collections.abc import Generator, Iterable, Mapping
@@ -13,19 +13,19 @@ class Exit(IntEnum):
 
     OK = 0
     FAILED = 1
-    """The work failed: an instruction failed or is dead, a setup step failed."""
+    """An instruction failed or was dead-lettered, or a setup step failed."""
     USAGE = 2
     NOT_RUNNING = 3
-    """``status`` found no kernel."""
+    """``status`` found no running kernel."""
     CREDENTIALS = 4
     NOT_FOUND = 5
-    """The target does not exist, does not run, or is not a participant."""
+    """The target does not exist, is not running, or is not a participant."""
     INCOMPLETE = 6
-    """A step, token, hop or time limit, or a budget, ended the work."""
+    """A step, token, hop or time limit, or a budget, stopped the work."""
     UNTRUSTED = 7
     """Trust or an approval is needed or was denied."""
     REJECTED = 8
-    """The vote that decides over the run said no."""
+    """The deciding vote of the run was negative."""
     NO_KERNEL = 69
     BAD_CONFIGURATION = 78
     TIMEOUT = 124
@@ -33,31 +33,31 @@ class Exit(IntEnum):
     """The terminal was closed."""
     INTERRUPTED = 130
     BROKEN_PIPE = 141
-    """Whoever read our output went away, as a program killed by SIGPIPE reports it."""
+    """The reader of the output closed the pipe; the code of a program killed by SIGPIPE."""
     TERMINATED = 143
 
 
 MEANINGS: Final[Mapping[Exit, str]] = MappingProxyType(
     {
-        Exit.OK: "done",
-        Exit.FAILED: "the work failed: an instruction failed or is dead, or a setup step failed",
-        Exit.USAGE: "the command line is not right",
-        Exit.NOT_RUNNING: "status: no kernel runs",
-        Exit.CREDENTIALS: "a credential is missing or was refused",
-        Exit.NOT_FOUND: "the target does not exist, does not run, or is not a participant",
-        Exit.INCOMPLETE: "a limit of steps, tokens, hops or time, or a budget, ended the work",
+        Exit.OK: "success",
+        Exit.FAILED: "the work failed: an instruction failed or was dead-lettered, or a setup step failed",
+        Exit.USAGE: "the command line is invalid",
+        Exit.NOT_RUNNING: "status: no kernel is running",
+        Exit.CREDENTIALS: "a credential is missing or was rejected",
+        Exit.NOT_FOUND: "the target does not exist, is not running, or is not a participant",
+        Exit.INCOMPLETE: "a limit of steps, tokens, hops or time, or a budget, stopped the work",
         Exit.UNTRUSTED: "trust or an approval is needed, or was denied",
-        Exit.REJECTED: "the vote that decides over the run said no",
+        Exit.REJECTED: "the deciding vote of the run was negative",
         Exit.NO_KERNEL: "the kernel cannot be reached or did not start",
-        Exit.BAD_CONFIGURATION: "a file of the project, or the state, is not right",
-        Exit.TIMEOUT: "the time that was given is over",
+        Exit.BAD_CONFIGURATION: "a project file or the state is invalid",
+        Exit.TIMEOUT: "the timeout expired",
         Exit.HANGUP: "the terminal was closed",
         Exit.INTERRUPTED: "interrupted by Ctrl-C",
-        Exit.BROKEN_PIPE: "whoever read the output went away",
-        Exit.TERMINATED: "ended by SIGTERM",
+        Exit.BROKEN_PIPE: "the reader of the output closed the pipe",
+        Exit.TERMINATED: "terminated by SIGTERM",
     }
 )
-"""Every exit code in a line, for people."""
+"""Description of each exit code for users."""
 
 OF_STATUS: Final = MappingProxyType(
     {
@@ -71,7 +71,7 @@ OF_STATUS: Final = MappingProxyType(
 """Final status of an instruction -> exit code."""
 
 RESULT_GRAVITY: Final = (Exit.OK, Exit.INCOMPLETE, Exit.UNTRUSTED, Exit.CREDENTIALS, Exit.FAILED)
-"""The codes that work can end with, the worst last."""
+"""Exit codes of work, in order of severity."""
 
 _OF_OURS: Final = MappingProxyType(
     {
@@ -82,7 +82,7 @@ _OF_OURS: Final = MappingProxyType(
         "failed": Exit.FAILED,
     }
 )
-"""Codes of failures that commands find by themselves."""
+"""Exit codes of failures that the CLI itself raises."""
 
 _OF_HTTP: Final = MappingProxyType(
     {401: Exit.CREDENTIALS, 403: Exit.CREDENTIALS, 404: Exit.NOT_FOUND, 503: Exit.NO_KERNEL}
@@ -90,16 +90,16 @@ _OF_HTTP: Final = MappingProxyType(
 
 
 def worst(results: Iterable[Mapping[str, object]]) -> Exit:
-    """The gravest of ``results`` (protocol.api.InstructionResult as JSON); OK where there are none."""
+    """Return the most severe code of ``results`` (protocol.api.InstructionResult as JSON); OK if empty."""
     return max(map(of_result, results), key=RESULT_GRAVITY.index, default=Exit.OK)
 
 
 def of_result(result: Mapping[str, object]) -> Exit:
-    """The exit code for one instruction: its cause, or what it waits for, says more than that it was not done."""
+    """Return the exit code of an instruction from its cause or the reason for its wait, if any."""
     status = str(result["status"])
     if status in ("done", "incomplete"):
         return OF_STATUS[status]
-    from protocol.errors import EXIT_OF_CAUSE, EXIT_OF_WAIT  # noqa: PLC0415  (only what was not done needs them)
+    from protocol.errors import EXIT_OF_CAUSE, EXIT_OF_WAIT  # noqa: PLC0415  (imported only for unfinished work)
 
     if status == "waiting":
         return Exit(EXIT_OF_WAIT.get(str(result.get("waits_for")), Exit.FAILED))
@@ -107,17 +107,17 @@ def of_result(result: Mapping[str, object]) -> Exit:
 
 
 def of_failure(code: str, http_status: int = 0) -> int:
-    """The exit code for a failure: by its ``code``, else by the HTTP status that a newer kernel gave it."""
+    """Return the exit code of a failure by its ``code``, or by HTTP status for codes of newer kernels."""
     if code in _OF_OURS:
         return _OF_OURS[code]
-    from protocol.errors import REFUSALS  # noqa: PLC0415  (only a refused command needs the table)
+    from protocol.errors import REFUSALS  # noqa: PLC0415  (imported only for refused requests)
 
     meaning = REFUSALS.get(code)
     return meaning.exit_code if meaning else _OF_HTTP.get(http_status, Exit.FAILED)
 
 
 class Interrupted(KeyboardInterrupt):
-    """SIGINT, SIGTERM or SIGHUP came, in a command that has something to tidy up first."""
+    """SIGINT, SIGTERM or SIGHUP during a command that has to clean up."""
 
     def __init__(self, exit_code: Exit) -> None:
         super().__init__()
@@ -129,7 +129,7 @@ _EXITS: Final = {signal.SIGINT: Exit.INTERRUPTED, signal.SIGTERM: Exit.TERMINATE
 
 @contextmanager
 def interruptible() -> Generator[None]:
-    """Within, the first of these signals raises Interrupted; so does each that follows. ``nohup`` keeps its sense."""
+    """Raise Interrupted on each of these signals; SIGHUP remains ignored under ``nohup``."""
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         raise Interrupted(_EXITS[signal.Signals(number)])

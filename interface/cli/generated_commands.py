@@ -26,7 +26,7 @@ GENERATED: Final = "generated"
 
 @cache
 def verbs() -> dict[str, Verb]:
-    """Return all of them, by their words."""
+    """Return the generated commands by their words."""
     with open(os.path.join(os.path.dirname(interface.__file__), "verbs.json"), "rb") as file:
         found: dict[str, Verb] = json.load(file)
     return found

@@ -67,7 +67,7 @@ def watch(context: Context, details: Details) -> int:
         signal: Signal | None = "changed"
         while signal != "quit":
             if signal == "gone":
-                raise Failure("no_kernel", "the kernel is gone and did not come back")
+                raise Failure("no_kernel", "connection to the kernel lost")
             if signal is not None and signal.startswith(_KEY) and not screen.press(signal.removeprefix(_KEY)):
                 break
             screen.draw()
@@ -103,7 +103,7 @@ def forget_keys(signals: queue.Queue[Signal]) -> None:
 
 
 class _Screen:
-    """The terminal: what was drawn last, to be drawn anew."""
+    """Terminal with the last drawn screen."""
 
     def __init__(
         self, context: Context, details: Details, console: Console, live: Live, signals: queue.Queue[Signal]
@@ -118,10 +118,10 @@ class _Screen:
         self._state = ""
 
     def press(self, key: str) -> bool:
-        """Do what a key says. Returns whether to go on."""
+        """Handle a key. Returns whether to continue."""
         if self._client is None:
             return key not in "qQ"
-        self._view.fit(self._console.height)  # what a smaller window cuts off nobody has read
+        self._view.fit(self._console.height)  # rows that a smaller window hides count as unread
         return self._view.press(key, self._client)
 
     def draw(self) -> None:
@@ -133,7 +133,7 @@ class _Screen:
         except (Unreachable, Hanging):
             self._client = None
             self._state = ", the kernel is away"
-        width = self._console.width = self._context.out.width()  # the window may have another size by now
+        width = self._console.width = self._context.out.width()  # the window may have been resized
         self._view.fit(self._console.height)
         if self._view.question not in (None, self._asked):
             forget_keys(self._signals)
@@ -194,7 +194,7 @@ def signal_changes(context: Context, signals: queue.Queue[Signal]) -> None:
 
 @contextmanager
 def keys_as_signals(signals: queue.Queue[Signal]) -> Generator[None]:
-    """Keys one by one and unechoed, where standard input is a terminal; it is left as it was found."""
+    """Read single keys without echo if standard input is a terminal; restore the terminal afterwards."""
     if not sys.stdin.isatty():
         yield
         return

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Final, TextIO, cast
 
-from interface.cli.command_table import BY_WORD, Command, meant_command
+from interface.cli.command_table import BY_WORD, Command, meant_command, without_alias
 from interface.cli.context import Context, Streams
 from interface.cli.exits import Exit, Interrupted, of_failure
 from interface.cli.output import Output, OutputLost
@@ -21,7 +21,7 @@ _HELP: Final = frozenset({"-h", "--help"})
 
 
 def main(program: str, words: Sequence[str], system_awk: str) -> int:
-    """Run the command line of this process. Returns the exit code.
+    """Run the command line of this process and return its exit code.
 
     Under the name awk we stand before ``system_awk``, which is empty where there is none.
     """
@@ -45,7 +45,7 @@ def main(program: str, words: Sequence[str], system_awk: str) -> int:
 
 
 def _opened(mode: str, stream: TextIO | None) -> TextIO:
-    """``stream``; where its descriptor was closed before we began (``>&-``) Python has None, and we have nothing."""
+    """Return ``stream``, or a null stream if its descriptor was closed (``>&-``)."""
     return cast(TextIO, open(os.devnull, mode)) if stream is None else stream
 
 
@@ -54,6 +54,7 @@ def run(words: Sequence[str], streams: Streams) -> int:
     try:
         if not words or words[0] in _HELP:
             words = ["help", *words[1:]]
+        words = without_alias(words)
         command = BY_WORD.get("version" if words[0] == "--version" else words[0])
         if command is None:
             word = words[0]
@@ -61,7 +62,7 @@ def run(words: Sequence[str], streams: Streams) -> int:
             if word.startswith("-"):
                 later = next((other for other in words if other in BY_WORD), "COMMAND")
                 failure = Failure(
-                    "usage", f"{word[:100]} comes after the command", f"{streams.program} {later} {word[:100]}"
+                    "usage", f"{word[:100]} must follow the command", f"{streams.program} {later} {word[:100]}"
                 )
             else:
                 advice = (
@@ -70,7 +71,7 @@ def run(words: Sequence[str], streams: Streams) -> int:
                     else f"{streams.program} --help lists the commands"
                 )
                 if streams.program == "awk":
-                    advice += " (for an awk program of this one word, call the system's awk by its path)"
+                    advice += " (to run it as an awk program, call the system awk by its path)"
                 failure = Failure("usage", f"{streams.program} has no command {word[:100]!r}", advice)
             streams.out.error(failure)
             return Exit.USAGE
@@ -90,7 +91,7 @@ def run(words: Sequence[str], streams: Streams) -> int:
 
 
 def run_command(command: Command, words: Sequence[str], streams: Streams) -> int:
-    """Parse the words of a command and carry it out; what it raises becomes an error and an exit code."""
+    """Parse and run a command; convert exceptions to errors and exit codes."""
     configure, run_it = command.load()
     own, params = split_params(words, takes_params=command.takes_params)
     try:
@@ -103,7 +104,7 @@ def run_command(command: Command, words: Sequence[str], streams: Streams) -> int
         return Exit.OK
     except Failure as failure:
         return _failed(failure, streams.out, as_json="--json" in own)
-    # Where we are; empty where that directory has been deleted.
+    # The working directory; empty if it was deleted.
     try:
         directory = os.getcwd()
     except FileNotFoundError:
@@ -116,17 +117,17 @@ def run_command(command: Command, words: Sequence[str], streams: Streams) -> int
             failure.places = with_lines(failure.places, context.project.root)
         return _failed(failure, context.out, as_json=context.wants_json)
     except Unreachable as error:
-        gone = Failure("no_kernel", f"the kernel went away: {error}", "try again")
+        gone = Failure("no_kernel", f"connection to the kernel lost: {error}", "try again")
         return _failed(gone, context.out, as_json=context.wants_json)
     except (KeyboardInterrupt, BrokenPipeError, OutputLost):
         raise
     except Exception as error:
         if context.args.verbose > 1:
             raise
-        bug = Failure("internal", f"{type(error).__name__}: {error}", "this is a bug; -vv shows where")
+        bug = Failure("internal", f"{type(error).__name__}: {error}", "this is a bug; -vv prints a traceback")
         if isinstance(error, OSError) and error.errno in SCARCE:
-            hint = "raise ulimit -u or ulimit -n, or end other processes"
-            bug = Failure("failed", f"the system refuses what the command needs: {error.strerror}", hint)
+            hint = "raise ulimit -u or ulimit -n, or stop other processes"
+            bug = Failure("failed", f"the system has no resources left for the command: {error.strerror}", hint)
         return _failed(bug, context.out, as_json=context.wants_json)
     finally:
         context.close()

@@ -22,7 +22,7 @@ from interface.failure import Failure
 T = TypeVar("T")
 
 _CONTROL: Final = "\x00-\x08\x0b-\x1f\x7f-\x9f"
-"""C0 without tab and newline, DEL, C1 (0x9b starts a control sequence by itself)."""
+"""C0 without tab and newline, DEL, and C1 (0x9b alone starts a control sequence)."""
 _BIDI: Final = "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
 _INVISIBLE: Final = (
     "\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200d\u2028\u2029\u2060-\u2065\u206a-\u206f\u3164"
@@ -57,7 +57,7 @@ def one_line(text: str) -> str:
 
 
 def escape_json(document: str) -> str:
-    """The same JSON value, spelled without a character that a terminal might obey.
+    """Return the same JSON value with all terminal control characters escaped.
 
     In valid JSON such characters occur inside strings only, where ``\\uXXXX`` means the same.
     """
@@ -85,7 +85,7 @@ class Screen(NamedTuple):
     width: int | None = None
 
     def style(self, text: str, style: str) -> str:
-        """``text`` (already escaped) in a style, where there is colour."""
+        """Return ``text`` (already escaped) in a style if colours are on."""
         return f"\x1b[{_STYLES[style]}m{text}\x1b[0m" if self.colour else text
 
 
@@ -111,7 +111,7 @@ class Output:
         self._stderr = stderr
         self._environ = environ
         self.unattended = bool(environ.get("CI"))
-        """Nobody is there to watch a live table or to answer a question."""
+        """Return whether no user is present for live tables or questions."""
         self._if_heard = False
         self.leave_aside()
 
@@ -228,7 +228,7 @@ class Output:
         self.note("\n".join(error_lines(failure, self.error_screen)))
 
     def warning(self, failure: Failure) -> None:
-        """As an error, of what is none yet."""
+        """Print a warning in the form of an error."""
         self.note("\n".join(error_lines(failure, self.error_screen, ("warning: ", "yellow"))))
 
     def silence(self) -> None:
@@ -236,7 +236,7 @@ class Output:
         _to_nowhere(self._stdout)
 
     def speak_if_heard(self) -> None:
-        """From now on a note that nobody can read any more is no error: there are things to tidy up."""
+        """Ignore further failures to write notes, because cleanup has to finish."""
         self._if_heard = True
 
     def _colour(self, stream: TextIO) -> bool:
@@ -278,7 +278,7 @@ def error_lines(failure: Failure, screen: Screen, called: tuple[str, str] = ("er
 
 
 def decode(body: bytes, type_: type[T]) -> T:
-    """A document of the kernel as what it is; only views need that, and msgspec, which it takes."""
+    """Decode a document of the kernel. Imports msgspec, which only views need."""
     import msgspec  # noqa: PLC0415  (25 ms, which --json does without)
 
     return msgspec.json.decode(body, type=type_)
@@ -343,7 +343,7 @@ def cut(text: str, columns: int | None) -> str:
 
 
 def wrapped(text: str, columns: int) -> list[str]:
-    """``text`` (one line, escaped) in rows of at most ``columns``, so that a terminal breaks none by itself.
+    """Split ``text`` (one line, escaped) into rows of at most ``columns`` characters.
 
     Tabs become blanks: how far one leads depends on where a row begins.
     """
@@ -371,7 +371,7 @@ _WIDER: Final = ((0x2630, 0x2637), (0x268A, 0x268F), (0x3248, 0x324F), (0x4DC0, 
 
 
 def _width_of(character: str) -> int:
-    """As many columns as any terminal gives it: a row that is too short does no harm, one too long begins another."""
+    """Return the maximum width of a row in any terminal, because rows that are too long would wrap."""
     if unicodedata.combining(character) and unicodedata.category(character) == "Mn":
         return 0
     wide = unicodedata.east_asian_width(character) in "WF" or any(a <= ord(character) <= b for a, b in _WIDER)

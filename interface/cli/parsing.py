@@ -15,7 +15,7 @@ _SUPPRESS: Final = "==SUPPRESS=="
 
 
 class _Declared:
-    """The arguments that a command declares, as far as they are plain: flags, and words in their order."""
+    """Arguments of a command that need no argparse: flags, and positional words."""
 
     def __init__(self) -> None:
         self.defaults: dict[str, Any] = {"project": None, "verbose": 0}
@@ -42,7 +42,7 @@ class _Declared:
             self.plain &= valued and not how.get("required") and (default is None or "type" not in how)
 
     def __getattr__(self, name: str) -> Any:
-        """Whatever else a parser can do is for argparse."""
+        """Leave other parser features to argparse."""
         self.plain = False
         return self._more
 
@@ -93,17 +93,17 @@ def all_projects_flag(parser: "argparse.ArgumentParser", what: str) -> None:
 
 def jsonl_flag(parser: "argparse.ArgumentParser") -> None:
     """``--jsonl``, which every command that streams has."""
-    parser.add_argument("--jsonl", action="store_true", help="print one JSON object a line, as they come")
+    parser.add_argument("--jsonl", action="store_true", help="print one JSON object per line as items arrive")
 
 
 def archive_flag(parser: "argparse.ArgumentParser") -> None:
     """``--archive``, for what can be read in an archive too."""
-    parser.add_argument("--archive", metavar="FILE", help="read it in what awk export wrote, without a kernel")
+    parser.add_argument("--archive", metavar="FILE", help="read from this file of awk export, without a kernel")
 
 
 def tag_flag(parser: "argparse.ArgumentParser") -> None:
     """``--tag``, and the word older documents have for it."""
-    parser.add_argument("--tag", default="main", metavar="T", help="which instance of the workflow (default: main)")
+    parser.add_argument("--tag", default="main", metavar="T", help="tag of the workflow instance (default: main)")
     from argparse import SUPPRESS  # noqa: PLC0415  (it has to be that very text)
 
     parser.add_argument("--instance", dest="tag", default=SUPPRESS, help=SUPPRESS)
@@ -111,21 +111,17 @@ def tag_flag(parser: "argparse.ArgumentParser") -> None:
 
 def trust_flag(parser: "argparse.ArgumentParser") -> None:
     """``--trust``, for what runs commands of the project's files."""
-    parser.add_argument("--trust", action="store_true", help="let it run the commands its files name (setup, shell)")
+    parser.add_argument("--trust", action="store_true", help="trust the commands in the project's files (setup, shell)")
 
 
 def update_flag(parser: "argparse.ArgumentParser") -> None:
     """``--update``, for workflows of other repositories."""
-    parser.add_argument(
-        "--update", action="store_true", help="look up again what a remote ref stands for, and pin that"
-    )
+    parser.add_argument("--update", action="store_true", help="resolve remote refs again and pin the new commits")
 
 
 def continue_flag(parser: "argparse.ArgumentParser") -> None:
     """``--continue``, for what starts a workflow."""
-    parser.add_argument(
-        "--continue", dest="go_on", action="store_true", help="go on with what was said in the run before"
-    )
+    parser.add_argument("--continue", dest="go_on", action="store_true", help="start with the previous conversation")
 
 
 def target_argument(parser: "argparse.ArgumentParser") -> "argparse.Action":
@@ -135,4 +131,4 @@ def target_argument(parser: "argparse.ArgumentParser") -> "argparse.Action":
 
 def message_argument(parser: "argparse.ArgumentParser") -> "argparse.Action":
     """MESSAGE, or ``-``."""
-    return parser.add_argument("message", metavar="MESSAGE", help="the text; - reads it from standard input")
+    return parser.add_argument("message", metavar="MESSAGE", help="text, or - to read standard input")

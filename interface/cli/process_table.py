@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class Column(NamedTuple):
-    """One column; ``right`` is how numbers are aligned."""
+    """Column of the table; ``right`` aligns numbers."""
 
     title: str
     right: bool = False
@@ -41,7 +41,7 @@ COLUMNS: Final[tuple[Column, ...]] = (
 
 
 def columns_for(rows: "Sequence[PsRow]") -> tuple[Column, ...]:
-    """The columns that say something of ``rows``: NODE only where one of them is on a node."""
+    """Return the columns with content in ``rows``: NODE only if an agent runs on a node."""
     away = any(row.node for row in rows)
     return tuple(column for column in COLUMNS if away or column.title != "NODE")
 
@@ -151,7 +151,7 @@ def age(seconds: float) -> str:
 
 
 def seconds_between(now: float, at: str | None) -> float | None:
-    """Seconds from ``now`` to the time ``at`` (RFC 3339); None where there is none, or it is not one."""
+    """Return the seconds from ``now`` to ``at`` (RFC 3339); None if ``at`` is missing or invalid."""
     if not at:
         return None
     from datetime import datetime  # noqa: PLC0415  (most agents have no time to be shown)

@@ -1,4 +1,4 @@
-"""Questions to the user, put only where somebody is there to answer: to go on (``--yes``), to approve a call, and to
+"""Questions to the user, if present: confirmations (``--yes``), approvals, and
 trust files.
 
 A request that the kernel refused as untrusted is sent again with the digests of exactly what was shown: where the
@@ -24,14 +24,14 @@ def can_ask(context: Context) -> bool:
 
 
 def agrees(context: Context, question: str) -> bool:
-    """Return whether the user wants it: said with ``--yes``, asked where somebody can answer, else taken as meant."""
+    """Return whether the user agrees: by ``--yes``, by answer, or by default if no user is present."""
     if context.args.yes or not can_ask(context):
         return True
     return _asked(context, f"{question} [y/N] ") in {"y", "yes"}
 
 
 def _asked(context: Context, question: str) -> str:
-    """The answer to a question that could be read: a line that was typed before it stood there is forgotten."""
+    """Ask a question, discarding input typed before it, and return the answer."""
     _forget_typed(context)
     context.out.ask(question)
     return context.stdin.readline().strip().lower()
@@ -43,9 +43,9 @@ def _forget_typed(context: Context) -> None:
 
 
 SHOWN_ROWS: Final = 40
-"""Of a call, before ``d`` shows all of it."""
+"""Number of lines of a call that are shown before ``d``."""
 _GUTTER: Final = "  | "
-"""Before every row of what an agent wrote: none of it begins where a line of ours does, also where it is long."""
+"""Prefix of each row of agent text, so that no text imitates a line of this command."""
 _OLD: Final = ("old_string", "old", "old_str")
 _NEW: Final = ("new_string", "new", "new_str", "content")
 
@@ -84,7 +84,7 @@ def decide_in_place(context: Context, approval: str) -> None:
                 if answer in {"y", "a", "n"}:
                     context.out.note(decided(client, asked, answer))
                 else:
-                    context.out.note(f"note: {approval} is left open: {context.program} approve {approval}")
+                    context.out.note(f"note: {approval} remains open: {context.program} approve {approval}")
                 return
     except (Failure, Unreachable) as error:
         context.out.note(one_line(f"note: {approval}: {error}"))
@@ -102,16 +102,16 @@ def answer_in_place(context: Context, instruction: str) -> None:
             asked = json.loads(client.get(f"/instructions/{quoted(instruction)}"))
             if asked["status"] != "waiting" or asked.get("waits_for") != "person":
                 return
-            context.out.note(one_line(f"{asked['agent']} in {asked['space']} is asked ({instruction}):"))
+            context.out.note(one_line(f"{asked['agent']} in {asked['space']} is asked to reply ({instruction}):"))
             told = json.loads(client.get(f"/instructions/{quoted(instruction)}/prompt"))["messages"][-1]["text"]
             context.out.notes(quoted_rows(context, str(told).split("\n")))
             _forget_typed(context)
-            context.out.ask(f"Answer for {asked['agent']} [an empty line ends it, and at once: later] ")
+            context.out.ask(f"Answer for {asked['agent']} [end with an empty line; empty: answer later] ")
             lines: list[str] = []
             while line := context.stdin.readline().rstrip("\n"):
                 lines.append(line)
             if not lines:
-                context.out.note(f"note: {instruction} is left open: {context.program} answer {instruction} TEXT")
+                context.out.note(f"note: {instruction} remains open: {context.program} answer {instruction} TEXT")
                 return
             said = {"text": "\n".join(lines), "as": asked["agent"]}
             client.post(f"/instructions/{quoted(instruction)}/answer", said, key=new_key())
@@ -119,7 +119,7 @@ def answer_in_place(context: Context, instruction: str) -> None:
         context.out.note(one_line(f"note: {instruction}: {error}"))
 
 
-NOT_ALWAYS: Final = "its input has a *, which would stand for any text"
+NOT_ALWAYS: Final = "its input contains *, which would match any text"
 
 
 def always_pattern(asked: Mapping[str, Any]) -> str | None:
@@ -176,7 +176,7 @@ _INDENT: Final = "    "
 
 
 def with_trust(context: Context, request: Request, ask: Callable[[Request], T]) -> T:
-    """The answer of ``ask`` to ``request``; refused as untrusted, it is asked again with what a person agrees to.
+    """Return the response of ``ask`` to ``request``; after an untrusted refusal ask the user and retry.
 
     Raises what ``ask`` raises; the refusal where nobody agrees, or nobody is there.
     """
@@ -196,11 +196,11 @@ def with_trust(context: Context, request: Request, ask: Callable[[Request], T]) 
 def agrees_to_trust(context: Context, refused: Failure) -> bool:
     """Show what is wanted, and ask. What is to be kept is written before anything is done with it."""
     local = not context.environ.get(URL)  # the state of a kernel that is named there may be elsewhere
-    context.out.note("The project's files are not trusted yet. They would:")
+    context.out.note("The files of this project are not trusted yet. They would:")
     for want in refused.wants:
         context.out.notes(unit_lines(want, context.out.error_screen))
     keep = ", a = yes, and keep it until they change" if local else ""
-    answer = _asked(context, f"Go on? [y = this time{keep}, N] ")
+    answer = _asked(context, f"Continue? [y = this time{keep}, N] ")
     if local and answer in {"a", "always"}:
         from interface.trust_file import TrustFile  # noqa: PLC0415  (most commands keep nothing)
 
@@ -210,7 +210,7 @@ def agrees_to_trust(context: Context, refused: Failure) -> bool:
 
 
 def unit_lines(want: Mapping[str, Any], screen: Screen) -> list[str]:
-    """One unit: its subject and everything it demands, each as it is written; what is new of it is marked.
+    """Return the lines of a unit: its subject and its demands, with new ones marked.
 
     Every line of a demand is indented: none can pass for a line of ours.
     """

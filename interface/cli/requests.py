@@ -12,7 +12,7 @@ from interface.failure import Failure
 
 View = Callable[..., list[str]]
 Document = dict[str, Any]
-"""One protocol.api.document.Page, as JSON."""
+"""protocol.api.document.Page as JSON."""
 LONGEST: Final = 1000
 """Rows that the kernel gives at once."""
 
@@ -47,14 +47,14 @@ AUDIT: Final = Listing("rows", "before")
 MESSAGES: Final = Listing("messages", "before", newest_last=True)
 
 
-def count_flag(parser: argparse.ArgumentParser, default: int | None = LONGEST, what: str = "the first N") -> None:
+def count_flag(parser: argparse.ArgumentParser, default: int | None = LONGEST, what: str = "number of entries") -> None:
     """``-n``, which every command that lists has; without a ``default`` all are listed."""
     usual = "all" if default is None else default
     parser.add_argument("-n", type=_count, default=default, metavar="N", help=f"{what} (default: {usual}; 0: all)")
 
 
 def show_list(context: Context, path: str, listing: Listing, view: View, query: Mapping[str, str] | None = None) -> int:
-    """Print the first rows of the list at ``path``, as many as ``-n`` says; what is left out is told on stderr."""
+    """Print the first ``-n`` rows of the list at ``path``; report omitted rows on stderr."""
     document = fetch_list(context.kernel(), path, listing, context.args.n, query or {})
     context.answer(json.dumps(document, ensure_ascii=False).encode(), view)
     tell_rest(context, document, listing)
@@ -85,12 +85,12 @@ def tell_rest(context: Context, document: Document, listing: Listing) -> None:
 
 def _count(text: str) -> int:
     if not (text.isascii() and text.isdecimal() and len(text) < 10):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of rows: 0 (all), 1, 2, ...")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a valid number of rows; use 0 (all), 1, 2, ...")
     return int(text)
 
 
 Row = dict[str, Any]
-"""One thing that was changed, as JSON."""
+"""Changed object as JSON."""
 NOTHING: Final[Mapping[str, object]] = {}
 
 
@@ -138,7 +138,7 @@ def act(
 
 
 def left_behind_lines(told: Mapping[str, object]) -> list[str]:
-    """The note in the answer to a message or a start; none where there is nothing to say."""
+    """Return the notice in the answer to a message or a start, if any."""
     count = told.get("left_behind")
     if not isinstance(count, int) or not count:
         return []

@@ -1,4 +1,4 @@
-"""Signs of life of a run while it is followed: a line for each agent at work, or one line every 30 s off a terminal.
+"""Progress of a followed run: a line per active agent, or one line every 30 s without a terminal.
 
 The lines stand below what is printed, and are taken away before anything else is: what stays is a clean log.
 """
@@ -15,13 +15,13 @@ from interface.clock import Clock
 TICK_SECONDS: Final = 1.0
 HEARTBEAT_SECONDS: Final = 30.0
 MOST_LINES: Final = 10
-"""More agents than that are told as a number: the lines are for a glance."""
+"""Maximum number of agents that are shown by name."""
 _LEFT: Final = frozenset({"instruction.ended", "instruction.queued", "attempt.ended"})
-"""Events after which nobody works on an instruction."""
+"""Events after which no attempt works on an instruction."""
 
 
 class Work(NamedTuple):
-    """An agent at work on an instruction, since ``began_at`` (monotonic seconds)."""
+    """Agent that works on an instruction since ``began_at`` (monotonic seconds)."""
 
     agent: str
     began_at: float
@@ -46,7 +46,7 @@ class Work(NamedTuple):
 
 
 class Working:
-    """All who work, as the events of a run tell. Pure: times are handed in."""
+    """Active agents, derived from the events of a run; times are parameters."""
 
     def __init__(self) -> None:
         self._work: dict[str, Work] = {}
@@ -84,13 +84,13 @@ class Working:
         self._work[str(instruction)] = work
 
     def used(self) -> str:
-        """The cost of the run so far: ``, 1,200 tokens, $0.0123``; "" where nobody knows."""
+        """Return the cost of the run so far, as ``, 1,200 tokens, $0.0123``; "" if unknown."""
         tokens = sum(tokens for tokens, _ in self._used.values())
         costs = [cost for _, cost in self._used.values() if cost is not None]
         return (f", {tokens:,} tokens" if tokens else "") + (f", ${sum(costs):.4f}" if costs else "")
 
     def lines(self, now: float) -> list[str]:
-        """A line for each, the longest at work first."""
+        """Return a line per agent, longest work first."""
         lines = [work.line(now) for work in self._work.values()]
         left_out = len(lines) - MOST_LINES
         return [*lines[:MOST_LINES], f"and {left_out} more"] if left_out > 0 else lines
@@ -112,7 +112,7 @@ class RunProgress:
         self._drawn = 0
         """Lines that are on the terminal now, below the log."""
         self._hidden = False
-        """Somebody is asked something on the last line."""
+        """Whether a question occupies the last line."""
 
     def __enter__(self) -> Self:
         if self._out.shows_progress:
@@ -124,7 +124,7 @@ class RunProgress:
         self.end()
 
     def end(self) -> None:
-        """Take the lines away for good: all that is left is the report."""
+        """Remove the lines, so that only the report remains."""
         if not self._over.is_set():
             self._over.set()
             self._ticker.join()
@@ -138,7 +138,7 @@ class RunProgress:
             self._working.take(event, self._clock.now())
 
     def tick(self) -> None:
-        """Draw the lines anew; off a terminal say, where it is time for that, that the run lives."""
+        """Redraw the lines; without a terminal print a periodic status line."""
         now = self._clock.now()
         if self._out.shows_progress:
             with self._lock:
@@ -149,11 +149,11 @@ class RunProgress:
             self._told_at = now
             with self._lock:
                 lines, used = self._working.lines(now), self._working.used()
-            at_work = "; ".join(lines) if lines else "nobody is at work"
+            at_work = "; ".join(lines) if lines else "no active agents"
             self._out.note(f"{one_line(self.name)} runs for {seconds_text(now - self._began_at)}{used}: {at_work}")
 
     def _tick_until_over(self) -> None:
-        with suppress(BrokenPipeError, OutputLost):  # nobody looks; whoever prints the report finds that out, too
+        with suppress(BrokenPipeError, OutputLost):  # the report fails in the same way
             while not self._over.wait(TICK_SECONDS):
                 self.tick()
 

@@ -16,11 +16,11 @@ from interface.failure import Failure, Unreachable
 _SIGNALS: Final[Mapping[int, str]] = MappingProxyType(
     {Exit.TERMINATED: "&signal=TERM", Exit.HANGUP: "&signal=HUP", Exit.BROKEN_PIPE: "&signal=PIPE"}
 )
-"""What ended us, as the kernel is told; SIGINT goes without saying."""
+"""Reasons for stopping, for the kernel; SIGINT is the default."""
 
 
 class Run:
-    """One workflow run. ``name`` is ``review:main`` and ``id`` ``r12``, once the kernel has accepted it.
+    """Workflow run; ``name`` (``review:main``) and ``id`` (``r12``) are set when the kernel accepts it.
 
     ``connect`` finds the kernel again once it was lost; None: as for one who began the run. ``key``: that of a request
     that was perhaps made before; a run that is known has ``name`` and ``id_``.
@@ -61,11 +61,11 @@ class Run:
                         return
         except Unreachable as error:
             if self.name is None:
-                hint = f"see whether it runs: {self._context.program} status"
-                raise Failure("no_kernel", f"the kernel went away before it accepted the run: {error}", hint) from error
+                hint = f"check it: {self._context.program} status"
+                raise Failure("no_kernel", f"the kernel exited before it accepted the run: {error}", hint) from error
         if self.name is None:
-            raise Failure("no_kernel", "the kernel ended the stream before it accepted the run")
-        self._context.out.note("note: lost the kernel; the run goes on when it is back")
+            raise Failure("no_kernel", "the kernel closed the stream before it accepted the run")
+        self._context.out.note("note: connection to the kernel lost; the run continues after reconnection")
         yield from self.resume(None)
 
     def resume(self, deadline: float | None) -> Iterator[ServerEvent]:
@@ -95,7 +95,7 @@ class Run:
                     return
 
     def cancel(self, expected: str, exit_code: int) -> bool:
-        """Ask the kernel to stop the run, by the name it is ``expected`` to have where it was not yet accepted.
+        """Ask the kernel to stop the run, by its ``expected`` name if it was not yet accepted.
 
         ``exit_code`` is what we end with, and its report has to say.
 
@@ -105,17 +105,17 @@ class Run:
         self.name = self.name or expected
         workflow, _, tag = self.name.partition(":")
         try:
-            query = _SIGNALS.get(exit_code, "")  # its end is seen in its stream: nobody has to wait here
+            query = _SIGNALS.get(exit_code, "")  # the stream reports its end, so no wait here
             self._context.find_kernel().delete(f"/workflows/{quoted(workflow)}/{quoted(tag)}?wait=false{query}")
         except (Failure, Unreachable) as error:
             early = not accepted and isinstance(error, Failure) and error.code == "workflow_not_running"
-            told = "had not begun, and will not" if early else f"was not stopped: {error}"
+            told = "was cancelled before it started" if early else f"was not stopped: {error}"
             self._context.out.note(f"note: {self.name} {told}")
             return accepted
         return True
 
     def report(self, client: Client) -> bytes:
-        """The report that the kernel has of it by now."""
+        """Return the current report of the kernel."""
         assert self.name is not None
         return client.get(f"/runs/{quoted(self.id or self.name)}")
 

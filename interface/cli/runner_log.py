@@ -32,7 +32,7 @@ class RunnerStream(io.TextIOWrapper):
     """A standard stream whose text no runner obeys, in whatever pieces it is written."""
 
     def __init__(self, stream: TextIO) -> None:
-        """Takes the place of ``stream``, which must not be used any more."""
+        """Wrap ``stream``, which must not be used directly afterwards."""
         assert isinstance(stream, io.TextIOWrapper)
         encoding, errors, line_buffering = stream.encoding, stream.errors, stream.line_buffering
         super().__init__(stream.detach(), encoding, errors, line_buffering=line_buffering)
@@ -49,5 +49,5 @@ class RunnerStream(io.TextIOWrapper):
 
 
 def neutral_json(document: str) -> str:
-    """The same JSON value without a command in it; such text occurs inside strings only, and never begins a line."""
+    """Return the same JSON value with runner commands escaped, which occur only within strings."""
     return re.sub(r"(##\w{0,20})\[", r"\1\\u005b", document)

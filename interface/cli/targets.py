@@ -26,7 +26,7 @@ def agent_target(text: str) -> Target:
     """``text`` as a target that names an agent. Raises Failure (bad_target)."""
     asked = target(text)
     if asked.agent is None:
-        raise Failure("bad_target", f"{text!r} names no agent", f"name one: alice{text}")
+        raise Failure("bad_target", f"{text!r} does not name an agent", f"for example: alice{text}")
     return asked
 
 
@@ -34,7 +34,7 @@ def workflow_target(text: str) -> Target:
     """As ``target``, and it must name a workflow's channel."""
     found = target(text)
     if found.workflow is None or found.agent is not None:
-        raise Failure("bad_target", f"{text!r} is not a workflow's channel", "name it like @review or @review:tag")
+        raise Failure("bad_target", f"{text!r} is not the channel of a workflow", "use @review or @review:tag")
     return found
 
 
@@ -59,7 +59,7 @@ def target_query(text: str) -> dict[str, str]:
 
 
 def agent_path(client: Client, asked: Target, what: str) -> str:
-    """The path of ``what`` (queue, reset, ...) of the agent. Raises Failure where it is no participant."""
+    """Return the path of ``what`` (queue, reset, ...) of the agent. Raises Failure if it is not a member."""
     # An agent that a workflow refers to has one queue for all its spaces, an inline one a queue of its own.
     if asked.workflow is None:
         key = str(asked.agent)
@@ -68,6 +68,6 @@ def agent_path(client: Client, asked: Target, what: str) -> str:
         found = next((row for row in members if row["name"] == asked.agent), None)
         if found is None:
             names = ", ".join(str(row["name"]) for row in members)
-            raise Failure("not_a_participant", f"{asked.agent} is not in {asked.space}", f"there are: {names}")
+            raise Failure("not_a_participant", f"{asked.agent} is not a member of {asked.space}", f"members: {names}")
         key = str(found.get("agent") or asked.agent)
     return f"/agents/{quoted(key)}/{what}"

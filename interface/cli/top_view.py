@@ -1,4 +1,4 @@
-"""The screens of ``awk top`` and what its keys do. Nothing here draws: lines and rows are made for whoever does.
+"""Screens and keys of ``awk top`` as text; drawing is done elsewhere.
 
 Lines that an agent wrote come escaped and behind a bar (interface.cli.prompts); what is asked stands below them.
 """
@@ -32,8 +32,8 @@ HELP: Final = (
     "l                its log",
     "a                approve a call: it is shown whole first",
     "n                deny one, in the same way",
-    "p                pause it, or let it go on",
-    "c                cancel what it does, after a question",
+    "p                pause or resume it",
+    "c                cancel its work, after confirmation",
     "s                sort by another column",
     "/                show only agents whose name has a text",
     "escape           leave a view",
@@ -66,11 +66,11 @@ class Meter:
         self._seen: deque[tuple[float, int, float]] = deque()
 
     def rates(self, rows: Sequence[PsRow], now: float) -> tuple[float, float]:
-        """Take note of what was used by ``now`` (seconds); return tokens and USD a minute."""
+        """Record usage at ``now`` (seconds); return tokens and USD per minute."""
         tokens = sum(row.usage.tokens for row in rows)
         usd = sum(row.usage.cost_usd or 0.0 for row in rows)
         if self._seen and (tokens < self._seen[-1][1] or usd < self._seen[-1][2]):
-            self._seen.clear()  # agents went, with what they had used
+            self._seen.clear()  # agents were removed together with their usage
         self._seen.append((now, tokens, usd))
         while len(self._seen) > 2 and now - self._seen[1][0] >= METER_SECONDS:
             self._seen.popleft()
@@ -92,7 +92,7 @@ class Details(NamedTuple):
 
 
 class TopView:
-    """One person's look at the agents: what is shown, which is chosen, what is typed."""
+    """State of the screen: rows, selection and typed text."""
 
     def __init__(self, context: Context, details: Details) -> None:
         self._context = context
@@ -156,7 +156,7 @@ class TopView:
         return max(self.height - 3, 1)  # beside the header, the title and the footer
 
     def press(self, key: str, client: Client) -> bool:
-        """Do what ``key`` says. Returns whether to go on."""
+        """Handle ``key``. Returns whether to continue."""
         self.said = ""
         try:
             if self.typing:
@@ -222,7 +222,7 @@ class TopView:
         self.fit(self.height)
 
     def fit(self, height: int) -> None:
-        """Take the size of the window; in one of another width lines break elsewhere, and a call is to be read anew."""
+        """Set the window size; another width changes line breaks, so calls must be read again."""
         columns, self.height = self._context.out.width(), height
         if self.view == "lines" and columns != self._columns:
             self._columns = columns
@@ -233,7 +233,7 @@ class TopView:
     def _row(self) -> PsRow:
         rows = self.rows()
         if not rows:
-            raise Failure("not_found", "there is no agent to choose")
+            raise Failure("not_found", "no agents")
         return rows[self.place()]
 
     def _work(self, client: Client) -> tuple[PsRow, str | None]:
@@ -275,7 +275,7 @@ class TopView:
         """Show a call that waits whole, of the chosen agent if it has one, and ask once."""
         waiting: list[dict[str, Any]] = json.loads(client.get("/approvals"))["approvals"]
         if not waiting:
-            self.said = "nothing waits for approval"
+            self.said = "no pending approvals"
             return
         row = next(iter(self.rows()[self.place() :]), None)
         own = [one for one in waiting if row is not None and one["agent"] == row.name]
@@ -297,14 +297,14 @@ class TopView:
             self.question = Question(f"Approve {name}?", answers, always, change_lines(asked["input"]))
 
     def pause(self, client: Client) -> None:
-        """Pause it, or let it go on."""
+        """Pause or resume the selected agent."""
         row = self._row()
         what = "resume" if row.state in ("paused", "stopped") else "pause"
         found = json.loads(client.post(agent_path(client, target(target_of(row)), what), {}, key=new_key()))
         self.said = one_line(f"{target_of(row)} is {found['state']}")
 
     def cancel(self, client: Client) -> None:
-        """Ask whether to cancel what it does."""
+        """Ask for confirmation to cancel its work."""
         row, instruction = self._work(client)
         if instruction is None:
             self.said = one_line(f"{target_of(row)} has nothing to do")

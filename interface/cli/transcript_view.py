@@ -1,4 +1,4 @@
-"""The transcript of an agent as lines: replies, calls with their arguments and results; for show, attach, logs, run
+"""Transcript of an agent as lines: replies, calls with arguments and results; for show, attach, logs, run
 and top.
 
 A line of an agent's never begins where one of ours does: it is indented, escaped, and has a mark before it. So it can
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from interface.client import Client
 
 Entry = Mapping[str, Any]
-"""One protocol.api.instructions.EntryInfo, as JSON."""
+"""protocol.api.instructions.EntryInfo as JSON."""
 LINES: Final = 40
 """Of the arguments of a call, and of its result."""
 CHARACTERS: Final = 2000
@@ -29,7 +29,7 @@ _NO_WORD: Final = "(its outcome is not known)"
 
 
 def entry_lines(entry: Entry, screen: Screen, *, who: str = "", full: bool = False, said: bool = True) -> list[str]:
-    """One entry: a line of numbers, and under it what was said, asked for or given.
+    """Return an entry: a header line, then its text, calls or results.
 
     ``who`` stands before it where several are watched. Without ``said`` its text is left out: it was shown as it came.
     """
@@ -117,13 +117,13 @@ def unanswered_lines(found: Mapping[str, Any], screen: Screen) -> list[str]:
 
 
 def _unanswered(entries: Sequence[Entry], found: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], str]]:
-    """Each with what is known of its outcome; one of several calls of a tool waits for its approval, the first."""
+    """Yield each call with its result; of several calls of a tool the first waits for approval."""
     place = max((at for at, entry in enumerate(entries) if entry["kind"] == "reply"), default=None)
     if place is None:
         return
     back = sum(entry["kind"] == "tool" for entry in entries[place + 1 :])
     calls: Sequence[Mapping[str, Any]] = entries[place]["calls"]
-    pending = dict(found.get("pending", {}))  # an archive, and a kernel of before, say nothing of them
+    pending = dict(found.get("pending", {}))  # missing in archives and older kernels
     for call in calls[back:]:
         asked = pending.pop(str(call["tool"]), None)
         yield call, _NO_WORD if asked is None else f"waits for approval {one_line(str(asked))}"
@@ -144,7 +144,7 @@ def seconds_text(seconds: float) -> str:
 
 
 def _marked(mark: str, lines: Sequence[str], most: int | None, columns: int | None) -> list[str]:
-    """``lines`` behind ``mark``, escaped; ``most`` of them, and each so long, with a word about what is left out."""
+    """Return ``lines`` prefixed with ``mark``, escaped and truncated to ``most`` lines."""
     kept = lines if most is None else lines[:most]
     shown: list[str] = []
     for line in kept:
@@ -163,7 +163,7 @@ class StepReader:
         self._client: Client | None = None
 
     def entry(self, event: Mapping[str, Any]) -> Entry | None:
-        """The entry of an ``instruction.step``; None where it is another event, or nothing is kept of it."""
+        """Return the entry of an ``instruction.step`` event; None for other events or deleted entries."""
         number = (event.get("data") or {}).get("k")
         if event["type"] != "instruction.step" or number is None or not event.get("instruction"):
             return None

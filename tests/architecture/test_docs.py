@@ -13,7 +13,7 @@ import yaml
 from jsonschema import Draft202012Validator
 
 from interface.cli.command_parser import parser_for
-from interface.cli.command_table import BY_WORD
+from interface.cli.command_table import ALIASES, BY_WORD, without_alias
 from interface.cli.commands.help import VARIABLES, commands_page
 from interface.cli.exits import MEANINGS, Exit
 from interface.cli.parsing import split_params
@@ -74,10 +74,11 @@ def test_every_command_of_a_page_exists_with_its_arguments(name: str) -> None:
     text = _read(name)
     scripts = [block.script for block in blocks(text) if block.kind in {"sh", "console"}]
     for words in (words for script in scripts for words in commands(script) if re.match(r"[a-z-]+$", words[0])):
-        command = BY_WORD[words[0]]
-        own, _ = split_params(words[1:], takes_params=command.takes_params)
+        word, *rest = without_alias(words)
+        command = BY_WORD[word]
+        own, _ = split_params(rest, takes_params=command.takes_params)
         parser_for(command, "awk", command.load()[0]).parse_args(own)
-    assert set(INLINE.findall(text)) - set(BY_WORD) == set()
+    assert set(INLINE.findall(text)) - {*BY_WORD, *ALIASES} == set()
 
 
 @pytest.mark.parametrize("name", PAGES)

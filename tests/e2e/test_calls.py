@@ -54,7 +54,7 @@ def test_a_shell_a_script_and_a_process_that_left_its_session_call_tools(calling
 
 def test_what_is_no_process_of_an_attempt_is_refused(calling: Project) -> None:
     outside = calling.awk("call", "team_members")
-    assert (outside.code, "error: this is no process of an attempt" in outside.err) == (2, True)
+    assert (outside.code, "error: this process does not belong to an attempt" in outside.err) == (2, True)
     stolen = calling.awk("call", "team_members", env={"AGENT_WORKER_CALL": calling.record()["url"]})
     assert (stolen.code, "by no process of an attempt that runs" in stolen.err) == (4, True)
 

@@ -312,7 +312,7 @@ def test_both_kits_run_a_workflow_with_a_real_kernel_and_leave_none(runner: Runn
     assert [line for line in runner.log.splitlines() if line.startswith("::")] == [
         "::error file=src/app.py,line=3,title=rev (m4)::off by one ::error::x"
     ]
-    assert "warning: something wrote into" not in runner.log
+    assert "warning: another program wrote to" not in runner.log
     check_junit((runner.project / "j.xml").read_text())
     _repository(runner.folder / "source", runner.folder / "action")
     given = {

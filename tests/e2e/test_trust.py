@@ -68,7 +68,7 @@ def test_a_schedule_spends_nothing_until_somebody_agreed_to_it(project: Project)
     assert refused.code == 7
     assert "ticker wakes by itself every 1s, and is told: look around" in refused.out
     assert "ticker has no budget: nothing bounds what it spends when it wakes" in refused.out
-    assert "this is not trusted, and nobody here can be asked or agreed: keep it with awk trust --yes" in refused.err
+    assert "this is not trusted; to trust the files: awk trust --yes" in refused.err
     assert project.awk("send", "alice", "x", "--wait").code == 0
     told = project.until("schedule.untrusted")
     assert (told["agent"], told["data"]["wakeup"]) == ("ticker", "1s")

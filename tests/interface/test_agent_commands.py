@@ -101,13 +101,13 @@ def test_what_nobody_gave_is_filled_in(words: list[str], keys: set[str], cli: Cl
         (["system", "-m", "opus"], 2, "is reserved"),
         (["b" * 300, "-m", "opus"], 2, "at most 32"),
         (["\u0430lice", "-m", "opus"], 2, "is not a name"),
-        (["bob"], 2, "the model is missing"),
+        (["bob"], 2, "-m/--model is missing"),
         (["bob", "-m", "nobody/x"], 78, "unknown provider 'nobody'"),
         (["bob", "-m", "opus", "-b", "clod"], 78, "clod"),
         (["bob", "-m", "opus", "--system-file", "none.md"], 78, "none.md is not there"),
         (["bob", "-m", "opus", "--system-file", "../x.md"], 2, "outside the project"),
-        (["bob", "-m", "opus", "-s", "a", "--system-file", "b"], 2, "--system-file and -s/--system exclude each other"),
-        (["bob", "-m", "opus", "--from", "agent-1"], 69, "no kernel runs"),
+        (["bob", "-m", "opus", "-s", "a", "--system-file", "b"], 2, "--system-file and -s/--system cannot be combined"),
+        (["bob", "-m", "opus", "--from", "agent-1"], 69, "no kernel is running"),
         (["bob", "--from", "none.md"], 5, "no such file"),
     ],
 )
@@ -127,7 +127,7 @@ def test_an_agent_that_is_there_is_left_alone(cli: Cli, alice: Path) -> None:
     _have_todo(cli)
     alice.unlink()
     ran = cli("agent", "create", "alice", "-m", "opus")
-    assert (ran.code, "alice takes over what is in .agents/alice" in ran.err) == (0, True)
+    assert (ran.code, "alice uses the existing context in .agents/alice" in ran.err) == (0, True)
     assert (cli.root / ".agents/alice/todo/index.md").read_text() == "- [ ] x\n"
 
 
@@ -159,9 +159,9 @@ def test_an_agent_of_claude_is_translated_and_what_is_lost_is_said(cli: Cli) -> 
     }
     assert ran.json()["schema"] == "awk/agent-file/1"
     assert ran.json()["remarks"] == [
-        "not taken over: color: blue has no counterpart yet",
-        "not taken over: tools: that it only reads; files brings edit and write too, which approval: deny refuses",
-        "not taken over: name: code-reviewer is called reviewer here",
+        "not converted: color: blue has no counterpart yet",
+        "not converted: tools: that it only reads; files brings edit and write too, which approval: deny refuses",
+        "not converted: name: code-reviewer is called reviewer here",
     ]
 
 
@@ -173,8 +173,8 @@ def test_an_agent_from_the_folder_of_claude_goes_on_with_claude(cli: Cli) -> Non
     made = yaml.safe_load((cli.root / ".agents/x.yaml").read_text())
     assert (made["backend"], made["tools"]) == ("claude", ["files", "bash"]), ran.err
     assert ran.json()["remarks"] == [
-        "not taken over: tools: WebFetch has no counterpart",
-        "not taken over: tools: Bash(git log:*, git diff:*) has no counterpart",
+        "not converted: tools: WebFetch has no counterpart",
+        "not converted: tools: Bash(git log:*, git diff:*) has no counterpart",
     ]
     ran = cli("agent", "create", "y", "--from", ".claude/agents/x.md", "-b", "sdk")
     assert yaml.safe_load((cli.root / ".agents/y.yaml").read_text()).get("backend") in {"sdk", None}, ran.err
@@ -203,7 +203,7 @@ def test_an_ephemeral_agent_becomes_a_file(cli: Cli, kernel: KernelDouble) -> No
     assert ran.code == 78, "what it comes to is judged"
     assert kernel.of("POST", "/agents/agent-1/rename") == []
     ran = cli("agent", "create", "alice", "--from", "agent-1", "-s", "Be brief.", "-m", "opus")
-    assert (ran.code, "agent-1 is alice now, with what was said to it" in ran.err) == (0, True), ran.err
+    assert (ran.code, "agent-1 was renamed to alice with its conversation" in ran.err) == (0, True), ran.err
     made = yaml.safe_load((cli.root / ".agents/alice.yaml").read_text())
     assert made == {"model": "opus", "prompt": {"system": "Be brief."}, "soul": {"role": "x"}, "max_steps": 7}
     assert [asked.body for asked in kernel.of("POST", "/agents/agent-1/rename")] == [{"to": "alice"}]
@@ -214,7 +214,7 @@ def test_an_ephemeral_agent_with_work_is_kept(cli: Cli, kernel: KernelDouble) ->
     kernel.answers["GET /agents"] = AgentList(agents=())
     kernel.answers["POST /agents/agent-1/rename"] = problem(409, "conflict", "agent-1 has work that has not ended")
     ran = cli("agent", "create", "alice", "--from", "agent-1", "-m", "opus")
-    assert (ran.code, "agent-1 is kept, beside alice: agent-1 has work" in ran.err) == (0, True), ran.err
+    assert (ran.code, "agent-1 still exists beside alice: agent-1 has work" in ran.err) == (0, True), ran.err
 
 
 def test_names_are_free_of_agents_of_run_time_too(cli: Cli, kernel: KernelDouble) -> None:
@@ -235,7 +235,7 @@ def test_agents_are_listed_without_a_kernel(cli: Cli, alice: Path) -> None:
     ran = cli("agent", "list", "--json")
     assert ran.json()["schema"] == "awk/agent-list/1"
     assert [(row["name"], row["state"]) for row in ran.json()["agents"]] == [("alice", "stopped"), ("bad", "error")]
-    assert "no kernel runs" in ran.err
+    assert "no kernel is running" in ran.err
     assert list(cli.home.iterdir()) == []
 
 
@@ -262,7 +262,7 @@ def test_an_agent_whose_file_broke_is_listed_with_what_it_does(cli: Cli, kernel:
     kernel.answers["GET /agents"] = AgentList(agents=(broken, never))
     _, alice, bad = cli("ls").out.splitlines()
     assert alice.split()[:2] == ["alice", "idle"]
-    assert alice.endswith("a.yaml:1: no (what it said before counts)")
+    assert alice.endswith("a.yaml:1: no (the previous version stays in effect)")
     assert bad.endswith("a.yaml:1: no")
 
 
@@ -340,7 +340,7 @@ def test_values_are_changed_and_all_else_stays(cli: Cli, alice: Path) -> None:
         (["max_steps=many"], 78, "needs a whole number"),
         (["name=bob"], 78, "must be alice"),
         (["max_steps"], 2, "is not KEY=VALUE"),
-        (["soul=[a"], 2, "is not a value"),
+        (["soul=[a"], 2, "is not a valid value"),
         (["timeouts.idle="], 2, "does not set timeouts.idle"),
         (["mock.x=1"], 1, "mock is no mapping"),
         ([], 2, "no terminal"),
@@ -380,7 +380,7 @@ def test_an_edit_that_is_given_up_is_kept_elsewhere(cli: Cli, alice: Path, tmp_p
     assert kept.read_text() == "moc: 1\n"
     cli.environ["EDITOR"] = "false"
     ran = cli("agent", "edit", "alice", terminal=True)
-    assert (ran.code, "the editor ended with 1" in ran.err, alice.read_text()) == (1, True, ALICE)
+    assert (ran.code, "the editor exited with code 1" in ran.err, alice.read_text()) == (1, True, ALICE)
 
 
 @pytest.mark.parametrize("text", ["moc: 1\n", "model: 'x", "backend: mock\nmock: [{text: hi}]\ncontext: {dir: /}\n"])
@@ -414,7 +414,7 @@ def test_an_agent_is_moved_to_the_trash_and_comes_back(cli: Cli, alice: Path) ->
 def test_workflows_that_need_the_agent_are_named(cli: Cli, alice: Path) -> None:
     (cli.root / ".workflows").mkdir()
     (cli.root / ".workflows/review.yaml").write_text("agents: {critic: {ref: alice}}\n")
-    needed = ".workflows/review.yaml refers to alice: it does not start without it"
+    needed = ".workflows/review.yaml refers to alice and does not start without it"
     asked = cli("agent", "delete", "alice", terminal=True, stdin="n\n")
     assert (asked.code, needed in asked.err.partition("[y/N]")[0], alice.exists()) == (1, True, True)
     assert needed in cli("agent", "delete", "alice", "--yes", "--json").json()["remarks"]
@@ -456,7 +456,7 @@ def test_a_directory_that_is_not_ours_stays(cli: Cli, alice: Path) -> None:
     _have_todo(cli)
     (cli.root / "src/.context").write_text("bob\n")
     ran = cli("agent", "delete", "alice", "--yes")
-    assert (ran.code, "src was not made for alice, and stays where it is" in ran.err) == (0, True)
+    assert (ran.code, "src was not created for alice and remains in place" in ran.err) == (0, True)
     assert (cli.root / "src/main.py").read_text() == "pass"
     assert "src" not in ran.out
 
@@ -481,7 +481,7 @@ def test_an_agent_with_work_stays(cli: Cli, kernel: KernelDouble, alice: Path) -
     queued = QueueRow(id="i8", lane="normal", status="queued", attempt=0, step=0, preempted=0, enqueued_at=AT)
     _idle(kernel, **{"GET /agents/alice/queue": QueueReport(agent="alice", instructions=(queued,))})
     ran = cli("agent", "delete", "alice", "--yes")
-    assert (ran.code, "alice has work that has not ended: i8 (queued)" in ran.err) == (1, True)
+    assert (ran.code, "alice has unfinished work: i8 (queued)" in ran.err) == (1, True)
     _idle(kernel, **{"DELETE /agents/alice": problem(409, "conflict", "alice has work that has not ended")})
     _have_todo(cli)
     before = _files(cli.root)

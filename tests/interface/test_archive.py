@@ -122,7 +122,7 @@ def test_an_archive_in_a_file_is_for_its_owner(cli: Cli, kernel: KernelDouble) -
 def test_what_breaks_off_leaves_no_file(pieces: list[bytes], cli: Cli, kernel: KernelDouble) -> None:
     kernel.answers["GET /runs/r12/export"] = lambda _asked: Stream(pieces)
     ran = cli("export", "r12", "-o", "r12.jsonl")
-    assert (ran.code, "broke off" in ran.err) == (1, True)
+    assert (ran.code, "is incomplete" in ran.err) == (1, True)
     kernel.answers["GET /runs/r12/export"] = lambda _asked: Stream([archive()], cut=True)
     assert cli("export", "r12", "-o", "r12.jsonl").code == 69
     kernel.answers["GET /runs/r12/export"] = problem(404, "not_found", "there is no run 'r12'")
@@ -310,6 +310,6 @@ def test_a_personal_space_is_peeked_at(cli: Cli) -> None:
         ArchiveEnd(rows={"channel": 1, "votes": 0}),
     ]
     Path(cli.root / "alice.jsonl").write_bytes(b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
-    assert "awk peek alice --archive alice.jsonl" in cli("import", "alice.jsonl").out
+    assert "awk channel alice --archive alice.jsonl" in cli("import", "alice.jsonl").out
     assert cli("peek", "alice", "--archive", "alice.jsonl").out == "user: hi\n"
     assert json.loads(cli("import", "alice.jsonl", "--json").out)["rows"] == {"channel": 1}

@@ -17,7 +17,7 @@ def test_without_a_kernel_the_programs_of_this_path_are_shown(cli: Cli, tmp_path
     ran = cli("backends", "--json")
     rows = {row["name"]: row for row in ran.json()["backends"]}
     assert (ran.code, rows["claude"]["version"], rows["claude"]["path"]) == (0, "9.8.7", str(folder / "claude"))
-    assert "no kernel runs" in ran.err
+    assert "no kernel is running" in ran.err
     assert list(cli.home.iterdir()) == []
 
 

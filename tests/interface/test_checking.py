@@ -238,7 +238,10 @@ def test_what_the_kernel_would_log_is_not_for_the_terminal(tmp_path: Path) -> No
             errno.EACCES,
             "error: /state/agent-worker.db: Permission denied\n  hint: check the path and its permissions\n",
         ),
-        (errno.EMFILE, "error: the system refuses what the command needs: Too many open files\n  hint: raise ulimit"),
+        (
+            errno.EMFILE,
+            "error: the system has no resources left for the command: Too many open files\n  hint: raise ulimit",
+        ),
     ],
 )
 def test_what_cannot_be_read_is_no_bug(number: int, said: str, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:

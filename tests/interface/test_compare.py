@@ -206,7 +206,7 @@ def test_an_interrupted_comparison_is_kept_and_goes_on(cli: Cli, arms: Arms) -> 
     arms.plays = plays
     ran = compare(cli, *BOUNDED, "--check", "x", "--json")
     assert (ran.code, ran.json()["state"], ran.json()["exit_code"]) == (130, "interrupted", 130)
-    assert f"{folder(cli)}; go on with: awk run w --compare solo --resume c1" in ran.err
+    assert f"{folder(cli)}; continue with: awk run w --compare solo --resume c1" in ran.err
     told = compare(cli, "--resume", "c1", "--json").json()
     assert (told["verdict"], told["pairs"], told["spent_tokens"]) == ("team", 9, 1807)
     third, fourth = arms.seen[2:4]
@@ -292,7 +292,7 @@ def test_only_one_goes_on_with_a_comparison_and_with_its_own_workflow(cli: Cli, 
     shutil.copy(cli.root / ".workflows/w.yaml", cli.root / ".workflows/v.yaml")
 
     def meanwhile(_run: ComparedRun, _project: Path) -> dict[str, Any]:
-        assert "somebody is at c1 already" in compare(cli, "--resume", "c1").err
+        assert "comparison c1 is already running" in compare(cli, "--resume", "c1").err
         return won(True)
 
     arms.plays = meanwhile

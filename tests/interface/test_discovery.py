@@ -44,7 +44,7 @@ def test_a_squatter_never_sees_the_token(cli: Cli, kernel: KernelDouble, squatte
     ran = cli("ps")
     assert ran.code == 69
     assert "is not the kernel" in ran.err
-    assert "not shown the token" in ran.err
+    assert "the token was not sent" in ran.err
     assert kernel.tokens_seen == []
 
 
@@ -78,7 +78,7 @@ def test_a_record_whose_port_is_dead_means_no_kernel(cli: Cli) -> None:
         gone.publish(cli.home, cli.root)
     ran = cli("ps")
     assert ran.code == 69
-    assert "nothing answers" in ran.err
+    assert "no server responds" in ran.err
     assert "hint: start it with: awk start" in ran.err
 
 
@@ -118,8 +118,8 @@ def test_half_an_environment_is_an_error(cli: Cli, kernel: KernelDouble) -> None
     cli.environ["AGENT_WORKER_URL"] = kernel.url
     ran = cli("ps")
     assert ran.code == 4
-    assert "AGENT_WORKER_TOKEN is not" in ran.err
-    assert "on this machine neither is needed" in ran.err
+    assert "AGENT_WORKER_TOKEN is missing" in ran.err
+    assert "to use a local kernel" in ran.err
     assert kernel.asked == []
 
 
@@ -169,7 +169,7 @@ def test_a_project_that_does_not_exist_is_a_usage_error(cli: Cli) -> None:
 
 def test_a_kernel_that_the_environment_names_is_named_where_it_is_down(cli: Cli) -> None:
     cli.environ |= {"AGENT_WORKER_URL": "http://127.0.0.1:1", "AGENT_WORKER_TOKEN": "t"}
-    assert "unset that" in cli("ps").err
+    assert "to use the kernel of this project" in cli("ps").err
     assert "127.0.0.1:1" in cli("status").err
     assert "127.0.0.1:1" in cli("stop").err
 

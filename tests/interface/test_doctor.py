@@ -70,7 +70,7 @@ def test_work_that_waits_for_a_person_is_listed_and_is_no_fault(cli: Cli, kernel
 def test_what_is_not_our_kernel_is_named_and_not_shown_the_token(cli: Cli, kernel: KernelDouble) -> None:
     kernel.proves = False
     (row,) = kernel_rows(cli, Exit.FAILED)
-    assert "is not the kernel that" in row["detail"]
+    assert "is not the kernel of" in row["detail"]
     assert kernel.tokens_seen == []
 
 

@@ -169,7 +169,7 @@ def test_it_waits_for_the_kernel_to_come_back_and_says_so_once(kernel: KernelDou
     said: list[str] = []
     follower, time = _follower(connect, said)
     assert [event.id for event in itertools.islice(follower, 4)] == ["", "10", "", "20"]
-    assert said == ["note: the kernel is gone; waiting for it to come back"]
+    assert said == ["note: connection to the kernel lost; waiting to reconnect"]
     assert 0.5 < time.seconds < 2
 
 
@@ -183,6 +183,6 @@ def test_a_kernel_that_does_not_come_back_is_given_up(kernel: KernelDouble) -> N
         return _client(kernel)
 
     follower, time = _follower(connect, [])
-    with pytest.raises(Failure, match="the kernel is gone"):
+    with pytest.raises(Failure, match="connection to the kernel lost"):
         list(follower)
     assert RETURN_SECONDS < time.seconds < RETURN_SECONDS + 1

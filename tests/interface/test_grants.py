@@ -29,7 +29,7 @@ def test_what_was_given_is_listed_with_whose_it_is_and_what_it_comes_to(cli: Cli
     assert kernel.of("GET", "/grants")[-1].query["space"] == "review:main"
     assert cli("grant", "list", "--json").json()["schema"] == "awk/grants/1"
     kernel.answers["GET /grants"] = GrantList(grants=())
-    assert cli("grant", "list").out == "nothing was given\n"
+    assert cli("grant", "list").out == "no grants\n"
 
 
 def test_a_scope_is_given_to_whom_it_is_for_within_its_bounds(cli: Cli, kernel: KernelDouble) -> None:

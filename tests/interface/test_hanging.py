@@ -54,7 +54,7 @@ def test_no_command_says_that_no_kernel_runs(words: str, cli: Cli, hanging: "sub
     """Fault F3: exit code 69, the process, and what ends it; nothing is changed behind its back."""
     (cli.root / ".agents" / "alice.yaml").write_text("backend: mock\nmock:\n- text: hi\n")
     ran = cli(*words.split())
-    assert (ran.code, "no kernel runs" in ran.out + ran.err) == (69, False), ran
+    assert (ran.code, "no kernel is running" in ran.out + ran.err) == (69, False), ran
     assert f"does not answer (pid {hanging.pid})" in ran.err
     assert "awk stop --now" in ran.err
     assert hanging.poll() is None
@@ -121,5 +121,5 @@ def test_who_would_start_one_hears_of_it(
     monkeypatch.setattr(autostart, "command", command)
     monkeypatch.setattr(autostart, "START_SECONDS", 2.0)
     ran = cli(*words.split())
-    assert (ran.code, f"does not answer (pid {hanging.pid}): no answer within 2 s" in ran.err) == (69, True), ran
+    assert (ran.code, f"does not answer (pid {hanging.pid}): no response within 2 s" in ran.err) == (69, True), ran
     assert "awk stop --now" in ran.err

@@ -93,7 +93,7 @@ def test_what_is_there_stays(cli: Cli) -> None:
     assert (ran.code, mine.read_text()) == (0, "mine")
     assert ".workflows/hello.yaml" in ran.out
     assert ".agents/alice.yaml" not in ran.out
-    assert ".agents/alice.yaml exists" in ran.err
+    assert ".agents/alice.yaml already exists" in ran.err
     assert cli("init").out == ""
 
 

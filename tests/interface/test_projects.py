@@ -96,7 +96,7 @@ def test_one_that_does_not_answer_hides_no_other(
     odd = str(cli.root.parent / "a b'c")
     ran = cli("ps", "-A", "--json")
     assert ([(row["project"], row["name"]) for row in ran.json()["agents"]], ran.code) == ([(odd, "alice")], 69)
-    assert (f"{cli.root}: a bug" in ran.err, "deaf" in ran.err, "dead: its kernel is gone" in ran.err) == (True,) * 3
+    assert (f"{cli.root}: a bug" in ran.err, "deaf" in ran.err, "dead: its kernel has exited" in ran.err) == (True,) * 3
     quiet = cli("ps", "-A", "-q").out
     assert shlex.split(quiet) == ["alice", "--project", odd]
     needs = cli("needs", "-A", "--json")

@@ -67,7 +67,7 @@ def test_one_is_shown_with_its_votes_and_who_is_waited_for(cli: Cli, kernel: Ker
     ("changes", "said"),
     [
         ({"tied": ("yes", "no")}, "tied: alice chooses of yes, no; not yet: carol"),
-        ({"state": "resolved", "ended_at": AT, "why": "settled"}, "nobody won"),
+        ({"state": "resolved", "ended_at": AT, "why": "settled"}, "no winner"),
         ({"state": "expired", "ended_at": AT, "why": "deadline"}, f"expired, {AT} (its time was up)"),
         (
             {"state": "cancelled", "ended_at": AT, "why": "cancelled", "ended_by": "user", "reason": "too late"},
@@ -121,7 +121,7 @@ def test_an_id_alone_is_enough_where_it_says_which(cli: Cli, kernel: KernelDoubl
     assert (slip.code, "did you mean release@deploy:pr-7?" in slip.err) == (5, True)
     kernel.answers["GET /proposals"] = listed(ELSEWHERE, OPEN)
     both = cli("proposal", "vote", "release", "yes")
-    assert (both.code, "say which: release@deploy:pr-7, release@review" in both.err) == (2, True)
+    assert (both.code, "name one: release@deploy:pr-7, release@review" in both.err) == (2, True)
     assert [asked for asked in kernel.asked if asked.method == "POST"] == []
 
 

@@ -155,7 +155,7 @@ def test_an_agent_inside_a_workflow_has_a_queue_of_its_own(cli: Cli, kernel: Ker
 def test_who_is_not_in_a_workflow_is_told_who_is(cli: Cli, kernel: KernelDouble) -> None:
     kernel.answers["GET /spaces/review:main/members"] = {"members": [{"name": "bob", "state": "idle", "agent": "bob"}]}
     ran = cli("queue", "alice@review")
-    assert (ran.code, "alice is not in review:main" in ran.err, "bob" in ran.err) == (5, True, True)
+    assert (ran.code, "alice is not a member of review:main" in ran.err, "bob" in ran.err) == (5, True, True)
 
 
 @pytest.mark.parametrize(
@@ -227,7 +227,7 @@ def test_what_work_took_fits_on_80_columns_without_the_outcomes_that_nothing_had
 
 
 @pytest.mark.parametrize(
-    "words", [["queue", "@review"], ["channel", "alice"], ["channel", "@Review!"], ["send", "a b", "x"]]
+    "words", [["queue", "@review"], ["channel", "Alice!"], ["channel", "@Review!"], ["send", "a b", "x"]]
 )
 def test_a_target_that_cannot_be_is_refused_before_anything_is_asked(
     words: list[str], cli: Cli, kernel: KernelDouble
@@ -461,7 +461,7 @@ def test_logs_of_a_name_that_nobody_has_are_an_error(cli: Cli, kernel: KernelDou
 def test_a_count_is_a_whole_number(count: str, cli: Cli) -> None:
     ran = cli("peek", "alice", "-n", count)
     assert ran.code == 2
-    assert f"{count!r} is not a number of rows: 0 (all), 1, 2, ..." in ran.err
+    assert f"{count!r} is not a valid number of rows; use 0 (all), 1, 2, ..." in ran.err
 
 
 def queued(first: int, count: int) -> tuple[QueueRow, ...]:
@@ -522,8 +522,8 @@ def test_a_diff_of_an_agent_alone_is_told_how_to_name_its_tree(cli: Cli, kernel:
     ran = cli("diff", "bob")
     assert ran.code == 2
     assert ran.err == (
-        "error: bob works in the project itself when it is asked directly\n"
-        "  hint: name a run (r1: awk runs lists them), or it in its workflow: bob@WORKFLOW\n"
+        "error: bob has no working tree in direct conversations\n"
+        "  hint: name a run (awk runs) or the workflow: bob@WORKFLOW\n"
     )
     assert not kernel.of("GET", "/runs")
 
@@ -531,8 +531,8 @@ def test_a_diff_of_an_agent_alone_is_told_how_to_name_its_tree(cli: Cli, kernel:
 @pytest.mark.parametrize(
     ("flags", "told"),
     [
-        ((), "nobody asked for anybody's memory\n"),
-        (("--agent", "alice"), "nothing of alice: it asked for nobody's memory, and nobody for its (awk ls lists the"),
+        ((), "no memory queries\n"),
+        (("--agent", "alice"), "no memory queries from or to alice (list"),
     ],
 )
 def test_an_audit_of_one_agent_that_finds_nothing_says_so_of_that_one(

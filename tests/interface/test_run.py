@@ -294,4 +294,4 @@ def test_a_run_that_is_interrupted_during_its_setup_had_not_begun(cli: Cli, kern
         assert kernel.arrived.get(timeout=10).path == "/run"
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=20)
-    assert (process.returncode, err.splitlines()[-1]) == (130, "note: review:main had not begun, and will not")
+    assert (process.returncode, err.splitlines()[-1]) == (130, "note: review:main was cancelled before it started")

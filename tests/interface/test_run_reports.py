@@ -110,10 +110,10 @@ def test_a_file_that_is_not_there_is_reported_too(cli: Cli, kernel: KernelDouble
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ("junit", "there is no such report"), ("github:x", "there is no such report"), ("html:x", "no such report"),
-        ("", "of nothing"), ("md:", "there is no such report"), ("md:a,junit:./a", "two reports"),
-        ("github,github", "two reports"), ("md:none/r.md", "No such file"), ("md:.agents", "no file that can be"),
-        ("md:/dev/full", "no file that can be replaced"), ("md:/proc/r.md", "cannot be written"),
+        ("junit", "unknown report"), ("github:x", "unknown report"), ("html:x", "unknown report"),
+        ("", "of nothing"), ("md:", "unknown report"), ("md:a,junit:./a", "two reports"),
+        ("github,github", "two reports"), ("md:none/r.md", "No such file"), ("md:.agents", "not a regular file"),
+        ("md:/dev/full", "not a regular file"), ("md:/proc/r.md", "cannot be written"),
     ],
 )  # fmt: skip
 def test_a_report_that_cannot_be_written_is_told_before_anything_begins(
@@ -158,7 +158,7 @@ def test_what_anybody_wrote_into_the_files_of_the_runner_meanwhile_is_taken_back
     kernel.answers["POST /run"] = meanwhile
     ran = cli("run", "review", "--report", "github")
     assert ran.code == 0
-    told = [line.split()[4] for line in ran.err.splitlines() if line.startswith("warning: ")]
+    told = [line.split()[5] for line in ran.err.splitlines() if line.startswith("warning: ")]
     assert sorted(told) == ["GITHUB_ENV", "GITHUB_OUTPUT", "GITHUB_PATH", "GITHUB_STATE"]
     assert [(runner / name).read_text() for name in ("ENV", "PATH", "STATE")] == ["", "", ""]
     assert not (runner / "PATH").is_symlink()
@@ -198,7 +198,7 @@ def test_a_log_that_cannot_be_read_leaves_the_report_itself(cli: Cli, kernel: Ke
     assert cli("run", "review", "--report", "md:r.md").code == 6
     page = (cli.root / "r.md").read_text()
     assert "| status | incomplete, exit code 6 |" in page
-    assert "Not all of it could be read: ` no luck `" in page
+    assert "Unreadable parts: ` no luck `" in page
 
 
 @pytest.mark.parametrize("first", [[ACCEPTED], []], ids=["accepted", "still in setup"])
@@ -223,7 +223,7 @@ def test_a_signal_leaves_reports(first: list[bytes], cli: Cli, kernel: KernelDou
 @pytest.mark.parametrize("asked", [["--rm"], ["--report", "md:r.md"]], ids=["rm", "report"])
 def test_what_is_about_the_end_waits_for_it(flag: str, asked: list[str], cli: Cli, kernel: KernelDouble) -> None:
     ran = cli("run", "review", flag, *asked)
-    assert (ran.code, f"which {flag} does not wait for" in ran.err, kernel.asked) == (2, True, [])
+    assert (ran.code, f"{flag}, which does not wait for the end" in ran.err, kernel.asked) == (2, True, [])
 
 
 def test_a_kernel_of_others_stays(cli: Cli, kernel: KernelDouble) -> None:
@@ -284,4 +284,4 @@ def test_a_kernel_in_which_another_run_is_at_work_stays(
     kernel.answers["GET /runs"] = {"runs": [row], "total": 1, "next": None}
     ran = cli("run", "review", "--rm")
     assert (ran.code, kernel.of("POST", "/shutdown")) == (0, [])
-    assert "note: the kernel stays: docs:main runs there; awk stop ends it\n" in ran.err
+    assert "note: the kernel keeps running for docs:main; stop it: awk stop\n" in ran.err

@@ -279,4 +279,4 @@ def test_a_program_that_cannot_say_whether_a_kernel_is_needed_is_quoted(
     said: list[str] = []
     clock = Clock(time.monotonic, time.time, time.sleep)
     UserService(dict(project.environ), str(tmp_path), clock, said.append).look_at_all()
-    assert said == [f"{project.root}: no answer whether a kernel is needed: No module named kernel"]
+    assert said == [f"{project.root}: could not check whether a kernel is needed: No module named kernel"]

@@ -42,13 +42,13 @@ def test_skills_are_imported_updated_and_removed(cli: Cli, tmp_path: Path) -> No
         second = host.publish("v1")
         (folder / "SKILL.md").write_text(COUNTING + "Mine.\n")
         kept = cli("skills", "update")
-        assert (kept.code, "counting was changed here" in kept.err) == (1, True)
+        assert (kept.code, "counting was changed locally" in kept.err) == (1, True)
         updated = cli("skills", "update", "counting", "--force", "--json").json()["skills"]
         assert (updated[0]["commit"], updated[0]["edited"]) == (second, False)
         assert (folder / "SKILL.md").read_text().endswith("Or count by hand.\n")
         (folder / "SKILL.md").write_text("mine, and no skill any more\n")
         for verb in ("update", "rm"):
-            assert "counting was changed here" in cli("skills", verb, "counting").err, "a change is not lost unasked"
+            assert "counting was changed locally" in cli("skills", verb, "counting").err, "a change is not lost unasked"
         shutil.rmtree(folder)
         assert cli("skills", "update").code == 0
         assert (folder / "SKILL.md").read_text().endswith("Or count by hand.\n"), "what is gone comes again"
@@ -108,7 +108,7 @@ def test_a_lock_names_skills_and_no_paths(cli: Cli) -> None:
     (cli.root / ".agents/skills/skills.lock").write_text(json.dumps({"../../src": pin}))
     (cli.root / "src").mkdir()
     refused = cli("skills", "rm", "../../src", "--force")
-    assert "no skill's name" in refused.err and (cli.root / "src").is_dir()
+    assert "not a skill name" in refused.err and (cli.root / "src").is_dir()
 
 
 @pytest.mark.long("tests/kernel/source")

@@ -142,7 +142,7 @@ def test_what_is_pruned_is_told(words: list[str], cli: Cli, kernel: KernelDouble
     if "--json" in words:
         assert (ran.json()["schema"], ran.json()["total_bytes"]) == ("awk/prune/1", 2048)
     else:
-        assert all(one in ran.out for one in ("goes", "2.0 KiB", "stays", "2 commits are not merged", "1 removed"))
+        assert all(one in ran.out for one in ("goes", "2.0 KiB", "stays", "2 commits are not merged", "1 deleted"))
         assert obeyed(ran.out) == []
 
 

@@ -27,7 +27,7 @@ def test_an_agent_is_steered_by_its_key(word: str, cli: Cli, kernel: KernelDoubl
         route = f"POST /agents/{key}/{word}"
         kernel.answers[route] = AgentChanged(name="alice", space=None, state="idle", instructions=("i7",))
         ran = cli(word, target)
-        assert (ran.code, ran.out) == (0, "alice is idle; goes on: i7\n")
+        assert (ran.code, ran.out) == (0, "alice is idle; resumes: i7\n")
     posts = [asked for asked in kernel.asked if asked.method == "POST"]
     assert len({asked.headers["idempotency-key"] for asked in posts}) == 2
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from interface.cli.command_parser import parser_for
-from interface.cli.command_table import BY_WORD, COMMANDS, Command
+from interface.cli.command_table import ALIASES, BY_WORD, COMMANDS, GROUPS, Command
 from interface.cli.commands.help import commands_page
 from interface.cli.exits import Exit, of_failure
 from interface.cli.parsing import plain_arguments
@@ -17,7 +17,7 @@ from protocol.errors import REFUSALS
 from tests.interface.conftest import Cli
 from tests.interface.kernel_double import KernelDouble
 
-STARTERS = {"start", "run", "send", "ask", "serve", "new"}
+STARTERS = {"start", "run", "send", "ask", "serve"}
 STREAMS = {"attach", "logs", "events"}
 WITHOUT_DOCUMENT = {"start", "stop", "init", "schema", "completion", "help", "mcp-serve", "call"}
 FILES_ONLY = {
@@ -31,7 +31,7 @@ ARGUMENTS = {
     "restart": ["alice"], "pause": ["alice"], "resume": ["@review"], "continue": ["@review"], "approve": ["a3"],
     "deny": ["a3"], "cancel": ["i7"], "retry": ["i7"], "promote": ["i7"], "clear": ["alice", "--yes"],
     "prune": ["--yes"], "show": ["i7"], "export": ["r1", "-o", "r1.jsonl"], "import": ["alice.jsonl"], "merge": ["r1"],
-    "new": ["-m", "mock/x"], "agent": ["list"], "tool": ["list"], "skills": ["list"], "feedback": ["list"],
+    "agent": ["list"], "tool": ["list"], "skills": ["list"], "feedback": ["list"],
     "worktree": ["list"], "resource": ["get", "4f1c0a9be2d37c5518aa"], "proposal": ["show", "release@review"],
     "task": ["show", "@review", "t3"], "doc": ["read", "@review", "notes.md"], "memory": ["eval"],
     "answer": ["i7", "yes"], "reassign": ["i7", "dave"], "worker": ["check", "true"], "grant": ["list"],
@@ -119,7 +119,7 @@ def test_no_error_speaks_in_the_words_of_argparse(command: Command, capsys: pyte
         (["wait", "alice"], "--for is missing"),
         (["wait"], "these arguments are missing: TARGET, --for"),
         (["wait", "alice", "--for", "idle", "--timeout"], "--timeout needs a value"),
-        (["wait", "alice", "--for", "idle", "--timeout", "soon"], "--timeout: 'soon' is not a duration"),
+        (["wait", "alice", "--for", "idle", "--timeout", "soon"], "--timeout: 'soon' is not a valid duration"),
         (["memory", "growth", "x"], "RUNS needs a number, not 'x'"),
         (["wait", "--json=x"], "--json takes no value, not 'x'"),
     ],
@@ -177,7 +177,7 @@ def test_a_refusal_we_do_not_know_is_judged_by_its_status() -> None:
 
 
 def test_two_commands_of_one_name_cannot_be() -> None:
-    words = [word for command in COMMANDS for word in (command.word, *command.aliases)]
+    words = [*(command.word for command in COMMANDS), *ALIASES, *GROUPS]
     assert len(words) == len(set(words))
 
 
@@ -185,9 +185,10 @@ def test_the_page_of_commands_names_them_all() -> None:
     """docs/reference/commands.md is made from the table."""
     page = commands_page()
     for command in COMMANDS:
-        assert f"\n## {command.word}\n" in page
+        assert f"\n### {command.word}\n" in page
     assert "| `--tag` |" in page
     assert "--instance" not in page
+    assert not [word for word in ALIASES if f"# {word}\n" in page]
 
 
 def test_a_word_that_is_no_command_is_told(cli: Cli) -> None:
@@ -196,9 +197,34 @@ def test_a_word_that_is_no_command_is_told(cli: Cli) -> None:
     assert "did you mean awk channel?" in ran.err
 
 
-def test_list_is_ls(cli: Cli, kernel: KernelDouble) -> None:
+@pytest.mark.parametrize("word", ALIASES)
+def test_an_alias_is_the_command_that_replaces_it(word: str, cli: Cli, kernel: KernelDouble) -> None:
     kernel.answers["GET /agents"] = {"schema": "awk/agent-list/1", "agents": []}
-    assert cli("list", "--json").out == cli("ls", "--json").out
+    kernel.answers["GET /approvals"] = {"schema": "awk/approvals/1", "approvals": [], "next": None, "total": 0}
+    for more in ([], ["--json"], ["--no-such"]):
+        old, new = cli(word, *more), cli(*ALIASES[word], *more)
+        assert (old.code, old.out, old.err) == (new.code, new.out, new.err)
+
+
+def test_aliases_without_a_kernel_fail_as_before(cli: Cli) -> None:
+    for words in (["ls"], ["list", "--json"], ["peek", "alice"], ["pending"]):
+        assert cli(*words).code == Exit.NO_KERNEL
+    assert list(cli.home.iterdir()) == []
+
+
+def test_the_overview_is_short_and_help_of_a_group_explains_its_commands(
+    cli: Cli, capsys: pytest.CaptureFixture[str]
+) -> None:
+    overview = cli("--help").out
+    assert len(overview.splitlines()) <= 40
+    words = set(overview.split())
+    assert [command.word for command in COMMANDS if command.word not in words] == []
+    for group, commands in GROUPS.items():
+        shown = cli("help", *group.lower().split()).out.splitlines()
+        assert shown == [f"{group}:", *(f"  {one.word:<11}{one.help}" for one in commands)]
+    assert cli("help", "set-up").out == cli("help", "Set", "up").out
+    assert cli("help", "new").code == 0
+    assert "--ephemeral" in capsys.readouterr().out
 
 
 _WORDS = st.sampled_from(

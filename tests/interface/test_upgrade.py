@@ -30,7 +30,7 @@ def test_an_upgrade_is_told_once_the_new_version_goes_on(words: list[str], cli: 
     if "--json" in words:
         assert (ran.json()["schema"], ran.json()["attempts"]) == ("awk/upgrade/1", 3)
     else:
-        assert "3 attempts went on, nobody waited longer than 0.42 s" in ran.out
+        assert "3 attempts continued, longest wait: 0.42 s" in ran.out
         assert obeyed(ran.out) == []
 
 
@@ -44,7 +44,7 @@ def test_an_upgrade_that_fails_ends_with_1_and_the_reason(words: list[str], cli:
     if words:
         assert (ran.json()["state"], ran.json()["reason"]) == ("failed", FAILED.reason)
     else:
-        assert ("it has no module" in ran.err, "the old version goes on" in ran.err) == (True, True)
+        assert ("it has no module" in ran.err, "the previous version continues" in ran.err) == (True, True)
         assert obeyed(ran.err) == []
 
 
@@ -52,10 +52,12 @@ def test_a_kernel_that_knows_nothing_of_it_was_started_anew(cli: Cli, kernel: Ke
     kernel.answers["POST /upgrade"] = BEGUN
     kernel.answers["GET /upgrade"] = msgspec.structs.replace(DONE, id="", state="none")
     ran = cli("upgrade")
-    assert (ran.code, "started anew" in ran.err) == (1, True)
+    assert (ran.code, "restarted during the upgrade" in ran.err) == (1, True)
 
 
-@pytest.mark.parametrize(("next_token", "code", "said"), [("another", 1, "started anew"), (TOKEN, 69, "ended during")])
+@pytest.mark.parametrize(
+    ("next_token", "code", "said"), [("another", 1, "restarted during the upgrade"), (TOKEN, 69, "ended during")]
+)
 def test_a_kernel_that_is_killed_meanwhile_is_not_waited_for(
     next_token: str, code: int, said: str, cli: Cli, kernel: KernelDouble
 ) -> None:

@@ -75,5 +75,5 @@ def test_ctrl_c_ends_only_the_watching(cli: Cli, kernel: KernelDouble) -> None:
         watching.send_signal(signal.SIGINT)
         _, told = watching.communicate(timeout=30)
         watched.set()
-    assert (watching.returncode, "r12 goes on" in told) == (130, True)
+    assert (watching.returncode, "r12 continues" in told) == (130, True)
     assert {asked.method for asked in kernel.asked} == {"GET"}

@@ -17,44 +17,49 @@ from interface.agent_dir import AgentDir, agent_name, find_agent, open_agents, o
 from interface.claude_file import translate
 from interface.cli.command_parser import Subcommand, Subcommands, name_argument
 from interface.cli.commands.project_setup import header, write_schemas
-from interface.cli.commands.queue import agents_lines
 from interface.cli.context import Context
-from interface.cli.output import Screen, escape, one_line
+from interface.cli.output import Screen, escape, one_line, table
 from interface.client import Client, new_key, quoted
 from interface.discovery import URL
 from interface.failure import Failure, Unreachable
 from protocol.agent import Restart
 from protocol.agent_files import AgentDeleted, AgentWritten
 from protocol.agent_layout import AGENT_SUFFIX, HOME, PARTS, agent_file, default_dir
+from protocol.api.agents import AgentList
 from protocol.inspection import ProjectWritten
 from protocol.yaml_writer import Value, block, document
 
 AGENT_VERBS: Final = Subcommands(
     "agent",
     (
-        Subcommand("list", "list the agents of the project"),
-        Subcommand("info", "show what an agent is"),
-        Subcommand("create", "write the file of a new agent"),
-        Subcommand("edit", "change the file of an agent, in an editor or by KEY=VALUE", file="agent_edit"),
-        Subcommand("delete", "move an agent and its context to the trash", file="agent_edit"),
-        Subcommand("memory", "show or change what an agent knows", file="agent_context"),
-        Subcommand("notes", "show or add notes of an agent", file="agent_context"),
-        Subcommand("soul", "show who an agent is, and decide what it suggests of that", file="agent_context"),
-        Subcommand("todo", "show or change what an agent has to do", file="agent_context"),
-        Subcommand("reindex", "make the index of what agents said and did anew", file="agent_context"),
+        Subcommand("list", "List the agents of the project"),
+        Subcommand("info", "Show the definition and the state of an agent"),
+        Subcommand("create", "Create an agent"),
+        Subcommand("edit", "Edit the file of an agent in $EDITOR or with KEY=VALUE", file="agent_edit"),
+        Subcommand("delete", "Move an agent and its context to the trash", file="agent_edit"),
+        Subcommand("memory", "Show or change the memory of an agent", file="agent_context"),
+        Subcommand("notes", "Show or add notes of an agent", file="agent_context"),
+        Subcommand("soul", "Show the traits of an agent and decide on the changes it proposes", file="agent_context"),
+        Subcommand("todo", "Show or change the to-do list of an agent", file="agent_context"),
+        Subcommand("reindex", "Rebuild the search index of agents' conversations", file="agent_context"),
     ),
 )
 
 _SANDBOX: Final = {
-    "off": "off: what it runs can do what you can do",
-    "on": "on: what it runs sees its project and the system, and nothing else of yours",
-    "missing": "on, but bubblewrap is not installed: it is refused work",
+    "off": "off: its programs have all your permissions",
+    "on": "on: its programs can access the project and system files, but not your other files",
+    "missing": "on, but bubblewrap is not installed: the agent receives no work",
 }
+
+
+def configure_agent_list(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--running", action="store_true", help="fail if no kernel runs (default: read the files)")
 
 
 def run_agent_list(context: Context) -> int:
     try:
-        client = context.kernel() if context.environ.get(URL) else context.find_kernel()
+        required = context.args.running or context.environ.get(URL)
+        client = context.kernel() if required else context.find_kernel()
         agents = client.get("/agents")
     except Unreachable as error:
         if context.environ.get(URL):
@@ -62,6 +67,16 @@ def run_agent_list(context: Context) -> int:
         context.out.note(context.why_down(error))
         agents = offline.agent_list(context.project.root)
     return context.answer(agents, agents_lines)
+
+
+def agents_lines(found: AgentList, screen: Screen) -> list[str]:
+    rows: list[list[str]] = []
+    for one in found.agents:
+        wrong = one.error and f"{one.error}{'' if one.state == 'error' else ' (the previous version stays in effect)'}"
+        rows.append([one.name, one.state, one.backend, one.model or "-", one.source, wrong or one.file or "-"])
+    if not rows:
+        return ["no agents; create one: awk agent create NAME -m MODEL"]
+    return table(["NAME", "STATE", "BACKEND", "MODEL", "SOURCE", "FILE"], rows, screen)
 
 
 def configure_agent_info(parser: argparse.ArgumentParser) -> None:
@@ -93,7 +108,7 @@ def run_agent_info(context: Context) -> int:
 
 
 def agent_info_lines(info: dict[str, Any], screen: Screen) -> list[str]:
-    facts = {"file": info["file"] or "none: it lives until the kernel stops"}
+    facts = {"file": info["file"] or "none (ephemeral: exists until the kernel stops)"}
     reason = f" ({info['reason']})" if info.get("reason") else ""
     until = f" until {info['until']}" if info.get("until") else ""
     facts["state"] = f"{info['state']}{until}{reason}"
@@ -123,11 +138,7 @@ def agent_info_lines(info: dict[str, Any], screen: Screen) -> list[str]:
 
 
 def running_kernel(context: Context) -> Client | None:
-    """The kernel of this project; None where none runs. Starts nothing.
-
-    Raises Failure where the environment names a kernel that is not there, or of another project: its agents are not
-    the files here.
-    """
+    """Return the running kernel of this project, or None. Raises Failure if the environment names another one."""
     if not context.environ.get(URL):
         try:
             return context.find_kernel()
@@ -142,7 +153,7 @@ def running_kernel(context: Context) -> Client | None:
 
 
 def agent_location(context: Context, name: str) -> AgentDir:
-    """The agent's file and context directory, found without a kernel. Raises Failure."""
+    """Return the file and context directory of an agent, without a kernel. Raises Failure."""
     root = context.project.root
     try:
         return find_agent(root, name)
@@ -153,7 +164,7 @@ def agent_location(context: Context, name: str) -> AgentDir:
 
 
 def agent_file_location(context: Context, name: str) -> AgentDir:
-    """As ``place_of``, for who does not need to know what the file says: it may be wrong."""
+    """Return the location of an agent even if its file is invalid."""
     try:
         return agent_location(context, name)
     except Failure as failure:
@@ -166,21 +177,20 @@ def agent_file_location(context: Context, name: str) -> AgentDir:
 
 
 def location_in(root: str, info: dict[str, Any]) -> AgentDir:
-    """The location of an agent that a document (AgentInfo) describes."""
     name = str(info["name"])
     context: dict[str, Any] = info["definition"].get("context") or {}
     return AgentDir(root, name, str(info["file"]), str(context.get("dir") or default_dir(name)))
 
 
 def answer_document(context: Context, document: msgspec.Struct, view: Callable[..., list[str]], *more: object) -> int:
-    """Print ``document``, and on stderr what was skipped on the way to it."""
+    """Print ``document``; report skipped parts on stderr."""
     for line in getattr(document, "skipped", ()):
         context.out.note(f"skipped: {one_line(line)}")
     return context.answer(document, view, *more)
 
 
 def agent_file_lines(told: AgentWritten | AgentDeleted | ProjectWritten, _screen: Screen) -> list[str]:
-    """Return the file; after a deletion how to get it back."""
+    """Return the file name, or after a deletion the command that restores it."""
     if not isinstance(told, AgentDeleted):
         return [one_line(told.file)]
     back = f"; get it back: {told.restore}" if told.restore else ""
@@ -191,7 +201,7 @@ _MARKDOWN = ".md"
 
 
 class _Source(NamedTuple):
-    """The keys that flags add to, remarks about them, and the ephemeral agent they are of."""
+    """Keys and remarks from --from, and the ephemeral agent that it names."""
 
     keys: dict[str, Value]
     remarks: tuple[str, ...] = ()
@@ -199,20 +209,46 @@ class _Source(NamedTuple):
 
 
 def configure_agent_create(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", metavar="NAME", help="its name")
-    parser.add_argument("-m", "--model", metavar="MODEL", help="provider/name, or an alias")
-    parser.add_argument("-b", "--backend", metavar="BACKEND", help="what runs it (default: sdk)")
+    parser.add_argument("name", metavar="NAME", nargs="?", help="name of the new agent")
+    parser.add_argument("--ephemeral", action="store_true", help="create it without a file until the kernel stops")
+    parser.add_argument("-m", "--model", metavar="MODEL", help="model as provider/name, or an alias")
+    parser.add_argument("-b", "--backend", metavar="BACKEND", help="backend that runs the agent (default: sdk)")
     prompt = parser.add_mutually_exclusive_group()
-    prompt.add_argument("-s", "--system", metavar="TEXT", help="its system prompt")
-    prompt.add_argument("--system-file", metavar="FILE", help="a file of the project that has its system prompt")
-    parser.add_argument("--role", metavar="R", help="what it is, in a few words")
-    parser.add_argument("--expertise", metavar="A,B", help="what it knows about")
+    prompt.add_argument("-s", "--system", metavar="TEXT", help="system prompt")
+    prompt.add_argument("--system-file", metavar="FILE", help="project file that contains the system prompt")
+    parser.add_argument("--role", metavar="R", help="role of the agent in a few words")
+    parser.add_argument("--expertise", metavar="A,B", help="areas of expertise, separated by commas")
     parser.add_argument(
-        "--from", dest="source", metavar="AGENT|FILE.md", help="an agent made by new, or a file of .claude/agents"
+        "--from", dest="source", metavar="AGENT|FILE.md", help="ephemeral agent or Claude Code file to convert"
     )
 
 
+def create_ephemeral(context: Context) -> int:
+    """Create an agent without a file and print its name. Starts a kernel if none runs."""
+    args = context.args
+    if args.model is None:
+        raise Failure("usage", "-m/--model is missing", "for example: -m provider/name")
+    if args.system_file or args.role or args.expertise or args.source:
+        raise Failure("usage", "--ephemeral only accepts -m, -b and -s", "leave it out to create an agent file")
+    given = {name: getattr(args, name) for name in ("name", "model", "backend", "system")}
+    body = {name: value for name, value in given.items() if value is not None}
+    is_mock = body.get("backend") == _MOCK or str(body["model"]).startswith(f"{_MOCK}/")
+    reply = (
+        {"mock": [{"text": "You said: ${{ message.text }}"}]} if is_mock else {"system": "You are a helpful assistant."}
+    )
+    document = context.started_kernel().post("/agents", {**reply, **body}, key=new_key())
+    return context.answer(document, created_lines)
+
+
+def created_lines(made: dict[str, Any], _screen: Screen) -> list[str]:
+    return [str(made["name"])]
+
+
 def run_agent_create(context: Context) -> int:
+    if context.args.ephemeral:
+        return create_ephemeral(context)
+    if context.args.name is None:
+        raise Failure("usage", "NAME is missing", "see awk agent create --help")
     root, name = context.project.root, agent_name(context.args.name)
     path = agent_file(name)
     exists = Failure("already_exists", f"Agent {name!r} already exists ({path})", f"Use: awk agent edit {name}")
@@ -224,11 +260,11 @@ def run_agent_create(context: Context) -> int:
         check_name_is_free(client, name)
     keys = completed(name, merged(source.keys, keys_of_flags(context)))
     if "model" not in keys and keys.get("backend") not in (_MOCK, _HUMAN):
-        raise Failure("usage", "the model is missing", "name one: -m provider/name")
+        raise Failure("usage", "-m/--model is missing", "for example: -m provider/name")
     text = header(path) + agent_text(keys)
     faults = offline.check_text(root, name, text, new=True)
     if faults:
-        raise Failure("bad_definition", f"{faults[0].message}; nothing was written", faults[0].hint, places=faults)
+        raise Failure("bad_definition", f"{faults[0].message}; no file was written", faults[0].hint, places=faults)
     try:
         with open_agents(root, make=True) as folder:
             folder.write(f"{name}{AGENT_SUFFIX}", text, new=True)
@@ -253,21 +289,22 @@ def _source(context: Context, client: Client | None, name: str) -> _Source:
         return _Source({})
     if asked.endswith(_MARKDOWN) or os.sep in asked:
         keys, lost = translate(os.path.join(context.cwd, asked), name)
-        return _Source(keys, tuple(f"not taken over: {what}" for what in lost))
+        return _Source(keys, tuple(f"not converted: {what}" for what in lost))
     if client is None:
-        raise Failure("no_kernel", f"no kernel runs that could know the agent {asked}", "a file's name ends in .md")
+        raise Failure(
+            "no_kernel", f"no kernel is running to look up agent {asked}", "start the kernel, or name a .md file"
+        )
     info: dict[str, Any] = json.loads(client.get(f"/agents/{quoted(asked)}"))
     if not info["ephemeral"]:
-        raise Failure("usage", f"{asked} has a file already: {info['file']}", f"copy it to {agent_file(name)}")
+        raise Failure("usage", f"{asked} already has a file: {info['file']}", f"copy it to {agent_file(name)}")
     return _Source(keys_of_definition(info["definition"]), ephemeral=asked)
 
 
 def check_name_is_free(client: Client, name: str) -> None:
-    """Raise Failure (already_exists) where an agent without a file has the name."""
     rows: list[dict[str, Any]] = json.loads(client.get("/agents"))["agents"]
     if any(row["name"] == name and row["ephemeral"] for row in rows):
-        text = f"there is an agent {name} already, which lives until the kernel stops"
-        raise Failure("already_exists", text, f"make it a file: agent create {name} --from {name}")
+        text = f"ephemeral agent {name} already exists"
+        raise Failure("already_exists", text, f"create its file: awk agent create {name} --from {name}")
 
 
 def keys_of_flags(context: Context) -> dict[str, Value]:
@@ -293,7 +330,7 @@ def keys_of_flags(context: Context) -> dict[str, Value]:
 
 
 def make_context(place: AgentDir) -> tuple[str, ...]:
-    """Make the context directory and what belongs in it; what is there already is the agent's from now on."""
+    """Create the context directory with its parts; an existing one is reused."""
     there = os.path.isdir(os.path.join(place.root, place.directory))
     try:
         with open_context(place, make=True) as folder:
@@ -301,22 +338,22 @@ def make_context(place: AgentDir) -> tuple[str, ...]:
                 folder.folder(name, make=True).close()
     except (OSError, Failure) as error:
         return (f"{place.directory}: {error}",)
-    return (f"{place.name} takes over what is in {place.directory}",) if there else ()
+    return (f"{place.name} uses the existing context in {place.directory}",) if there else ()
 
 
 def replace_ephemeral(client: Client, ephemeral: str, name: str) -> tuple[str, ...]:
-    """Let the ephemeral agent be that of the file that was made from it, unless it has work; then it is kept."""
+    """Replace the ephemeral agent by the agent of the new file, unless it has work."""
     try:
         if ephemeral == name:
             client.delete(f"/agents/{quoted(ephemeral)}")
         else:
             client.post(f"/agents/{quoted(ephemeral)}/rename", {"to": name}, key=new_key())
     except (Failure, Unreachable) as error:
-        why = f"{ephemeral} is kept, beside {name}: {error}"
-        return (why, f"once it is done: agent delete {ephemeral}")
+        why = f"{ephemeral} still exists beside {name}: {error}"
+        return (why, f"delete it after its work has ended: awk agent delete {ephemeral}")
     if ephemeral == name:
-        return (f"{name} keeps its queue, and what was said to it",)
-    return (f"{ephemeral} is {name} now, with what was said to it",)
+        return (f"{name} keeps its queue and conversation",)
+    return (f"{ephemeral} was renamed to {name} with its conversation",)
 
 
 _ORDER: Final = ("model", "backend", "provider", "prompt", "soul")
@@ -325,13 +362,13 @@ _HUMAN: Final = "human"
 
 
 def agent_text(keys: Mapping[str, Value]) -> str:
-    """The keys as a file has them, those that people look for first."""
+    """Return the agent file for ``keys``, in the usual order."""
     ordered = {key: keys[key] for key in (*_ORDER, *keys) if key in keys}
     return document(ordered)
 
 
 def completed(name: str, keys: Mapping[str, Value]) -> dict[str, Value]:
-    """``keys`` with what the loader asks for and nobody gave: a prompt, or the script of a mock."""
+    """Return ``keys`` with defaults for missing required keys: a prompt, or a mock script."""
     model = str(keys.get("model", ""))
     plays = keys.get("backend") == _MOCK or model.startswith(f"{_MOCK}/")
     if plays and "mock" not in keys:
@@ -345,12 +382,11 @@ def completed(name: str, keys: Mapping[str, Value]) -> dict[str, Value]:
 
 
 def merged(keys: Mapping[str, Value], said: Mapping[str, Value]) -> dict[str, Value]:
-    """``keys`` with what was ``said`` in their place; a soul is added to, trait by trait."""
+    """Return ``keys`` updated with ``said``; the traits of a soul are merged."""
     old, new = keys.get("soul"), said.get("soul")
     soul = {**old, **new} if isinstance(old, Mapping) and isinstance(new, Mapping) else None
     return {**keys, **said, **({"soul": soul} if soul else {})}
 
 
 def keys_of_definition(definition: Mapping[str, Any]) -> dict[str, Value]:
-    """The keys of a file that says what ``definition`` (as the kernel tells it) is."""
     return {key: value for key, value in definition.items() if key not in {"name", "entry"} and value is not None}

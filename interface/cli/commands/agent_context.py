@@ -36,7 +36,7 @@ from protocol.memory_eval import (
 from protocol.yaml_writer import block
 
 MOST_FOUND: Final = 100
-"""Of one search; whoever has more that answers asks more precisely."""
+"""Maximum results of one search; use more specific queries instead of a higher limit."""
 ENTRIES: Final = Listing("entries", "after")
 
 
@@ -48,14 +48,14 @@ def configure_agent_memory(parser: argparse.ArgumentParser) -> None:
         one = doings.add(word)
         one.add_argument("key", metavar="K")
         if word == "set":
-            one.add_argument("value", metavar="V", help="- reads it from standard input")
-            one.add_argument("--tier", choices=TIERS, help="how soon it comes to mind (default: working)")
-            one.add_argument("--visibility", choices=VISIBILITIES, help="who may see it (default: private)")
+            one.add_argument("value", metavar="V", help="text, or - to read standard input")
+            one.add_argument("--tier", choices=TIERS, help="memory tier (default: working)")
+            one.add_argument("--visibility", choices=VISIBILITIES, help="readers of the item (default: private)")
     search = doings.add("search")
-    search.add_argument("query", metavar="Q", help="words; where a kernel runs the best answers come first")
-    search.add_argument("--archive", action="store_true", help="look into the archive, too")
-    search.add_argument("-n", type=int, default=10, metavar="N", help="at most so many (default: 10; 0: all)")
-    source = f"what it is from: the id of a message (m12), or {', '.join(CLASSES)}"
+    search.add_argument("query", metavar="Q", help="search words; a running kernel ranks the results")
+    search.add_argument("--archive", action="store_true", help="include archived items")
+    search.add_argument("-n", type=int, default=10, metavar="N", help="maximum number of results (default: 10; 0: all)")
+    source = f"source: id of a message (m12), or {', '.join(CLASSES)}"
     doings.add("purge").add_argument("--source", required=True, metavar="ID|CLASS", help=source)
     configure_agent_tray(doings.add("tray"))
 
@@ -111,7 +111,7 @@ def memory_lines(told: MemoryReport, screen: Screen, alone: bool = False) -> lis
 def configure_agent_notes(parser: argparse.ArgumentParser) -> None:
     name_argument(parser)
     doings = AgentArguments(parser, "[add TEXT | show N]")
-    doings.add("add").add_argument("text", metavar="TEXT", help="- reads it from standard input")
+    doings.add("add").add_argument("text", metavar="TEXT", help="text, or - to read standard input")
     doings.add("show").add_argument("number", metavar="N", type=int)
 
 
@@ -125,7 +125,7 @@ def run_agent_notes(context: Context) -> int:
     if doing == "show":
         number, count = context.args.number, len(report.notes)
         if not 1 <= number <= count:
-            hint = f"there are {count}: awk agent notes {name}"
+            hint = f"notes: {count}; list them: awk agent notes {name}"
             raise Failure("not_found", f"{name} has no note {number}", hint)
         report = msgspec.structs.replace(report, notes=(report.notes[number - 1],))
     return answer_document(context, report, notes_lines, doing)
@@ -144,7 +144,7 @@ def notes_lines(told: NotesReport, screen: Screen, doing: str | None = None) -> 
 def configure_agent_todo(parser: argparse.ArgumentParser) -> None:
     name_argument(parser)
     doings = AgentArguments(parser, "[add TEXT | done N | rm N]")
-    doings.add("add").add_argument("text", metavar="TEXT", help="- reads it from standard input")
+    doings.add("add").add_argument("text", metavar="TEXT", help="text, or - to read standard input")
     doings.add("done").add_argument("number", metavar="N", type=int)
     doings.add("rm").add_argument("number", metavar="N", type=int)
 
@@ -175,7 +175,7 @@ def todo_lines(told: TodoReport, screen: Screen) -> list[str]:
 
 
 def configure_agent_reindex(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", metavar="NAME", nargs="?", help="alice or alice@review[:tag] (default: all)")
+    parser.add_argument("name", metavar="NAME", nargs="?", help="alice or alice@review[:tag] (default: all agents)")
 
 
 def run_agent_reindex(context: Context) -> int:
@@ -190,15 +190,15 @@ def reindexed_lines(done: Reindexed, _screen: Screen) -> list[str]:
 
 
 def configure_agent_tray(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("verdict", metavar="approve|reject", nargs="?", choices=("approve", "reject"), help="decide")
-    parser.add_argument("item", metavar="PROPOSED", nargs="?", help="as awk needs shows it: t1")
+    parser.add_argument("verdict", metavar="approve|reject", nargs="?", choices=("approve", "reject"), help="decision")
+    parser.add_argument("item", metavar="PROPOSED", nargs="?", help="id of the item, as in awk needs (t1)")
 
 
 def run_agent_tray(context: Context) -> int:
     args = context.args
     path, kernel = f"/agents/{quoted(args.name)}/tray", context.kernel()
     if args.verdict is not None and args.item is None:
-        raise Failure("usage", f"tray {args.verdict} what?", f"awk agent memory {args.name} tray shows the ids")
+        raise Failure("usage", "ITEM is missing", f"awk agent memory {args.name} tray lists the items")
     if args.verdict is None:
         return context.answer(kernel.get(path), tray_lines)
     where = f"{path}/{quoted(args.item)}/{args.verdict}"
@@ -221,11 +221,11 @@ def configure_agent_soul(parser: argparse.ArgumentParser) -> None:
     doings.add("history")
     for word in ("approve", "reject"):
         one = doings.add(word)
-        one.add_argument("id", metavar="SUGGESTION", help="as awk needs shows it: p1")
-        one.add_argument("--reason", metavar="TEXT", default="", help="it is kept with it")
+        one.add_argument("id", metavar="SUGGESTION", help="id of the proposal, as in awk needs (p1)")
+        one.add_argument("--reason", metavar="TEXT", default="", help="reason, stored with the decision")
     back = doings.add("rollback")
-    back.add_argument("version", metavar="N", type=int, help="the version whose traits are to count again")
-    back.add_argument("--reason", metavar="TEXT", default="", help="it is kept with the new version")
+    back.add_argument("version", metavar="N", type=int, help="version to restore")
+    back.add_argument("--reason", metavar="TEXT", default="", help="reason, stored with the new version")
 
 
 def run_agent_soul(context: Context) -> int:
@@ -268,12 +268,12 @@ def history_lines(found: SoulReport, screen: Screen) -> list[str]:
 MEMORY_VERBS: Final = Subcommands(
     "memory",
     (
-        Subcommand("eval", "measure whether what is found for questions is what answers them"),
-        Subcommand("growth", "measure how much junk a memory takes up over generated runs, with and without the guard"),
+        Subcommand("eval", "Measure how often memory search finds the answer to a question"),
+        Subcommand("growth", "Measure junk in memory over generated runs, with and without the guard"),
     ),
 )
 DEFAULT_FILE: Final = "memory-eval.json"
-FORMAT_HINT: Final = "its format: docs/how-to/work-together/search-history.md"
+FORMAT_HINT: Final = "format: docs/how-to/work-together/search-history.md"
 
 
 def configure_memory_eval(parser: argparse.ArgumentParser) -> None:
@@ -299,8 +299,12 @@ def run_memory_eval(context: Context) -> int:
 
 
 def configure_memory_growth(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("runs", metavar="RUNS", nargs="?", type=int, default=1000, help="from 10 to 10,000 (1,000)")
-    parser.add_argument("--seed", metavar="N", type=int, default=1, help="the same runs each time for the same N (1)")
+    parser.add_argument(
+        "runs", metavar="RUNS", nargs="?", type=int, default=1000, help="runs, 10 to 10,000 (default: 1,000)"
+    )
+    parser.add_argument(
+        "--seed", metavar="N", type=int, default=1, help="random seed of the generated runs (default: 1)"
+    )
 
 
 def run_memory_growth(context: Context) -> int:
@@ -321,7 +325,7 @@ def growth_lines(report: GrowthReport, screen: Screen) -> list[str]:
 
 
 def _of_agent(context: Context, agent: str, asked: EvalFile) -> EvalReport:
-    """The report of what the agent finds in its history, asked of the running kernel; with vectors, too, if it has any.
+    """Evaluate history search through the running kernel, also with vectors if available.
 
     What these are worth is told to the kernel: its searches use them from then on, or do not.
     """

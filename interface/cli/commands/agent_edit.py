@@ -1,4 +1,4 @@
-"""``awk agent edit`` and ``delete``: an agent's file is changed, or goes to the trash together with its context.
+"""``awk agent edit`` and ``delete``: change the file of an agent, or move it and its context to the trash.
 
 What is wrong is not put in place. A kernel that runs forgets what was said to a deleted agent; one with work that has
 not ended stays. The trash is ``.agents/.trash/<name>-<stamp>/``: things are moved there and back, nothing is copied and
@@ -38,18 +38,18 @@ _TRIES: Final = 100
 
 
 class Trashed(NamedTuple):
-    """An agent that was moved. ``folder`` and ``left`` (a directory that is not ours) are as seen from the root."""
+    """Deleted agent; ``folder`` and ``left`` (an unmarked directory) are relative to the root."""
 
     place: AgentDir
     folder: str
     moved_context: bool
     left: str | None
     is_users: bool = False
-    """It was in every project: ``place`` is in the user's home."""
+    """Whether the agent is shared by all projects; ``place`` is then in the home directory."""
 
     @property
     def way_back(self) -> str:
-        """The command that undoes it, run in the project's root; of an agent of the user's, anywhere."""
+        """Command that restores the agent, run in the root of the project or, for a shared agent, anywhere."""
         away = [f"cd {shlex.quote(self.place.root)}"] if self.is_users else []
         moves = [
             *away,
@@ -61,7 +61,7 @@ class Trashed(NamedTuple):
 
 
 def move_away(place: AgentDir, wall_seconds: float) -> Trashed:
-    """Move the agent's file, and its context if it is ours. Raises Failure; then all is where it was."""
+    """Move the agent file and its marked context. Raises Failure and rolls back."""
     directory = os.path.join(place.root, place.directory)
     ours = is_marked(place)
     try:
@@ -90,7 +90,7 @@ def put_back(trashed: Trashed) -> None:
 
 
 def remove_conversations(trashed: Trashed) -> None:
-    """Remove what was said from a context in the trash: the log it was written from has forgotten it too."""
+    """Delete conversations from a context in the trash, as the kernel deleted them from its log."""
     shutil.rmtree(
         os.path.join(trashed.place.root, trashed.folder, trashed.place.name, CONVERSATIONS), ignore_errors=True
     )
@@ -127,7 +127,7 @@ def configure_agent_edit(parser: argparse.ArgumentParser) -> None:
         "changes",
         metavar="KEY=VALUE",
         nargs="*",
-        help="model=provider/name, timeouts.idle=5m, 'soul.expertise=[a, b]'; KEY= removes it; none: $EDITOR",
+        help="key to set (model=provider/name, 'soul.expertise=[a, b]') or remove (KEY=) (default: open $EDITOR)",
     )
 
 
@@ -135,19 +135,19 @@ def run_agent_edit(context: Context) -> int:
     changes = [parse_change(word) for word in context.args.changes]
     place = agent_file_location(context, context.args.name)
     if os.path.basename(place.file) != f"{place.name}{AGENT_SUFFIX}":
-        raise Failure("usage", f"{place.name} is defined in {place.file}, among other things", "edit that file")
+        raise Failure("usage", f"{place.name} is defined in {place.file} with other definitions", "edit that file")
     changed = edit_by_words(place, changes) if changes else edit_by_hand(context, place)
     if not changed:
-        context.out.note("note: nothing was changed")
+        context.out.note("note: nothing changed")
     document = AgentWritten(agent=place.name, file=place.file, changed=changed)
     return context.answer(document, agent_file_lines)
 
 
 def parse_change(word: str) -> Callable[[str], str]:
-    """``KEY=VALUE`` as a change of a file's text. Raises Failure (usage)."""
+    """Return a function that applies ``KEY=VALUE`` to a text. Raises Failure (usage)."""
     key, sign, value = word.partition("=")
     if not sign or not _KEY.fullmatch(key):
-        raise Failure("usage", f"{word[:60]!r} is not KEY=VALUE", "for example timeouts.idle=5m")
+        raise Failure("usage", f"{word[:60]!r} is not KEY=VALUE", "for example: timeouts.idle=5m")
     path = key.split(".")
     if not value:
         return lambda text: without_value(text, path)
@@ -160,15 +160,17 @@ def parse_change(word: str) -> Callable[[str], str]:
         try:
             node = composed(value)
         except NotYaml as error:
-            raise Failure("usage", f"{value[:60]!r} is not a value: {error}", "quote it for the shell too") from error
+            raise Failure(
+                "usage", f"{value[:60]!r} is not a valid value: {error}", "quote the value for the shell as well"
+            ) from error
         if node is None or "\n" in value or node.end_mark.index != len(value):
-            raise Failure("usage", f"{value[:60]!r} is not one value")
+            raise Failure("usage", f"{value[:60]!r} is not a single value")
         new = Raw(value)
     return lambda text: with_value(text, path, new)
 
 
 def edit_by_words(place: AgentDir, changes: Sequence[Callable[[str], str]]) -> bool:
-    """Make the changes in turn. Returns whether the file differs. Raises Failure; then it is as it was."""
+    """Apply the changes in order and return whether the file changed. Raises Failure without writing."""
     with _folder(place) as folder, folder.locked():
         before = _read(folder, place)
         mark = _MARK if before.startswith(_MARK) else ""
@@ -180,15 +182,15 @@ def edit_by_words(place: AgentDir, changes: Sequence[Callable[[str], str]]) -> b
                 raise Failure("usage", f"{place.file} does not set {error.args[0]}") from error
             except (NotYaml, Uneditable) as error:
                 raise Failure(
-                    "failed", f"{place.file}: {error}", f"edit it by hand: agent edit {place.name}"
+                    "failed", f"{place.file}: {error}", f"edit the file: awk agent edit {place.name}"
                 ) from error
         return _put(folder, place, before, mark + text)
 
 
 def edit_by_hand(context: Context, place: AgentDir) -> bool:
-    """Have the user edit a copy until it is right, or they give up. Raises Failure; their text is kept then."""
+    """Open a copy in an editor until it is valid or the user gives up. Raises Failure, keeping the copy."""
     if not can_ask(context):
-        raise Failure("usage", "there is no terminal to edit in", "say what to change: agent edit NAME KEY=VALUE")
+        raise Failure("usage", "no terminal for the editor", "name the changes: awk agent edit NAME KEY=VALUE")
     with _folder(place) as folder:
         before = _read(folder, place)
         copy = os.path.join(tempfile.mkdtemp(prefix="agent-edit-"), f"{place.name}{AGENT_SUFFIX}")
@@ -199,9 +201,13 @@ def edit_by_hand(context: Context, place: AgentDir) -> bool:
             try:
                 code = subprocess.run([*shlex.split(editor), copy], check=False).returncode
             except (OSError, ValueError) as error:
-                raise Failure("failed", f"the editor {editor!r} cannot be run: {error}", "set EDITOR") from error
+                raise Failure(
+                    "failed", f"the editor {editor!r} cannot be started: {error}", "set EDITOR to another editor"
+                ) from error
             if code != 0:
-                raise Failure("failed", f"the editor ended with {code}; nothing was changed", f"your text is in {copy}")
+                raise Failure(
+                    "failed", f"the editor exited with code {code}; nothing changed", f"your text is in {copy}"
+                )
             try:
                 with open(copy, encoding="utf-8", newline="") as file:
                     after = file.read(LIMIT_BYTES + 1)  # the loader refuses what is longer
@@ -210,17 +216,17 @@ def edit_by_hand(context: Context, place: AgentDir) -> bool:
             try:
                 with folder.locked():
                     if _read(folder, place) != before:
-                        raise Failure("conflict", f"{place.file} was changed meanwhile")
+                        raise Failure("conflict", f"{place.file} was changed by another program")
                     changed = _put(folder, place, before, after)
             except Failure as failure:
                 again = False
                 if failure.places:
                     context.out.error(failure)
-                    context.out.ask("edit it again? [Y/n] ")
+                    context.out.ask("edit again? [Y/n] ")
                     answer = context.stdin.readline()
                     again = bool(answer) and answer.strip().lower() in {"", "y", "yes"}
                 if not again:
-                    kept = f"the file is as it was; your text is in {copy}"
+                    kept = f"the file was not changed; your text is in {copy}"
                     raise Failure(failure.code, failure.text, kept, places=failure.places) from failure
                 continue
             shutil.rmtree(os.path.dirname(copy), ignore_errors=True)
@@ -249,7 +255,7 @@ def _put(folder: SafeDir, place: AgentDir, before: str, after: str) -> bool:
         return False
     faults = offline.check_text(place.root, place.name, after)
     if faults:
-        raise Failure("bad_definition", f"{faults[0].message}; the file is as it was", faults[0].hint, places=faults)
+        raise Failure("bad_definition", f"{faults[0].message}; the file was not changed", faults[0].hint, places=faults)
     try:
         folder.write(os.path.basename(place.file), after)
     except OSError as error:
@@ -259,42 +265,42 @@ def _put(folder: SafeDir, place: AgentDir, before: str, after: str) -> bool:
 
 def configure_agent_delete(parser: argparse.ArgumentParser) -> None:
     name_argument(parser)
-    parser.add_argument("--yes", action="store_true", help="do not ask")
+    parser.add_argument("--yes", action="store_true", help="delete without confirmation")
 
 
 def run_agent_delete(context: Context) -> int:
     name = agent_name(context.args.name)
     client = running_kernel(context)
     if client is not None and is_ephemeral(client, name):
-        if not agrees(context, f"end {name}, which has no file, and remove what was said to it for good?"):
+        if not agrees(context, f"delete ephemeral agent {name} and its conversation permanently?"):
             raise Failure("failed", "nothing was deleted")
-        client.delete(f"/agents/{quoted(name)}")  # Raises Failure (conflict) where it has work.
+        client.delete(f"/agents/{quoted(name)}")  # Raises Failure (conflict) if it has work.
         gone = AgentDeleted(agent=name, trash=None, restore=None)
         return context.answer(gone, agent_file_lines)
     place = agent_file_location(context, name)
     is_users = place.file == f"{HOME}{agent_file(name)}"
     if place.file != agent_file(name) and not is_users:
-        raise Failure("usage", f"{name} is defined in {place.file}", "take it out of the project file")
+        raise Failure("usage", f"{name} is defined in {place.file}", "remove it from the project file")
     if client is not None:
         check_idle(client, name)
     try:
         files = offline.workflows_with(place.root, place.name)
     except Failure:
-        files = ()  # that nobody can tell is no reason to keep the agent
-    uses = [f"{file} refers to {place.name}: it does not start without it" for file in files]
+        files = ()  # deletion does not depend on this list
+    uses = [f"{file} refers to {place.name} and does not start without it" for file in files]
     asks = can_ask(context)
     for use in uses if asks else ():
         context.out.note(f"note: {use}")
-    removed = ", and remove what was said to it for good" if client is not None else ""
-    what = f"{name}, which is in every project of yours," if is_users else f"{name} and its context"
+    removed = ", and delete its conversation permanently" if client is not None else ""
+    what = f"{name}, which all your projects share," if is_users else f"{name} and its context"
     home = HOME if is_users else ""
     if not agrees(context, f"move {what} to {home}{AGENTS}/{TRASH}{removed}?"):
         raise Failure("failed", "nothing was deleted")
     source = AgentDir(os.path.expanduser("~"), name, agent_file(name), default_dir(name)) if is_users else place
     trashed = move_away(source, context.clock.wall())._replace(is_users=is_users)
     if is_users and os.path.lexists(os.path.join(place.root, place.directory)):
-        uses.append(f"what {name} keeps in this project stays in {place.directory}")
-    remarks = [f"{trashed.left} was not made for {name}, and stays where it is"] if trashed.left else []
+        uses.append(f"the context of {name} in this project remains in {place.directory}")
+    remarks = [f"{trashed.left} was not created for {name} and remains in place"] if trashed.left else []
     remarks += [*uses, *forget(client, trashed)]
     for remark in remarks:
         if not (asks and remark in uses):  # which have been said above
@@ -306,7 +312,6 @@ def run_agent_delete(context: Context) -> int:
 
 
 def is_ephemeral(client: Client, name: str) -> bool:
-    """Return whether the kernel knows the agent as one without a file."""
     try:
         info: dict[str, Any] = json.loads(client.get(f"/agents/{quoted(name)}"))
     except Failure:
@@ -315,27 +320,27 @@ def is_ephemeral(client: Client, name: str) -> bool:
 
 
 def check_idle(client: Client, name: str) -> None:
-    """Raise Failure (conflict) where the kernel knows of work that has not ended."""
+    """Raise Failure (conflict) if the agent has unfinished work."""
     try:
         queue: list[dict[str, Any]] = json.loads(client.get(f"/agents/{quoted(name)}/queue"))["instructions"]
     except Failure:
         return  # the kernel does not know it, or cannot read its file
     if queue:
         some = ", ".join(f"{row['id']} ({row['status']})" for row in queue[:5])
-        text = f"{name} has work that has not ended: {some}" + (" and more" if len(queue) > 5 else "")
-        hint = f"wait for it, or end it: awk cancel {queue[0]['id']}"
+        text = f"{name} has unfinished work: {some}" + (" and more" if len(queue) > 5 else "")
+        hint = f"wait, or cancel it: awk cancel {queue[0]['id']}"
         raise Failure("conflict", text, hint)
 
 
 def forget(client: Client | None, trashed: Trashed) -> list[str]:
-    """Have the kernel forget the agent. Raises Failure where it will not; then all is where it was."""
+    """Delete the agent in the kernel. Raises Failure and rolls back if the kernel refuses."""
     place: AgentDir = trashed.place
     if client is None:
-        return [f"no kernel runs: what was said to {place.name} stays in the log"]
+        return [f"no kernel is running: the conversation of {place.name} remains in the log"]
     try:
         client.delete(f"/agents/{quoted(place.name)}")
     except Unreachable as error:
-        return [f"what was said to {place.name} may still be in the log: {error}"]
+        return [f"the conversation of {place.name} may remain in the log: {error}"]
     except Failure as failure:
         if failure.code not in _NOT_KNOWN:
             with suppress(OSError):

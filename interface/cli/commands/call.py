@@ -20,24 +20,28 @@ CONNECT_SECONDS: Final = 10.0
 
 
 def configure_call(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("tool", metavar="TOOL", help="a tool of agents, such as channel_send")
-    parser.add_argument("arguments", metavar="JSON", nargs="?", default="{}", help="its arguments; - reads them")
-    parser.add_argument("--key", metavar="KEY", help="the same call made again with this key takes effect once")
+    parser.add_argument("tool", metavar="TOOL", help="name of the tool, such as channel_send")
+    parser.add_argument(
+        "arguments", metavar="JSON", nargs="?", default="{}", help="JSON object; - reads standard input"
+    )
+    parser.add_argument("--key", metavar="KEY", help="idempotency key: calls with the same key take effect once")
 
 
 def run_call(context: Context) -> int:
     address = parse_address(context.environ.get(CALL_URL, ""))
     if address is None:
-        hint = f"agents and what they start call it; there {CALL_URL} names the kernel"
-        raise Failure("usage", "this is no process of an attempt", hint)
+        hint = f"only programs that an agent starts can call tools; {CALL_URL} is set for them"
+        raise Failure("usage", "this process does not belong to an attempt", hint)
     try:
         text = context.stdin.read() if context.args.arguments == "-" else context.args.arguments
         if not isinstance(json.loads(text), dict):
-            raise Failure("usage", "the arguments of a tool are a JSON object", """such as '{"message": "hello"}'""")
+            raise Failure("usage", "the arguments are not a JSON object", """for example '{"message": "hello"}'""")
         # They go as they were written: the kernel refuses a name that is there twice.
         body = f'{{"tool": {json.dumps(context.args.tool)}, "arguments": {text}}}'.encode()
     except (ValueError, RecursionError) as error:
-        raise Failure("usage", f"the arguments are not JSON: {error}", "quote them for the shell: '{...}'") from error
+        raise Failure(
+            "usage", f"the arguments are not JSON: {error}", "quote the arguments for the shell: '{...}'"
+        ) from error
     headers = {"Content-Type": "application/json", "Idempotency-Key": context.args.key or new_key()}
     headers[COOKIE_FIELD] = context.environ.get(COOKIE, "")
     for wait in (*RETRY_SECONDS, None):

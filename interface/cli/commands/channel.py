@@ -1,4 +1,4 @@
-"""``awk channel``, ``peek``, ``clear``, ``export`` and ``import``: what was said in a space, and archives of it."""
+"""``awk channel``, ``clear``, ``export`` and ``import``: messages of a space and their archives."""
 
 import argparse
 import json
@@ -16,7 +16,7 @@ from interface.cli.output import Screen, escape, one_line
 from interface.cli.parsing import archive_flag, json_flag, jsonl_flag
 from interface.cli.prompts import can_ask
 from interface.cli.requests import MESSAGES, Listing, act, count_flag, fetch_list, tell_rest
-from interface.cli.targets import RUN, concerns, target, workflow_target
+from interface.cli.targets import RUN, concerns, target
 from interface.client import quoted
 from interface.event_follow import CONNECTED, Follower
 from interface.failure import Failure, Unreachable
@@ -31,24 +31,15 @@ DEFAULT_COUNT: Final = 50
 SINCE: Final = Listing("messages", "since")
 
 Message = dict[str, Any]
-"""One protocol.message.Message, as JSON."""
-
-
-def configure(parser: argparse.ArgumentParser) -> None:
-    """[-n N] [-f]."""
-    count_flag(parser, DEFAULT_COUNT, "the last N")
-    parser.add_argument("-f", "--follow", action="store_true", help="go on as messages come")
-    archive_flag(parser)
-    json_flag(parser)
-    jsonl_flag(parser)
+"""protocol.message.Message as JSON."""
 
 
 def show(context: Context, space: str, only: str | None = None, run: str | None = None) -> int:
-    """Print the last messages of ``space``; of ``only`` those from and to that agent, of ``run`` those said in it."""
+    """Print the last messages of ``space``, only of agent ``only`` or of ``run`` if given."""
     if context.args.follow and context.args.json:
-        raise Failure("usage", "-f does not end, so it is no one document", "use --jsonl")
+        raise Failure("usage", "-f and --json cannot be combined", "use --jsonl")
     if context.args.follow and (run is not None or context.args.archive is not None):
-        raise Failure("usage", "what is over cannot be followed", "leave out -f, or --run and --archive")
+        raise Failure("usage", "-f cannot follow a finished run or an archive", "leave out -f, or --run and --archive")
     query = {name: value for name, value in (("agent", only), ("run", run)) if value is not None}
     if context.args.follow:
         return _follow(context, space, only, query)
@@ -67,7 +58,7 @@ def _path(space: str) -> str:
 
 
 def _follow(context: Context, space: str, only: str | None, query: Mapping[str, str]) -> int:
-    """History and stream meet without a gap: the stream is open before history is read, and seq tells doubles."""
+    """Print history and stream without a gap: the stream opens first, and seq removes duplicates."""
     context.kernel().get(_path(space), {"limit": "1"})  # a space that does not exist is an error now, not silence
     follower = Follower(
         connect=context.find_kernel,
@@ -108,13 +99,12 @@ def _dump(value: object) -> str:
 
 
 def messages_lines(channel: Channel, screen: Screen) -> list[str]:
-    """The messages of a channel."""
     said = [line for message in channel.messages for line in message_lines(message, screen)]
-    return said or [f"nothing was said in {one_line(channel.space)}"]
+    return said or [f"no messages in {one_line(channel.space)}"]
 
 
 def message_lines(message: protocol_message.Message, screen: Screen) -> list[str]:
-    """One message, its further lines indented; none for facts that people do not read."""
+    """Return the lines of a message, further lines indented; empty for internal facts."""
     if message.kind in FACT_KINDS:
         return []
     silent = [name for name in message.to if f"@{name}" not in message.text.lower()]
@@ -126,28 +116,47 @@ def message_lines(message: protocol_message.Message, screen: Screen) -> list[str
 
 
 def decoded_lines(message: Message, screen: Screen) -> list[str]:
-    """As ``message_lines``, of a message as JSON has it."""
     return message_lines(msgspec.convert(message, type=protocol_message.Message), screen)
 
 
 def configure_channel(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("target", metavar="@WORKFLOW[:TAG]", help="the workflow")
-    parser.add_argument("--run", metavar="RUN", help="only what was said in that run (r12), also an earlier one")
-    configure(parser)
+    parser.add_argument("target", metavar="TARGET", nargs="?", help="@review[:tag], alice or alice@review")
+    parser.add_argument("--run", metavar="RUN", help="only messages of this run (r12)")
+    count_flag(parser, DEFAULT_COUNT, "number of latest messages")
+    parser.add_argument("-f", "--follow", action="store_true", help="print new messages as they arrive")
+    archive_flag(parser)
+    json_flag(parser)
+    jsonl_flag(parser)
 
 
 def run_channel(context: Context) -> int:
-    space = workflow_target(context.args.target).space
-    return show(context, space, run=context.args.run)
+    asked = target(context.args.target or _only_target(context))
+    only = asked.agent if asked.workflow is not None else None
+    return show(context, asked.space, only, context.args.run)
+
+
+def _only_target(context: Context) -> str:
+    """Return the only running workflow, or else the only agent. Raises Failure if there are none or several."""
+    client = context.kernel()
+    running = [row for row in json.loads(client.get("/workflows"))["workflows"] if row["state"] == "running"]
+    names = [str(Target(None, row["name"], row["tag"])) for row in running]
+    names = names or [row["name"] for row in json.loads(client.get("/agents"))["agents"]]
+    client.close()
+    if len(names) != 1:
+        hint = f"one of: {', '.join(names)}" if names else "create an agent: awk agent create NAME -m MODEL"
+        raise Failure("usage", "TARGET is missing", hint)
+    return names[0]
 
 
 def configure_clear(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "target", metavar="RUN|TARGET", help="a run (r12), all runs of @review[:tag], or what alice was told directly"
+        "target",
+        metavar="RUN|TARGET",
+        help="run (r12), workflow with all its runs (@review[:tag]), or agent (alice: its direct messages)",
     )
-    parser.add_argument("--run", metavar="RUN", help="of a workflow only this run (r12; default: all its runs)")
-    parser.add_argument("--yes", action="store_true", help="do not ask")
-    parser.add_argument("--force", action="store_true", help="also working trees with work that is nowhere else")
+    parser.add_argument("--run", metavar="RUN", help="for a workflow: only this run (r12; default: all runs)")
+    parser.add_argument("--yes", action="store_true", help="clear without confirmation")
+    parser.add_argument("--force", action="store_true", help="also delete unmerged or uncommitted work")
     json_flag(parser)
 
 
@@ -160,15 +169,15 @@ def run_clear(context: Context) -> int:
     asked = target(named)
     if asked.workflow is not None and asked.agent is not None:
         hint = f"clear the channel: @{asked.workflow}:{asked.tag}"
-        raise Failure("bad_target", f"{asked.agent} has no space of its own in a workflow", hint)
+        raise Failure("bad_target", f"{asked.agent} has no separate space in a workflow", hint)
     if run is not None and asked.workflow is None:
-        raise Failure("usage", f"--run is of a workflow, and {asked} is an agent")
+        raise Failure("usage", f"--run requires a workflow, but {asked} is an agent")
     name = str(asked) if run is None else f"{asked} in {run}"
     if not context.args.yes:
         if not can_ask(context):
-            text = f"nothing of {name} comes back once it is cleared"
-            raise Failure("usage", text, "say --yes to clear it all the same")
-        context.out.ask(f"remove all that was said to {name}, and how it was answered, for good? [y/N] ")
+            text = f"clearing {name} needs confirmation, because deleted messages cannot be restored"
+            raise Failure("usage", text, "confirm with --yes")
+        context.out.ask(f"delete all messages and results of {name} permanently? [y/N] ")
         if context.stdin.readline().strip().lower() not in {"y", "yes"}:
             raise Failure("failed", "nothing was cleared")
     said = [*([] if run is None else [f"run={quoted(run)}"]), *(["force=1"] if context.args.force else [])]
@@ -184,49 +193,30 @@ def cleared_lines(done: Cleared, _screen: Screen) -> list[str]:
     return [one_line(line) for line in lines]
 
 
-def configure_peek(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "target", metavar="TARGET", nargs="?", help="alice, @review[:tag] or alice@review (default: the only one)"
-    )
-    configure(parser)
-
-
-def run_peek(context: Context) -> int:
-    named: str | None = context.args.target
-    if not named:
-        # The workflow that runs, or the project's agent, where there is one only.
-        client = context.kernel()
-        running = [row for row in json.loads(client.get("/workflows"))["workflows"] if row["state"] == "running"]
-        names = [str(Target(None, row["name"], row["tag"])) for row in running]
-        names = names or [row["name"] for row in json.loads(client.get("/agents"))["agents"]]
-        client.close()
-        if len(names) != 1:
-            hint = f"one of: {', '.join(names)}" if names else "there are no agents yet"
-            raise Failure("usage", "peek at whom?", hint)
-        named = names[0]
-    asked = target(named)
-    only = asked.agent if asked.workflow is not None else None
-    return show(context, asked.space, only)
-
-
 FORMATS: Final = ("jsonl", "md")
 _ENDS: Final = (b'{"part":"end"', b"End of the archive: ")
 
 
 def configure_export(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "target", metavar="RUN|TARGET", help="a run (r12), all runs of @review[:tag], or what alice was told directly"
+        "target",
+        metavar="RUN|TARGET",
+        help="run (r12), workflow with all its runs (@review[:tag]), or agent (alice: its direct messages)",
     )
     parser.add_argument(
-        "--format", choices=FORMATS, default=FORMATS[0], help="jsonl, which import reads; md, a page for people"
+        "--format", choices=FORMATS, default=FORMATS[0], help="jsonl for awk import, or md (default: jsonl)"
     )
-    parser.add_argument("-o", "--output", metavar="FILE", help="write it there, whole or not at all")
-    parser.add_argument("--json", action="store_true", help="with -o: print one JSON document about the file")
+    parser.add_argument("-o", "--output", metavar="FILE", help="output file (default: standard output)")
+    parser.add_argument("--json", action="store_true", help="with -o: print one JSON document that describes the file")
 
 
 def run_export(context: Context) -> int:
     if context.args.json and context.args.output is None:
-        raise Failure("usage", "an archive is one JSON document a line, not one", "leave out --json, or give -o FILE")
+        raise Failure(
+            "usage",
+            "--json requires -o: an archive has one JSON document per line",
+            "leave out --json, or give -o FILE",
+        )
     named, output = context.args.target, context.args.output
     if RUN.fullmatch(named):
         path = f"/runs/{named}/export"
@@ -234,7 +224,7 @@ def run_export(context: Context) -> int:
         asked = target(named)
         if asked.workflow is not None and asked.agent is not None:
             hint = f"export the workflow: @{asked.workflow}:{asked.tag}"
-            raise Failure("bad_target", f"{asked.agent} has no space of its own in a workflow", hint)
+            raise Failure("bad_target", f"{asked.agent} has no separate space in a workflow", hint)
         path = f"/spaces/{quoted(asked.space)}/export"
     pieces = context.kernel().pieces(path, {"format": context.args.format})
     if output is None:
@@ -254,7 +244,7 @@ def run_export(context: Context) -> int:
 
 
 def _whole(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """Yield what comes as whole lines. Raises Failure where the last of them is not the end."""
+    """Yield complete lines. Raises Failure if the end is missing."""
     rest = last = b""
     for piece in pieces:
         lines, newline, more = piece.rpartition(b"\n")
@@ -264,11 +254,11 @@ def _whole(pieces: Iterator[bytes]) -> Iterator[bytes]:
         yield (whole := rest + lines + newline)
         last, rest = whole[whole.rfind(b"\n", 0, -1) + 1 :], more
     if rest or not last.startswith(_ENDS):
-        raise Failure("failed", "the archive broke off: the kernel could not read on", "try again")
+        raise Failure("failed", "the archive is incomplete: the kernel stopped sending data", "try again")
 
 
 def _write(path: str, lines: Iterator[bytes]) -> int:
-    """Write all of it beside ``path``, and then in its place. Readable by its owner: it is private talk."""
+    """Write the archive atomically, readable only by its owner."""
     try:
         with replacing(path) as file:
             return sum(map(file.write, lines))
@@ -277,7 +267,7 @@ def _write(path: str, lines: Iterator[bytes]) -> int:
 
 
 def configure_import(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("archive", metavar="FILE", help="what awk export wrote (jsonl)")
+    parser.add_argument("archive", metavar="FILE", help="archive from awk export (jsonl)")
     json_flag(parser)
 
 
@@ -301,6 +291,6 @@ def run_import(context: Context) -> int:
     if runs:
         lines += [f"awk show {runs[-1]['id']} {of}", f"awk channel @{head.space} {of}"]
     else:
-        lines.append(f"awk peek {head.space.partition(':')[2]} {of}")
+        lines.append(f"awk channel {head.space.partition(':')[2]} {of}")
     context.out.lines(map(one_line, lines))
     return 0

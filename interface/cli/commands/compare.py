@@ -1,4 +1,4 @@
-"""A comparison for people: the union, a line for each run, and what all of them show."""
+"""``awk run --compare``: run a comparison and print its union, runs and result."""
 
 import fcntl
 import os
@@ -29,7 +29,6 @@ from protocol.names import number_of
 
 
 def union_lines(terms: ComparedTerms) -> list[str]:
-    """The two arms, and the limits of both."""
     each, solo = terms.request, terms.solo
     money = [] if each.max_cost_usd is None else [f"${each.max_cost_usd:g}"]
     money += [] if each.max_tokens is None else [f"{each.max_tokens:,} tokens"]
@@ -47,7 +46,6 @@ def union_lines(terms: ComparedTerms) -> list[str]:
 
 
 def run_line(run: ComparedRun, repeat: int) -> str:
-    """One run that has ended."""
     success = "" if run.success is None else ", check passed" if run.success else ", check failed"
     why = f" ({one_line(run.why)[:100]})" if run.why else ""
     took = run.figures
@@ -57,7 +55,6 @@ def run_line(run: ComparedRun, repeat: int) -> str:
 
 
 def comparison_lines(seen: Comparison, screen: Screen) -> list[str]:
-    """All that the runs show."""
     lines = arms_table(seen.arms, screen)
     lines += [
         f"{name}, team minus solo: {_percent(one.mean)}, between {_percent(one.low)} and {_percent(one.high)}"
@@ -77,7 +74,6 @@ def comparison_lines(seen: Comparison, screen: Screen) -> list[str]:
 
 
 def arms_table(arms: Mapping[ArmName, ArmFigures], screen: Screen) -> list[str]:
-    """The means of both arms."""
     header = ["ARM", "SUCCESS", "TOKENS", "COST", "TIME", "HOPS", "COORDINATION", "REWORK"]
     rows: list[list[str]] = []
     for name, arm in arms.items():
@@ -96,7 +92,7 @@ def _percent(part: float) -> str:
 
 
 REPEAT: Final = 10
-"""Pairs, unless somebody says otherwise: nine that are won by the same side decide."""
+"""Default number of pairs; nine wins of one side are decisive."""
 _BASE: Final = "base"
 _SOLO: Final = "solo"
 _LOCK: Final = "lock"
@@ -108,18 +104,20 @@ def run_compare(context: Context) -> int:
     wrong = next((flag for flag, value in given.items() if value), None)
     if wrong is not None:
         raise Failure(
-            "usage", f"{wrong} is not for a comparison", "each of its runs begins with nothing, and is waited for"
+            "usage",
+            f"{wrong} cannot be used in a comparison",
+            "each run of a comparison starts empty and runs to its end",
         )
     if context.environ.get(URL):
-        raise Failure("usage", f"{URL} names a kernel, and a comparison starts some of its own", f"unset {URL}")
+        raise Failure("usage", f"{URL} is set, but a comparison starts its own kernels", f"unset {URL}")
     home = os.path.join(context.project.state, COMPARISONS)
     if args.resume is not None:
         folder = os.path.join(home, args.resume)
         if number_of(args.resume, "c") is None or not os.path.isfile(os.path.join(folder, RECORD)):
             names = sorted(os.listdir(home)) if os.path.isdir(home) else []
             there = [name for name in names if os.path.isfile(os.path.join(home, name, RECORD))]
-            hint = f"those here are {', '.join(there)}" if there else "there is none here"
-            raise Failure("not_found", f"there is no comparison {args.resume[:40]!r}", hint)
+            hint = f"available comparisons: {', '.join(there)}" if there else "this project has no comparisons"
+            raise Failure("not_found", f"comparison {args.resume[:40]!r} not found", hint)
         with _alone(folder):
             return Comparing(context, folder).go_on()
     folder = _new_folder(home)
@@ -160,13 +158,13 @@ def _new_folder(home: str) -> str:
 
 @contextmanager
 def _alone(folder: str) -> Generator[None]:
-    """Nobody else goes on with the same comparison meanwhile. Raises Failure."""
+    """Lock the comparison against other processes. Raises Failure if it is locked."""
     descriptor = os.open(os.path.join(folder, _LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield
     except BlockingIOError as error:
-        raise Failure("already_running", f"somebody is at {os.path.basename(folder)} already") from error
+        raise Failure("already_running", f"comparison {os.path.basename(folder)} is already running") from error
     finally:
         os.close(descriptor)
 
@@ -175,7 +173,7 @@ def _terms(context: Context, folder: str) -> ComparedTerms:
     args = context.args
     asked = context.workflow(args.workflow)
     if asked.startswith("github:"):
-        raise Failure("usage", "a comparison needs a workflow of the project", "copy the file into .workflows first")
+        raise Failure("usage", "the workflow is outside the project", "copy the file into .workflows first")
     home = os.path.realpath(os.path.dirname(os.path.dirname(context.project.state)))
     base, solo = os.path.join(folder, _BASE), os.path.join(folder, _SOLO)
     copy = copy_project(context.project.root, base, home, context.environ)
@@ -188,10 +186,8 @@ def _terms(context: Context, folder: str) -> ComparedTerms:
     if tokens is None and args.total_tokens is not None:
         tokens = max(1, args.total_tokens // (2 * repeat))
     if cost is None and tokens is None:
-        text = f"a comparison is up to {2 * repeat} runs, and nothing says what they may cost"
-        raise Failure(
-            "usage", text, "give --max-cost or --max-tokens for each run, or --total-cost, --total-tokens for all"
-        )
+        text = f"a comparison is up to {2 * repeat} runs without a cost limit"
+        raise Failure("usage", text, "set --max-cost or --max-tokens per run, or --total-cost or --total-tokens")
     copy_project(root, solo, home, context.environ, file=told.path, text=told.text)
     alone = os.path.join(solo, copy.inside)
     plan(Project(alone, context.project.state), told.path, args.tag, context.params, context.environ)
@@ -222,7 +218,7 @@ def _terms(context: Context, folder: str) -> ComparedTerms:
 
 
 def _agreed(context: Context, root: str, alone: str, path: str) -> tuple[str, ...]:
-    """The digests of all that both arms demand, once the user trusts the team's files. Raises Failure (untrusted).
+    """Return the digests of all demands of both arms after the user trusts them. Raises Failure (untrusted).
 
     What the one agent demands is what members demand, under its name: nobody is asked for that again.
     """
@@ -233,7 +229,7 @@ def _agreed(context: Context, root: str, alone: str, path: str) -> tuple[str, ..
     missing = [one for one in wanted if one.digest not in kept]
     if missing and not context.trusts:
         demands = "; ".join(str(demand) for one in missing for demand in one.demands)
-        hint = "repeat with --trust for this comparison, or look at it and keep it: awk trust"
+        hint = "repeat with --trust, or review and trust the files: awk trust"
         refused = Failure("untrusted", f"not trusted yet: {demands[:500]}", hint, wants=msgspec.to_builtins(missing))
         if not can_ask(context) or not agrees_to_trust(context, refused):
             raise refused
@@ -251,7 +247,7 @@ def keep(folder: str, seen: Comparison) -> None:
 
 
 class Comparing:
-    """A comparison that goes on, whoever began it."""
+    """Comparison in progress, new or resumed."""
 
     def __init__(self, context: Context, folder: str) -> None:
         self._context = context
@@ -260,7 +256,9 @@ class Comparing:
             seen = msgspec.json.decode(file.read(), type=Comparison)
         args, terms = context.args, seen.terms
         if context.workflow(args.workflow) != terms.workflow:
-            raise Failure("usage", f"{seen.id} compares {terms.workflow}", f"say that in place of {args.workflow[:60]}")
+            raise Failure(
+                "usage", f"{seen.id} compares {terms.workflow}", f"name that workflow instead of {args.workflow[:60]}"
+            )
         asked = {"repeat": args.repeat, "total_cost_usd": args.total_cost, "total_tokens": args.total_tokens}
         changed = {key: value for key, value in asked.items() if value is not None}
         self._seen = msgspec.structs.replace(
@@ -268,7 +266,7 @@ class Comparing:
         )
 
     def go_on(self) -> int:
-        """Run pair after pair until the end. Returns the exit code."""
+        """Play pairs until the comparison ends. Returns the exit code."""
         code: int | None = None
         try:
             with interruptible():
@@ -298,7 +296,7 @@ class Comparing:
     def _way_on(self) -> str:
         terms = self._seen.terms
         words = f"{self._context.program} run {terms.workflow} --compare solo --resume {self._seen.id}"
-        return f"note: what there is is kept in {self._folder}; go on with: {words}"
+        return f"note: results so far are in {self._folder}; continue with: {words}"
 
     def _pairs(self) -> None:
         while True:
@@ -320,14 +318,14 @@ class Comparing:
                     return
 
     def _can_pay(self, runs: int) -> bool:
-        """Return whether so many runs can have all that each may take: none is cut short by those before it."""
+        """Return whether the total limits allow the given number of further runs at their maximum."""
         seen, terms = self._seen, self._seen.terms
         usd, tokens, each = terms.total_cost_usd, terms.total_tokens, terms.request
         enough_usd = usd is None or (seen.spent_usd or 0.0) + runs * (each.max_cost_usd or 0.0) <= usd * (1 + 1e-9)
         return enough_usd and (tokens is None or seen.spent_tokens + runs * (each.max_tokens or 0) <= tokens)
 
     def _play(self, pair: int, arm: ArmName) -> bool:
-        """Play one run, or go on with it. Returns whether it counts; where it could not work the comparison ends."""
+        """Start or resume one run. Returns whether it counts; a run that cannot work stops the comparison."""
         terms = self._seen.terms
         begun = [run for run in self._seen.runs if run.state == "running" and (run.pair, run.arm) == (pair, arm)]
         run = begun[0] if begun else ComparedRun(n=len(self._seen.runs) + 1, pair=pair, arm=arm, key=new_key())
@@ -336,7 +334,7 @@ class Comparing:
             shutil.rmtree(f"{copy}.new", ignore_errors=True)
             source = os.path.join(self._folder, _BASE if arm == "team" else _SOLO)
             if not os.path.isdir(source):
-                raise Failure("not_found", f"the copies of {self._seen.id} were pruned", "begin a new comparison")
+                raise Failure("not_found", f"the copies of {self._seen.id} were pruned", "start a new comparison")
             try:
                 shutil.copytree(source, f"{copy}.new", symlinks=True)
                 os.rename(f"{copy}.new", copy)

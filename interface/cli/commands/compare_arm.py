@@ -1,4 +1,4 @@
-"""One run of a comparison: an ordinary run in a copy of the project, with a kernel of its own, and then its check."""
+"""One run of a comparison, in a copy of the project with a separate kernel, and its check."""
 
 import argparse
 import json
@@ -27,7 +27,7 @@ Keep = Callable[[ComparedRun], None]
 
 
 class ArmRun:
-    """One run in ``project``. ``keep`` writes down how far it is."""
+    """A run in ``project``; ``keep`` stores its progress."""
 
     def __init__(self, context: Context, terms: ComparedTerms, run: ComparedRun, project: str, keep: Keep) -> None:
         args = argparse.Namespace(**{**vars(context.args), "project": project, "json": False})
@@ -43,7 +43,7 @@ class ArmRun:
         self._running = Run(self._context, key=run.key, name=None if run.id is None else self._name, id_=run.id)
 
     def play(self, archive: str) -> ComparedRun:
-        """Run it, or go on with it, check what it did, and write all of it to ``archive``. Returns it as it ended.
+        """Start or resume the run, check its result, and write all to ``archive``. Returns the finished run.
 
         Raises Interrupted: it is cancelled then, and does not count. What it took is kept all the same.
         """
@@ -63,11 +63,11 @@ class ArmRun:
         return self._run
 
     def remove(self) -> None:
-        """Remove its copy of the project, and the state of its kernel, which has stopped."""
+        """Delete the project copy and the state of its kernel, which has stopped."""
         shutil.rmtree(self._context.project.state, ignore_errors=True)
 
     def stop(self) -> None:
-        """End its kernel, if it runs."""
+        """Stop the kernel if it runs."""
         try:
             stop_kernel(self._context, self._context.find_kernel(), 0.0)
         except Unreachable:
@@ -85,7 +85,7 @@ class ArmRun:
                 took = Figures(tokens=tokens_of(usage), cost_usd=usage["cost_usd"], seconds=seconds)
                 self._note(status=report["status"], exit_code=int(report["exit_code"]), figures=took)
                 return
-        raise Unreachable("the run has no report")
+        raise Unreachable("the report of the run is missing")
 
     def _judge(self, archive: str) -> None:
         terms, run = self._terms, self._run
@@ -109,7 +109,7 @@ class ArmRun:
         self._note(state="done", archive=archive, success=success, why=why, figures=shown)
 
     def _merged(self, client: Client) -> str:
-        """Merge what was done in working trees, so that the check sees it. Returns why that cannot be, or ""."""
+        """Merge the working trees, so that the check sees the changes. Returns the reason of a failure, or ""."""
         path = f"/runs/{self._run.id}/merge"
         answer = json.loads(client.post(path, {"check": ""}, key=new_key()))
         while answer["state"] in _OPEN:
@@ -118,7 +118,7 @@ class ArmRun:
 
     def _cancel(self, exit_code: Exit) -> None:
         note = self._context.out.note
-        note("note: stopping the run; once more to leave it as it is")
+        note("note: stopping the run; press Ctrl-C again to leave it")
         if self._running.cancel(self._name, exit_code):
             try:
                 self._follow(self._running.resume(self._context.clock.now() + CANCEL_SECONDS))
@@ -146,7 +146,7 @@ _KINDS: Final = frozenset({"input_tokens", "output_tokens", "cache_read_tokens",
 
 
 def figures_of(took: Figures, lines: Iterable[str | bytes], members: frozenset[str]) -> Figures:
-    """Add to what a run ``took`` what its archive (``format=jsonl``) shows; its agents are called ``members``."""
+    """Add the figures of the archive (``format=jsonl``) to what a run ``took``; ``members`` are its agents."""
     hops = said = to_others = retries = rejected = returned = tokens = of_others = 0
     for line in lines:
         told = json.loads(line)
@@ -181,12 +181,11 @@ def figures_of(took: Figures, lines: Iterable[str | bytes], members: frozenset[s
 
 
 def is_for_colleagues(tool: str) -> bool:
-    """Return whether ``tool`` is one that there is because there are others."""
+    """Return whether ``tool`` only serves collaboration."""
     return tool in _FOR_COLLEAGUES or tool.startswith(_PREFIXES)
 
 
 def tokens_of(usage: dict[str, Any]) -> int:
-    """All tokens, as budgets count."""
     return sum(int(usage.get(kind) or 0) for kind in _KINDS)
 
 

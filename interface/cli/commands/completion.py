@@ -21,7 +21,7 @@ PATIENCE_SECONDS: Final = 0.3
 
 
 def candidates(context: Context, kind: str) -> list[str]:
-    """Words of this ``kind``, sorted; none for one that is not known."""
+    """Return the sorted words of this ``kind``; empty for unknown kinds."""
     source = _SOURCES.get(kind)
     if source is None:
         return []
@@ -37,7 +37,7 @@ def candidates(context: Context, kind: str) -> list[str]:
 
 
 class _Lookup:
-    """The project's files and its kernel, asked for names. What cannot be had is empty."""
+    """Names from project files and kernel for completion; empty if unavailable."""
 
     def __init__(self, context: Context) -> None:
         self._root = context.project.root
@@ -53,7 +53,7 @@ class _Lookup:
             self._connection.close()
 
     def files(self, folder: str) -> Iterator[str]:
-        """Names of the definitions in ``folder``."""
+        """Return the names of the definitions in ``folder``."""
         try:
             found = os.listdir(os.path.join(self._root, folder))
         except OSError:
@@ -64,14 +64,14 @@ class _Lookup:
                 yield stem
 
     def kept(self, folder: str) -> list[str]:
-        """The names in ``folder`` of the project's state directory."""
+        """Return the names in ``folder`` of the state directory."""
         try:
             return os.listdir(os.path.join(self._context.project.state, folder))
         except OSError:
             return []
 
     def rows(self, path: str, key: str) -> list[dict[str, Any]]:
-        """The rows that the kernel has at ``path``."""
+        """Return the rows of the kernel at ``path``."""
         try:
             if not self._asked:
                 self._asked = True
@@ -205,12 +205,12 @@ PROGRAMS = ("agent-worker", "awk")
 
 
 def configure_completion(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("shell", choices=SHELLS, help="whose script to print; its first lines say where to put it")
+    parser.add_argument("shell", choices=SHELLS, help="shell; the first lines of the script explain its installation")
 
 
 def run_completion(context: Context) -> int:
     from interface.cli.completion import scripts  # noqa: PLC0415  (as below)
-    from interface.cli.completion.spec import all_specs  # noqa: PLC0415  (whoever waits for candidates does not)
+    from interface.cli.completion.spec import all_specs  # noqa: PLC0415  (not needed for candidates)
 
     script = getattr(scripts, f"{context.args.shell}_script")
     context.out.lines(script(tuple(all_specs(context.program)), PROGRAMS).rstrip("\n").split("\n"))
@@ -218,7 +218,7 @@ def run_completion(context: Context) -> int:
 
 
 def configure_complete(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("kind", metavar="KIND", help="what is wanted: target, agent, workflow, instruction ...")
+    parser.add_argument("kind", metavar="KIND", help="kind of candidates: target, agent, workflow, instruction ...")
 
 
 def run_complete(context: Context) -> int:

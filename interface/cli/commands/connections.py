@@ -26,9 +26,9 @@ from protocol.discovery import ADMIN, digest
 TOKEN_VERBS: Final = Subcommands(
     "token",
     (
-        Subcommand("create", "make a token, and print it this once"),
+        Subcommand("create", "Create a token and print it once"),
         generated("token list"),
-        Subcommand("revoke", "take tokens back: their next request is refused"),
+        Subcommand("revoke", "Revoke tokens, effective with their next request"),
     ),
 )
 
@@ -38,15 +38,17 @@ def configure_token_create(parser: argparse.ArgumentParser) -> None:
         "--scope",
         metavar="SCOPE",
         required=True,
-        help="read: look; operate: and give work, and steer it; approve: and decide what waits for a person "
-        "(approve:alice,bob: approve calls of these agents only)",
+        help="permission level: read, operate (also create and control work), or approve (also decide approvals; "
+        "approve:alice,bob: only calls of these agents)",
     )
-    parser.add_argument("--name", metavar="NAME", default="", help="whom it is for, for the list")
+    parser.add_argument("--name", metavar="NAME", default="", help="name of the token in awk token list")
 
 
 def run_token_create(context: Context) -> int:
     if context.args.scope.partition(":")[0] not in get_args(TokenScope):
-        raise Failure("usage", f"{context.args.scope!a} is no scope", "read, operate, approve or approve:AGENT,AGENT")
+        raise Failure(
+            "usage", f"{context.args.scope!a} is not a scope", "use read, operate, approve or approve:AGENT,AGENT"
+        )
     body = {"scope": context.args.scope, "name": context.args.name}
     return context.answer(context.kernel().post("/tokens", body, key=new_key()), token_lines)
 
@@ -61,7 +63,7 @@ def tokens_lines(found: TokenList, screen: Screen) -> list[str]:
 
 
 def configure_token_revoke(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("ids", metavar="TOKEN", nargs="+", help="its id, such as k3")
+    parser.add_argument("ids", metavar="TOKEN", nargs="+", help="id of the token, such as k3")
 
 
 def run_token_revoke(context: Context) -> int:
@@ -72,11 +74,11 @@ def run_token_revoke(context: Context) -> int:
 
 
 def configure_mcp_serve(parser: argparse.ArgumentParser) -> None:
-    """Add nothing."""
+    """Declare no arguments."""
 
 
 def run_mcp_serve(context: Context) -> NoReturn:
-    """Become an MCP server on standard input and output that is the kernel's; it goes on with the next kernel.
+    """Relay MCP between standard input and output and the kernel, also across kernel restarts.
 
     The token goes through a pipe, or is read from the kernel's own file: it is in no argument and no environment.
     """
@@ -107,10 +109,8 @@ _PAGE: Final = """<!doctype html>
 
 
 def configure_open(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--read-only", action="store_true", help="let the page look, and change nothing")
-    parser.add_argument(
-        "--print", action="store_true", help="print the address, good for one browser in the next minute"
-    )
+    parser.add_argument("--read-only", action="store_true", help="open the page in read-only mode")
+    parser.add_argument("--print", action="store_true", help="print the address, valid once for one minute")
     json_flag(parser)
 
 
@@ -122,18 +122,18 @@ def run_open(context: Context) -> int:
 
     url = decode(body, PageKey).url
     if not context.args.print and has_screen(context.environ) and _show(context, url):
-        context.out.note(f"the page is in your browser; if nothing shows: {context.program} open --print")
+        context.out.note(f"the page opened in your browser; to print its address: {context.program} open --print")
         return 0
     context.out.lines([url])
-    context.out.note("note: good for one browser, in the next minute")
+    context.out.note("note: the address is valid once, for one minute")
     if context.environ.get("SSH_CONNECTION"):
         port = url.partition("/page")[0].rpartition(":")[2]
-        context.out.note(f"note: to open it where you sit: ssh -L {port}:127.0.0.1:{port} THIS-HOST")
+        context.out.note(f"note: to open it on your machine: ssh -L {port}:127.0.0.1:{port} THIS-HOST")
     return 0
 
 
 def has_screen(environ: Mapping[str, str]) -> bool:
-    """Return whether a browser could show anything here."""
+    """Return whether a browser can show a page here."""
     return sys.platform == "darwin" or any(environ.get(name) for name in _SCREENS)
 
 
@@ -143,7 +143,7 @@ def _show(context: Context, url: str) -> bool:
     Its arguments are read by every user of the machine, so it is given a file that only we can read, and that leads
     there. The next one takes its place; the key in it is worth nothing once it was used, and after a minute.
     """
-    import webbrowser  # noqa: PLC0415  (looks for browsers as it is imported)
+    import webbrowser  # noqa: PLC0415  (its import searches for browsers)
 
     os.makedirs(context.project.state, 0o700, exist_ok=True)
     path = os.path.join(context.project.state, REDIRECT)
@@ -172,7 +172,7 @@ NODE_VERBS: Final = Subcommands(
     "node",
     (
         generated("node list"),
-        Subcommand("add", "have a node that the project file does not name"),
+        Subcommand("add", "Add a node that the project file does not define"),
         generated("node drain"),
         generated("node rm"),
     ),
@@ -182,8 +182,8 @@ KEYS: Final = ("host", "image", "container", "pod", "namespace", "address", "com
 
 
 def configure_node(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--join", metavar="WORD", help="be a node of the kernel that made this word (- reads it)")
-    parser.add_argument("--project-id", metavar="ID", help="be a node of the kernel that is spoken to over our streams")
+    parser.add_argument("--join", metavar="WORD", help="join the kernel of this join token (- reads standard input)")
+    parser.add_argument("--project-id", metavar="ID", help="serve this project's kernel over standard streams")
     NODE_VERBS.configure(parser)
 
 
@@ -194,10 +194,10 @@ def run_node(context: Context) -> int:
 
 
 def become_node(context: Context) -> NoReturn:
-    """Become the process that serves here as a node. Raises Failure (usage)."""
+    """Become a node process. Raises Failure (usage)."""
     args = context.args
     if (args.join is None) == (args.project_id is None):
-        raise Failure("usage", "say what to do", "awk node list shows the nodes; --join WORD makes this machine one")
+        raise Failure("usage", "VERB is missing", "list nodes: awk node list; join as a node: --join WORD")
     state = os.path.join(context.environ.get(HOME) or os.path.expanduser("~/.agent-worker"), "nodes")
     if args.join is not None:
         word = context.stdin.readline().strip() if args.join == "-" else args.join
@@ -209,7 +209,7 @@ def become_node(context: Context) -> NoReturn:
         given = ["--join", "-", "--state", os.path.join(state, f"join-{digest(word.encode())[:16]}")]
     else:
         if not ID.fullmatch(args.project_id):
-            raise Failure("usage", "this is the id of no project", "the kernel that starts a node says it")
+            raise Failure("usage", "invalid project id", "the kernel passes the id when it starts a node")
         given = ["--project", args.project_id, "--state", os.path.join(state, args.project_id)]
     kept = {name: value for name, value in context.environ.items() if not name.startswith(STEERING)}
     os.execve(sys.executable, [sys.executable, "-I", "-m", "kernel.procs.node", *given], kept)
@@ -234,28 +234,30 @@ def nodes_lines(found: NodeList, screen: Screen) -> list[str]:
 
 
 def configure_node_add(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", metavar="NAME", help="what it is called")
+    parser.add_argument("name", metavar="NAME", help="name of the node")
     parser.add_argument(
-        "--via", choices=("ssh", "slurm", "kubectl", "docker", "ray", "command"), help="the engine that leads there"
+        "--via", choices=("ssh", "slurm", "kubectl", "docker", "ray", "command"), help="engine of the connection"
     )
-    parser.add_argument("--join", action="store_true", help="it dials home: print the command to type there")
-    parser.add_argument("--host", help="ssh, slurm: the machine; with --join: where it finds this one")
-    parser.add_argument("--image", help="docker, kubectl: a container of this image is started")
-    parser.add_argument("--container", help="docker: one that runs; kubectl: which of the pod's")
-    parser.add_argument("--pod", help="kubectl: one that runs")
-    parser.add_argument("--namespace", help="kubectl: the namespace")
-    parser.add_argument("--address", help="ray: the cluster")
-    parser.add_argument("--command", metavar="PROGRAM", help="the program there (default: agent-worker)")
-    parser.add_argument("--label", action="append", default=[], help="what agents may ask for; can be repeated")
-    parser.add_argument("--workers", type=int, metavar="N", help="how many attempts run there at once (default: 8)")
+    parser.add_argument("--join", action="store_true", help="create a join token and print the command for the node")
+    parser.add_argument("--host", help="ssh, slurm: host of the node; with --join: address of this kernel")
+    parser.add_argument("--image", help="docker, kubectl: image of the container to start")
+    parser.add_argument("--container", help="docker: running container; kubectl: container of the pod")
+    parser.add_argument("--pod", help="kubectl: running pod")
+    parser.add_argument("--namespace", help="kubectl: namespace")
+    parser.add_argument("--address", help="ray: address of the cluster")
+    parser.add_argument("--command", metavar="PROGRAM", help="command on the node (default: agent-worker)")
+    parser.add_argument("--label", action="append", default=[], help="label that agents can require; repeatable")
+    parser.add_argument("--workers", type=int, metavar="N", help="maximum number of concurrent attempts (default: 8)")
 
 
 def run_node_add(context: Context) -> int:
     args = context.args
     if args.via is not None and args.join:
-        raise Failure("usage", "it is reached by an engine, or dials home: not both", "leave out --via or --join")
+        raise Failure("usage", "--via and --join cannot be combined", "leave out one of them")
     if args.via is None and not args.join:
-        raise Failure("usage", "say how it is reached", "--via ssh --host NAME, another engine, or --join")
+        raise Failure(
+            "usage", "the connection of the node is missing", "use --via ssh --host NAME, another engine, or --join"
+        )
     node: dict[str, Any] = {"via": args.via or "join", "labels": args.label}
     node |= {key: getattr(args, key) for key in KEYS if getattr(args, key) is not None}
     if args.workers is not None:

@@ -22,7 +22,7 @@ from protocol.target import Target, TargetRejected, parse_target
 from protocol.voting import BallotInfo, ProposalList
 from protocol.yaml_edit import NotYaml, read
 
-_LOOKS: Final = "proposals are called like release, or release@review[:tag]; proposal list shows them"
+_LOOKS: Final = "use a name such as release or release@review[:tag]; list proposals: awk proposal list"
 _SHOWN: Final = 8
 _CUT: Final = 40
 """Characters of a wrong name that are said again."""
@@ -30,18 +30,18 @@ _CUT: Final = 40
 PROPOSAL_VERBS: Final = Subcommands(
     "proposal",
     (
-        Subcommand("list", "list what is put to the vote, or was in one workflow"),
-        Subcommand("show", "show one proposal, its votes and what came of it"),
-        Subcommand("vote", "vote yourself; a vote is final"),
-        Subcommand("cancel", "call a vote off, so that nobody wins"),
+        Subcommand("list", "List open proposals, or all proposals of one workflow"),
+        Subcommand("show", "Show a proposal, its votes and its result"),
+        Subcommand("vote", "Vote on a proposal; a vote is final"),
+        Subcommand("cancel", "Cancel a vote without a result"),
     ),
 )
 
 
 def configure_proposal_list(parser: argparse.ArgumentParser) -> None:
-    text = "those of its latest run, ended or not; without it: those that are open, of all workflows"
+    text = "workflow whose latest run is listed (default: open proposals of all workflows)"
     parser.add_argument("target", metavar="@WORKFLOW[:TAG]", nargs="?", help=text)
-    parser.add_argument("--all", action="store_true", help="without a workflow: those that have ended too")
+    parser.add_argument("--all", action="store_true", help="include closed proposals if no workflow is given")
     count_flag(parser)
     archive_flag(parser)
 
@@ -49,7 +49,7 @@ def configure_proposal_list(parser: argparse.ArgumentParser) -> None:
 def run_proposal_list(context: Context) -> int:
     target: str | None = context.args.target
     if target is not None and context.args.all:
-        raise Failure("usage", "--all is for all workflows: of one, all are shown anyway")
+        raise Failure("usage", "--all and a workflow cannot be combined")
     if target is None:
         query = {} if context.args.all else {"state": "open"}
         return show_list(context, "/proposals", PROPOSALS, proposals_lines, query)
@@ -125,7 +125,7 @@ def proposal_lines(one: BallotInfo, screen: Screen) -> list[str]:
     by = f" by {one.ended_by}" if one.ended_by else ""
     reason = f": {one.reason}" if one.reason else ""
     lines.append(one_line(f"{outcome(one)}{by}, {one.ended_at}{why}{reason}"))
-    lines += [one_line(f"{option}: {', '.join(names) or 'nobody'}") for option, names in one.assigned.items()]
+    lines += [one_line(f"{option}: {', '.join(names) or 'no agent'}") for option, names in one.assigned.items()]
     return [*lines, one_line(f"did not vote: {', '.join(one.missing)}")] if one.missing else lines
 
 
@@ -142,15 +142,15 @@ def outcome(one: BallotInfo) -> str:
         case "resolved" if one.assigned:
             return "assigned"
         case "resolved":
-            return "nobody won" if one.winner is None else f"{one.winner} won"
+            return "no winner" if one.winner is None else f"{one.winner} won"
         case _:
             return one.state
 
 
 def configure_proposal_vote(parser: argparse.ArgumentParser) -> None:
     proposal_argument(parser)
-    parser.add_argument("choice", metavar="CHOICE", help="the id of one of its options: yes or no of an approval")
-    parser.add_argument("--reason", metavar="TEXT", default="", help="kept with your vote; the members read it")
+    parser.add_argument("choice", metavar="CHOICE", help="id of an option, or yes or no")
+    parser.add_argument("--reason", metavar="TEXT", default="", help="reason, visible to the members")
 
 
 def run_proposal_vote(context: Context) -> int:
@@ -160,7 +160,7 @@ def run_proposal_vote(context: Context) -> int:
 
 def configure_proposal_cancel(parser: argparse.ArgumentParser) -> None:
     proposal_argument(parser)
-    parser.add_argument("--reason", metavar="TEXT", default="", help="the members read it")
+    parser.add_argument("--reason", metavar="TEXT", default="", help="reason, visible to the members")
 
 
 def run_proposal_cancel(context: Context) -> int:
@@ -168,7 +168,7 @@ def run_proposal_cancel(context: Context) -> int:
 
 
 def act_on_proposal(context: Context, what: str, body: Mapping[str, object], done: str = "") -> int:
-    """Post ``what`` (vote, cancel) to the proposal that the words name, and print what was done and how it stands."""
+    """Post ``what`` (vote, cancel) to the named proposal, and print its state."""
 
     def lines(document: bytes, _screen: Screen) -> list[str]:
         one = decode(document, BallotInfo)
@@ -180,23 +180,23 @@ def act_on_proposal(context: Context, what: str, body: Mapping[str, object], don
 
 
 def proposal_argument(parser: argparse.ArgumentParser, dest: str = "id") -> None:
-    text = "as proposal list shows it (release@review); its id alone where only one is called so"
+    text = "id of the proposal, with its workflow if ambiguous (release@review)"
     parser.add_argument(dest, metavar="PROPOSAL", help=text)
 
 
 def parsed(text: str) -> Target:
-    """``text`` as the name of a proposal. Raises Failure (usage)."""
+    """Parse the name of a proposal. Raises Failure (usage)."""
     try:
         found = parse_target(text)
     except TargetRejected as error:
-        raise Failure("usage", f"{text[:_CUT]!r} does not name a proposal", _LOOKS) from error
+        raise Failure("usage", f"{text[:_CUT]!r} is not a proposal", _LOOKS) from error
     if found.agent is None:
-        raise Failure("usage", f"{text[:_CUT]!r} is a workflow, and names no proposal of it", _LOOKS)
+        raise Failure("usage", f"{text[:_CUT]!r} is a workflow, not a proposal", _LOOKS)
     return found
 
 
 def path_of(client: Client, named: Target) -> str:
-    """The path of a proposal, which is looked for where its name leaves out the workflow. Raises Failure."""
+    """Return the path of a proposal; search all workflows if its name has none. Raises Failure."""
     name = str(named.agent)
     if named.workflow is not None:
         return f"/spaces/{quoted(named.space)}/proposals/{quoted(name)}"
@@ -211,12 +211,12 @@ def path_of(client: Client, named: Target) -> str:
         close = difflib.get_close_matches(name, known, n=1)
         raise Failure(
             "not_found",
-            f"there is no proposal {name[:_CUT]!r}",
-            f"did you mean {typed_name(close[0], known[close[0]])}?" if close else "proposal list shows them",
+            f"proposal {name[:_CUT]!r} not found",
+            f"did you mean {typed_name(close[0], known[close[0]])}?" if close else "list proposals: awk proposal list",
         )
     if len(spaces) > 1:
         which = ", ".join(typed_name(name, space) for space in spaces[:_SHOWN])
-        raise Failure("usage", f"{len(spaces)} workflows have a proposal {name[:_CUT]!r}", f"say which: {which}")
+        raise Failure("usage", f"{len(spaces)} workflows have a proposal {name[:_CUT]!r}", f"name one: {which}")
     return f"/spaces/{quoted(spaces[0])}/proposals/{quoted(name)}"
 
 
@@ -225,15 +225,15 @@ RULE_VERBS: Final = Subcommands(
     (
         generated("rule list"),
         generated("rule show"),
-        Subcommand("add", "define the rules of a file, or define them anew"),
-        Subcommand("rm", "switch rules off; they are kept, and do nothing"),
-        Subcommand("test", "say what a rule would have done in a run; nothing is done"),
+        Subcommand("add", "Add or replace rules from a file"),
+        Subcommand("rm", "Disable rules without deleting them"),
+        Subcommand("test", "Test a rule against the messages of a run without taking effect"),
     ),
 )
 
 
 def _workflow_argument(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("target", metavar="@WORKFLOW[:TAG]", help="its latest run")
+    parser.add_argument("target", metavar="@WORKFLOW[:TAG]", help="workflow; its latest run is used")
 
 
 def _path(context: Context) -> str:
@@ -274,7 +274,7 @@ def rule_lines(one: RuleInfo, screen: Screen) -> list[str]:
 
 
 def configure_rule_add(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE", help="YAML: one rule, a list of them, or rules: with a list")
+    parser.add_argument("file", metavar="FILE", help="YAML file with one rule, a list of rules, or the key rules:")
     _workflow_argument(parser)
 
 
@@ -286,7 +286,7 @@ def run_rule_add(context: Context) -> int:
 
 
 def configure_rule_rm(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", metavar="RULE", help="its name")
+    parser.add_argument("name", metavar="RULE", help="name of the rule")
     _workflow_argument(parser)
 
 
@@ -307,8 +307,8 @@ def _changed_lines(told: dict[str, Any], _screen: Screen) -> list[str]:
 
 
 def configure_rule_test(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("rule", metavar="RULE|FILE", help="a file with one rule, or the name of one of the run's")
-    parser.add_argument("--run", metavar="RUN", required=True, help="whose messages are looked at")
+    parser.add_argument("rule", metavar="RULE|FILE", help="file with one rule, or the name of a rule of the run")
+    parser.add_argument("--run", metavar="RUN", required=True, help="run whose messages are tested")
 
 
 def run_rule_test(context: Context) -> int:
@@ -317,7 +317,7 @@ def run_rule_test(context: Context) -> int:
     if Path(asked).is_file() or "/" in asked or asked.endswith((".yaml", ".yml")):
         found = rules_of(asked)
         if len(found) != 1:
-            raise Failure("usage", f"{asked} has {len(found)} rules, and one is tested at a time")
+            raise Failure("usage", f"{asked} has {len(found)} rules, but only one can be tested at a time")
         body = {"rule": found[0]}
     answer = context.kernel().post(f"/runs/{quoted(context.args.run)}/rules/test", body, key=new_key())
     return context.answer(answer, trial_lines)
@@ -335,7 +335,7 @@ def trial_lines(trial: RuleTrial, screen: Screen) -> list[str]:
 
 
 def rules_of(file: str) -> list[dict[str, Any]]:
-    """The rules in ``file``, as JSON has them. Raises Failure."""
+    """Parse the rules in ``file``. Raises Failure."""
 
     try:
         data = read(Path(file).read_text("utf-8"))
@@ -344,10 +344,10 @@ def rules_of(file: str) -> list[dict[str, Any]]:
     found = data.get("rules") if isinstance(data, dict) and "rules" in data else data
     listed = found if isinstance(found, list) else [found]
     if not listed:
-        raise Failure("usage", f"{file} has no rules")
+        raise Failure("usage", f"{file} contains no rules")
     try:
-        # Every scalar is a text by now: it is read as what its place wants.
+        # All scalars are texts here; read each as the type of its field.
         return [msgspec.to_builtins(msgspec.convert(one, RuleSpec, strict=False)) for one in listed]
     except msgspec.ValidationError as error:
-        hint = "a rule has name:, when: and then:; see docs/how-to/work-together/define-rules.md"
+        hint = "a rule requires name:, when: and then:; see docs/how-to/work-together/define-rules.md"
         raise Failure("usage", f"{file}: {error}", hint) from error

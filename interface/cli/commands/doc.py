@@ -27,18 +27,18 @@ from protocol.documents import (
 DOC_VERBS: Final = Subcommands(
     "doc",
     (
-        Subcommand("list", "list the documents of a workflow"),
-        Subcommand("read", "print a document, or an older version of it"),
-        Subcommand("write", "write the whole text of a document"),
-        Subcommand("append", "add to the end of a document"),
-        Subcommand("create", "make a document that is not there"),
-        Subcommand("delete", "delete a document; its history stays"),
-        Subcommand("history", "list the versions of a document, the newest first"),
-        Subcommand("diff", "show what a version changed"),
-        Subcommand("blame", "show who wrote each line, and in which version"),
-        Subcommand("suggestions", "list what agents suggest"),
-        Subcommand("accept", "make a suggestion the newest version"),
-        Subcommand("reject", "decide that a suggestion is not taken"),
+        Subcommand("list", "List the documents of a workflow"),
+        Subcommand("read", "Print a document or one of its versions"),
+        Subcommand("write", "Replace the text of a document"),
+        Subcommand("append", "Append text to a document"),
+        Subcommand("create", "Create a document"),
+        Subcommand("delete", "Delete a document but retain its history"),
+        Subcommand("history", "List the versions of a document, latest first"),
+        Subcommand("diff", "Show the changes of a version"),
+        Subcommand("blame", "Show the author and version of each line"),
+        Subcommand("suggestions", "List suggested changes"),
+        Subcommand("accept", "Accept a suggestion as the latest version"),
+        Subcommand("reject", "Reject a suggestion"),
     ),
 )
 
@@ -71,8 +71,8 @@ def documents_lines(found: DocumentList, screen: Screen) -> list[str]:
 
 def configure_doc_read(parser: argparse.ArgumentParser) -> None:
     _workspace(parser)
-    parser.add_argument("file", metavar="DOCUMENT", nargs="?", help="its path (default: the entry document)")
-    parser.add_argument("--version", type=_version, metavar="N", help="an older version")
+    parser.add_argument("file", metavar="DOCUMENT", nargs="?", help="path of the document (default: entry document)")
+    parser.add_argument("--version", type=_version, metavar="N", help="number of the version (default: the latest)")
     archive_flag(parser)
 
 
@@ -92,7 +92,7 @@ def run_doc_read(context: Context) -> int:
 
 def configure_doc_write(parser: argparse.ArgumentParser) -> None:
     _text_arguments(parser, "the whole text; - reads it from standard input")
-    help_ = "the version that it was made from: what changed since is merged with it, or refused where it touches it"
+    help_ = "base version of the text; later changes are merged, or the write fails on a conflict"
     parser.add_argument("--if-version", type=_version, metavar="N", help=help_)
 
 
@@ -120,9 +120,9 @@ def run_doc_create(context: Context) -> int:
 
 def configure_doc_delete(parser: argparse.ArgumentParser) -> None:
     _workspace(parser)
-    parser.add_argument("file", metavar="DOCUMENT", help="its path: findings/auth.md")
-    parser.add_argument("--if-version", type=_version, metavar="N", help="only if this is its newest version")
-    parser.add_argument("--reason", metavar="TEXT", default="", help="kept with the version")
+    parser.add_argument("file", metavar="DOCUMENT", help="path of the document, such as findings/auth.md")
+    parser.add_argument("--if-version", type=_version, metavar="N", help="write only if this is the latest version")
+    parser.add_argument("--reason", metavar="TEXT", default="", help="reason, stored with the version")
 
 
 def run_doc_delete(context: Context) -> int:
@@ -145,7 +145,7 @@ def changed_lines(one: DocumentChanged, _screen: Screen) -> list[str]:
 
 def configure_doc_history(parser: argparse.ArgumentParser) -> None:
     _workspace(parser)
-    parser.add_argument("file", metavar="DOCUMENT", help="its path")
+    parser.add_argument("file", metavar="DOCUMENT", help="path of the document")
     count_flag(parser)
     archive_flag(parser)
 
@@ -174,9 +174,9 @@ def history_lines(found: DocumentHistory, screen: Screen) -> list[str]:
 
 def configure_doc_diff(parser: argparse.ArgumentParser) -> None:
     _workspace(parser)
-    parser.add_argument("file", metavar="DOCUMENT", help="its path")
-    parser.add_argument("--from", dest="since", type=_version, metavar="N", help="(default: the version before)")
-    parser.add_argument("--to", dest="until", type=_version, metavar="N", help="(default: the newest version)")
+    parser.add_argument("file", metavar="DOCUMENT", help="path of the document")
+    parser.add_argument("--from", dest="since", type=_version, metavar="N", help="first version (default: previous)")
+    parser.add_argument("--to", dest="until", type=_version, metavar="N", help="second version (default: latest)")
 
 
 def run_doc_diff(context: Context) -> int:
@@ -193,7 +193,7 @@ def run_doc_diff(context: Context) -> int:
 
 def configure_doc_blame(parser: argparse.ArgumentParser) -> None:
     _workspace(parser)
-    parser.add_argument("file", metavar="DOCUMENT", help="its path")
+    parser.add_argument("file", metavar="DOCUMENT", help="path of the document")
 
 
 def run_doc_blame(context: Context) -> int:
@@ -213,7 +213,7 @@ def blame_lines(found: DocumentBlame, _screen: Screen) -> list[str]:
 
 def configure_doc_suggestions(parser: argparse.ArgumentParser) -> None:
     _workspace(parser)
-    parser.add_argument("--all", action="store_true", help="those that are decided too")
+    parser.add_argument("--all", action="store_true", help="include suggestions that were accepted or rejected")
     count_flag(parser)
     archive_flag(parser)
 
@@ -234,8 +234,8 @@ def suggestions_lines(found: SuggestionList, screen: Screen) -> list[str]:
 
 def _decision(parser: argparse.ArgumentParser) -> None:
     _workspace(parser)
-    parser.add_argument("id", metavar="SUGGESTION", help="its id: s3")
-    parser.add_argument("--reason", metavar="TEXT", default="", help="the members read it")
+    parser.add_argument("id", metavar="SUGGESTION", help="id of the suggestion, such as s3")
+    parser.add_argument("--reason", metavar="TEXT", default="", help="reason, visible to the members")
 
 
 def _decide(context: Context, what: str) -> int:
@@ -254,14 +254,14 @@ run_doc_reject = partial(_decide, what="reject")
 
 
 def _workspace(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("target", metavar="@WORKFLOW[:TAG]", help="whose documents: of its newest run")
+    parser.add_argument("target", metavar="@WORKFLOW[:TAG]", help="workflow; the documents of its latest run are used")
 
 
 def _text_arguments(parser: argparse.ArgumentParser, about: str) -> None:
     _workspace(parser)
-    parser.add_argument("file", metavar="DOCUMENT", help="its path: findings/auth.md")
+    parser.add_argument("file", metavar="DOCUMENT", help="path of the document, such as findings/auth.md")
     parser.add_argument("text", metavar="TEXT", help=about)
-    parser.add_argument("--reason", metavar="TEXT", default="", help="kept with the version")
+    parser.add_argument("--reason", metavar="TEXT", default="", help="reason, stored with the version")
 
 
 def _path(context: Context, what: str, file: str | None = None) -> str:
@@ -271,22 +271,22 @@ def _path(context: Context, what: str, file: str | None = None) -> str:
 
 def _version(text: str) -> int:
     if not (text.isascii() and text.isdecimal() and len(text) < 10):
-        raise argparse.ArgumentTypeError(f"{text!r} is not the number of a version")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a valid version number")
     return int(text)
 
 
 RESOURCE_VERBS: Final = Subcommands(
     "resource",
     (
-        Subcommand("list", "list the long texts of all spaces, or of one"),
-        Subcommand("get", "print one, exactly as it is"),
-        Subcommand("add", "keep a text where agents can read it, and print its id"),
+        Subcommand("list", "List the resources of all spaces or of one space"),
+        Subcommand("get", "Print a resource unchanged"),
+        Subcommand("add", "Store a text as a resource and print its id"),
     ),
 )
 
 
 def configure_resource_list(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("target", metavar="TARGET", nargs="?", help="only those of this workflow, or this agent")
+    parser.add_argument("target", metavar="TARGET", nargs="?", help="only resources of this workflow or agent")
     count_flag(parser)
 
 
@@ -304,9 +304,9 @@ def resources_lines(listed: ResourceList, screen: Screen) -> list[str]:
 
 
 def configure_resource_get(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("id", metavar="RESOURCE", help="its id: what stands behind resource: in a message")
-    parser.add_argument("--offset", type=int, default=0, metavar="N", help="from this character on (default: 0)")
-    parser.add_argument("--limit", type=int, metavar="N", help="at most so many characters (default: all)")
+    parser.add_argument("id", metavar="RESOURCE", help="id of the resource: the text after resource: in a message")
+    parser.add_argument("--offset", type=int, default=0, metavar="N", help="first character (default: 0)")
+    parser.add_argument("--limit", type=int, metavar="N", help="maximum number of characters (default: all)")
     archive_flag(parser)
 
 
@@ -323,9 +323,9 @@ def run_resource_get(context: Context) -> int:
 
 
 def configure_resource_add(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("target", metavar="TARGET", help="the workflow (@review) or agent whose space it is for")
-    parser.add_argument("message", metavar="TEXT", help="the text; - reads standard input")
-    parser.add_argument("--type", metavar="TYPE", default="text/plain", help="its media type (default: text/plain)")
+    parser.add_argument("target", metavar="TARGET", help="workflow (@review) or agent that can read the resource")
+    parser.add_argument("message", metavar="TEXT", help="text, or - to read standard input")
+    parser.add_argument("--type", metavar="TYPE", default="text/plain", help="media type (default: text/plain)")
 
 
 def run_resource_add(context: Context) -> int:

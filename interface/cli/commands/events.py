@@ -57,14 +57,10 @@ LEVELS: Final = ("debug", "info", "warning", "error")
 
 
 def configure_logs(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "target", metavar="TARGET", nargs="?", help="alice, @review[:tag] or alice@review (default: all)"
-    )
-    parser.add_argument(
-        "--previous", action="store_true", help="its last attempt that ended; without a target the kernel before this"
-    )
-    parser.add_argument("--level", choices=LEVELS, help="only what is at least so grave")
-    count_flag(parser, None, "the last N lines; with -f before those that come")
+    parser.add_argument("target", metavar="TARGET", nargs="?", help="alice, @review[:tag], alice@review (default: all)")
+    parser.add_argument("--previous", action="store_true", help="previous attempt, or kernel process without a target")
+    parser.add_argument("--level", choices=LEVELS, help="minimum level of log lines")
+    count_flag(parser, None, "number of latest lines")
     event_view.configure(parser)
 
 
@@ -80,7 +76,7 @@ def run_logs(context: Context) -> int:
         shown = event_view.show(context, space, wanted)
     else:
         if context.args.follow:
-            raise Failure("usage", "what is over cannot be followed", "leave out -f or --previous")
+            raise Failure("usage", "-f cannot follow a finished process", "leave out -f or --previous")
         part = previous_kernel if asked is None else previous_attempt
         shown = event_view.show_part(context, space, wanted, part)
     if asked is not None and not shown:
@@ -89,7 +85,7 @@ def run_logs(context: Context) -> int:
 
 
 def check_known(context: Context, asked: Target) -> None:
-    """Nothing to show of somebody who is there is fine; of a name nobody has it is a mistake. Raises Failure."""
+    """Raise Failure (usage) if the target does not exist; an existing target may have no entries."""
     if asked.workflow is not None:
         context.kernel().get(f"/spaces/{quoted(asked.space)}/members")
     else:
@@ -97,17 +93,17 @@ def check_known(context: Context, asked: Target) -> None:
 
 
 def is_logged(event: event_view.Event, asked: Target | None) -> bool:
-    """Return whether ``event`` is for the log, and about the agent that was asked for."""
+    """Return whether ``event`` is a log event of the given agent."""
     return str(event["type"]).startswith(SHOWN) and is_of(event, asked)
 
 
 def is_of(event: event_view.Event, asked: Target | None) -> bool:
-    """Return whether ``event`` is about the agent that was asked for, if one was."""
+    """Return whether ``event`` concerns the given agent, if any."""
     return asked is None or asked.agent is None or name_of(str(event.get("agent") or "")) == asked.agent
 
 
 def previous_attempt(events: Sequence[event_view.Event]) -> tuple[int, ...]:
-    """Places of what tells of the attempt that ended last; empty where none has."""
+    """Return the positions of log lines of the latest finished attempt; empty if none."""
     ends = [event for event in events if event["type"] == "attempt.ended"]
     if not ends:
         return ()
@@ -120,7 +116,7 @@ def previous_attempt(events: Sequence[event_view.Event]) -> tuple[int, ...]:
 
 
 def previous_kernel(events: Sequence[event_view.Event]) -> tuple[int, ...]:
-    """Places of all that was told while the kernel before this one ran; empty where there was none."""
+    """Return the positions of log lines of the previous kernel process; empty if there was none."""
     starts = [place for place, event in enumerate(events) if event["type"] == "kernel.started"]
     if not starts:
         return ()
@@ -128,7 +124,6 @@ def previous_kernel(events: Sequence[event_view.Event]) -> tuple[int, ...]:
 
 
 def attempt_of(event: event_view.Event) -> str:
-    """The attempt that an event names; "" where it names none."""
     return str((event.get("data") or {}).get("attempt") or "")
 
 
@@ -154,7 +149,9 @@ def run_attach(context: Context) -> int:
     try:
         for received in follower:
             if received == CONNECTED:
-                context.out.note(f"attached to {one_line(context.args.target)}; Ctrl-C ends the watching, not the work")
+                context.out.note(
+                    f"attached to {one_line(context.args.target)}; Ctrl-C detaches without stopping the work"
+                )
                 watch.ask_about_waiting()
             elif received.data:
                 event = json.loads(received.data)
@@ -166,21 +163,21 @@ def run_attach(context: Context) -> int:
 
 
 class Watch:
-    """The lines of those that are watched: text as it is written, calls and results as they happen."""
+    """Printer for followed agents: text as it streams, calls and results."""
 
     def __init__(self, context: Context, asked: Target) -> None:
         self._context = context
         self._asked = asked
         self._steps = StepReader(context)
         self._questions: set[str] = set()
-        """The approvals that a person was asked about: whoever left one open knows how to decide it later."""
+        """Approvals already shown to the user, who can decide them later by id."""
         self._written: dict[str, str] = {}
         """The text of the reply under way that was shown, by instruction."""
         self._writing: str | None = None
         """The instruction whose text ends the last line, which is not ended."""
 
     def show(self, received: ServerEvent, event: dict[str, Any]) -> None:
-        """Show one event, if there is anything to see."""
+        """Print one event if it has visible content."""
         out = self._context.out
         entry = self._steps.entry(event)
         if self._context.args.jsonl:
@@ -210,14 +207,14 @@ class Watch:
                 out.note(wanted)
 
     def ask_about_waiting(self) -> None:
-        """Ask about what those that are watched wait for already, where somebody can answer."""
+        """Ask about approvals that are already pending, if the user can answer."""
         if self._context.args.jsonl or not can_ask(self._context):
             return
         try:
             with closing(self._context.find_kernel()) as client:
                 waiting = fetch_list(client, "/approvals", PENDING, 0, {})["approvals"]
         except (Failure, Unreachable) as error:
-            self._context.out.note(one_line(f"note: what waits for approval is not known: {error}"))
+            self._context.out.note(one_line(f"note: pending approvals are not available: {error}"))
             return
         for row in waiting:
             if is_of(row, self._asked) and (self._asked.workflow is None or row["space"] == str(self._asked.space)):
@@ -230,7 +227,7 @@ class Watch:
             decide_in_place(self._context, approval)
 
     def end_line(self) -> None:
-        """End a line that is being written."""
+        """End a partially written line."""
         if self._writing is not None:
             self._writing = None
             self._context.out.text("\n")

@@ -1,23 +1,24 @@
-"""``awk help`` and ``awk version``: the overview, a command's own help or a topic, and the version of this command.
+"""``awk help`` and ``awk version``: overview, groups, commands and topics, and the version of this program.
 
-All of it, and the page docs/reference/commands.md, is made from the table of commands. ``awk status`` has the version
+The texts and docs/reference/commands.md are generated from the table of commands. ``awk status`` prints the version
 of the kernel.
 """
 
 import argparse
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from textwrap import wrap
 from types import MappingProxyType
 from typing import Final, cast
 
 from interface.cli.command_parser import parser_for
-from interface.cli.command_table import BY_WORD, COMMANDS, Command, meant_command
+from interface.cli.command_table import BY_WORD, GROUPS, Command, meant_command, without_alias
 from interface.cli.context import Context
 from interface.cli.exits import MEANINGS
 from interface.failure import Failure
 from protocol.discovery import VERSION
 
-TARGETS: Final = "alice (direct message)   @review[:tag] (a workflow's channel)   alice@review[:tag] (alice in it)"
+TARGETS: Final = "alice (direct message)   @review[:tag] (channel of a workflow)   alice@review[:tag] (member alice)"
 
 VARIABLES: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -51,15 +52,15 @@ VARIABLES: Final[Mapping[str, str]] = MappingProxyType(
 TOPICS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
         "targets": (
-            "What a message or a command is for:",
-            "  alice               the agent alice, in a direct message; she keeps that conversation",
+            "A target names the recipient of a message or command:",
+            "  alice               the agent alice, in her direct conversation",
             "  @review             the channel of the workflow review, instance main",
-            "  @review:pr-7        the channel of its instance pr-7 (run and start: --tag pr-7)",
-            "  alice@review:pr-7   the agent alice as a member of it",
-            "Within a text, @alice gives the message to her as work.",
+            "  @review:pr-7        the channel of the instance pr-7 (run and start: --tag pr-7)",
+            "  alice@review:pr-7   the agent alice as a member of that instance",
+            "In the text of a message, @alice assigns the message to alice.",
         ),
         "exit-codes": (
-            "What a command's exit code says:",
+            "Exit codes of commands:",
             *(f"  {int(code):<5} {text}" for code, text in MEANINGS.items()),
         ),
         "environment": (
@@ -69,43 +70,48 @@ TOPICS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         ),
     }
 )
-"""What ``help`` explains besides commands."""
+"""Topics of ``help`` besides commands."""
 
 
-def overview(commands: Iterable[Command], program: str, system_awk: str) -> list[str]:
-    """The text of ``--help``: the commands by group, the targets, and, under the name awk, where the system's is."""
-    lines = [f"usage: {program} COMMAND [ARGUMENT...] [FLAG...]", ""]
-    group = ""
-    for command in commands:
-        if command.group != group:
-            lines += [""] * bool(group) + [f"{command.group}:"]
-            group = command.group
-        lines.append(f"  {command.word:<10} {command.help}")
-    lines += ["", f"Targets: {TARGETS}", f"More: {program} help COMMAND, {program} help {'|'.join(TOPICS)}"]
+FIRST: Final = ("init", "validate", "run", "start", "send", "ps", "show", "needs", "approve", "stop")
+"""Commands that the overview explains to newcomers."""
+
+
+def overview(program: str, system_awk: str) -> list[str]:
+    """Return the text of ``--help``: commands for newcomers, words of the groups, and further help."""
+    lines = [f"usage: {program} COMMAND [ARGUMENT...] [FLAG...]", "", "Common commands:"]
+    lines += [_summary(BY_WORD[word]) for word in FIRST]
+    lines += ["", "All commands by group:"]
+    for group, commands in GROUPS.items():
+        words = " ".join(command.word for command in commands)
+        lines += wrap(words, 100, initial_indent=f"  {group:<9}", subsequent_indent=" " * 11, break_on_hyphens=False)
+    lines += ["", f"Targets: {TARGETS}", f"Help: {program} help GROUP|COMMAND|TOPIC; topics: {', '.join(TOPICS)}"]
     if program == "awk":
-        which = system_awk or "and there is none on PATH"
-        lines.append(f"Anything else goes to the system awk ({which}).")
+        lines.append(f"Other words run the system awk ({system_awk or 'none on PATH'}).")
     return lines
 
 
+def _summary(command: Command) -> str:
+    return f"  {command.word:<11}{command.help}"
+
+
 def commands_page(program: str = "agent-worker") -> str:
-    """docs/reference/commands.md: every command with its usage and arguments, from the table and the parsers."""
+    """Return docs/reference/commands.md: each command with its arguments, by group."""
     parts = ["# Commands", "", f"`awk` is the same program as `{program}`. Targets: {TARGETS}", ""]
-    for command in COMMANDS:
-        configure, _ = command.load()
-        parser = parser_for(command, program, configure)
-        parts += [f"## {command.word}", "", str(parser.description), *_arguments(parser), ""]
-        # The second words of a command that has some, each with its parser.
-        choices = (action.choices for action in parser._actions)  # noqa: SLF001  (as below)
-        for word, verb in next(
-            (cast("Mapping[str, argparse.ArgumentParser]", one) for one in choices if isinstance(one, Mapping)), {}
-        ).items():
-            parts += [f"### {command.word} {word}", "", str(verb.description), *_arguments(verb), ""]
+    for group, commands in GROUPS.items():
+        parts += [f"## {group}", ""]
+        for command in commands:
+            parser = parser_for(command, program, command.load()[0])
+            parts += [f"### {command.word}", "", str(parser.description), *_arguments(parser), ""]
+            choices = (action.choices for action in parser._actions)  # noqa: SLF001  (as below)
+            verbs = next((one for one in choices if isinstance(one, Mapping)), {})
+            for word, verb in cast("Mapping[str, argparse.ArgumentParser]", verbs).items():
+                parts += [f"#### {command.word} {word}", "", str(verb.description), *_arguments(verb), ""]
     return "\n".join(parts)
 
 
 def _arguments(parser: argparse.ArgumentParser) -> Sequence[str]:
-    """Return a table of what the command takes; argparse's own layout differs between Python versions."""
+    """Return a table of the arguments; the layout of argparse differs between Python versions."""
     lines = ["", "| argument | |", "|---|---|"]
     for action in parser._actions:  # noqa: SLF001  (argparse has no public way to list arguments)
         if action.help is not argparse.SUPPRESS:
@@ -116,29 +122,31 @@ def _arguments(parser: argparse.ArgumentParser) -> Sequence[str]:
 
 
 def configure_help(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "words", nargs="*", metavar="COMMAND|TOPIC", help="a command, or a topic that the overview names"
-    )
+    parser.add_argument("words", nargs="*", metavar="GROUP|COMMAND|TOPIC", help="group, command or topic")
 
 
 def run_help(context: Context) -> int:
-    """Print it. Raises Failure (usage) where nothing is known of it."""
+    """Print help for a group, command or topic. Raises Failure (usage) for other words."""
     words: list[str] = context.args.words
     if not words:
-        context.out.lines(overview(COMMANDS, context.program, context.system_awk))
+        context.out.lines(overview(context.program, context.system_awk))
+        return 0
+    group = " ".join(words).replace("-", " ").capitalize()
+    if group in GROUPS:
+        context.out.lines([f"{group}:", *map(_summary, GROUPS[group])])
     elif words[0] in TOPICS:
         context.out.lines(TOPICS[words[0]])
-    elif command := BY_WORD.get(words[0]):
+    elif command := BY_WORD.get((words := without_alias(words))[0]):
         parser = parser_for(command, context.program, command.load()[0])
         try:
-            parser.parse_args([*words[1:], "--help"])  # that of a verb (help agent create) where there is one
+            parser.parse_args([*words[1:], "--help"])  # a subcommand (help agent create) prints its own help
         except SystemExit:
             return 0
     else:
         meant = meant_command(words[0])
         topics = f"{context.program} help lists the commands; topics: {', '.join(TOPICS)}"
         advice = f"did you mean {context.program} help {meant}?" if meant else topics
-        raise Failure("usage", f"there is no command or topic {words[0][:100]!r}", advice)
+        raise Failure("usage", f"no help for {words[0][:100]!r}", advice)
     return 0
 
 

@@ -1,4 +1,4 @@
-"""``awk needs``: what goes on only once a person does something, with commands that settle it; exit 7 if there is any.
+"""``awk needs``: list work that is blocked until a person acts, with commands; exit code 7 if there is any.
 
 With ``-A`` it is that of all projects of this user whose kernel runs; none is started. ``-f`` follows either.
 """
@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import closing, suppress
 from typing import Any, Final
 
+from interface.cli.commands.permissions import show_approvals
 from interface.cli.commands.projects import refuse_named_kernel, tell_missing
 from interface.cli.context import Context
 from interface.cli.exits import Exit
@@ -34,13 +35,20 @@ _STYLES: Final = {"approval": "yellow", "vote": "yellow", "dead": "dim"}
 
 
 def configure_needs(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("-f", "--follow", action="store_true", help="go on: say what comes, and what is settled")
-    all_projects_flag(parser, "of all your projects whose kernel runs, not of this one alone")
+    parser.add_argument("-f", "--follow", action="store_true", help="print new and resolved items as they change")
+    parser.add_argument("id", metavar="APPROVAL", nargs="?", help="approval request (a3) to show in full")
+    parser.add_argument("--approvals", action="store_true", help="list only approvals, with their input (exit code 0)")
+    parser.add_argument("--rules", action="store_true", help="list the rules of approve --always; awk deny deletes one")
+    all_projects_flag(parser, "include all your projects with a running kernel")
     count_flag(parser)
     json_flag(parser)
 
 
 def run_needs(context: Context) -> int:
+    if context.args.approvals or context.args.rules or context.args.id is not None:
+        if context.args.follow or context.args.all_projects:
+            raise Failure("usage", "-f and -A exclude approvals", "leave out APPROVAL, --approvals and --rules")
+        return show_approvals(context)
     if context.args.all_projects:
         refuse_named_kernel(context)
     if context.args.follow:
@@ -63,10 +71,7 @@ def needs_of(client: Client, count: int) -> Document:
 
 
 def of_all_projects(context: Context, count: int) -> tuple[Document, list[Answer[Document]]]:
-    """The needs of every project whose kernel runs, each with its project, for which its commands are meant.
-
-    Returns what each project answered, too.
-    """
+    """Return the needs of all projects with a running kernel, and the answer of each project."""
 
     def ask(project: Project) -> Document:
         with closing(client_of(project)) as client:
@@ -105,7 +110,7 @@ def _by_project(items: Iterable[Any], screen: Screen, now: float) -> list[str]:
 
 
 def need_lines(item: Any, screen: Screen, now: float) -> list[str]:
-    """Return one need. Only its first line has words of an agent: what follows may be run as it stands."""
+    """Return one item. Only its first line has agent text; the others are safe to run."""
     passed = seconds_between(now, item.since)
     ids = [*item.blocks][:8]
     more = f" and {len(item.blocks) - len(ids)} more" if len(item.blocks) > len(ids) else ""
@@ -121,11 +126,11 @@ def need_lines(item: Any, screen: Screen, now: float) -> list[str]:
 
 
 Key = tuple[str | None, str, str]
-"""The project of a need where there are several, its kind and its id."""
+"""Project (with several projects), kind and id of an item."""
 
 
 def follow(context: Context) -> int:
-    """Print what there is, then each need as it comes and as it is settled, until Ctrl-C."""
+    """Print the current items, then each new and resolved item, until Ctrl-C."""
     shown: dict[Key, Any] | None = None
     for document, answered in of_many_as_they_change(context) if context.args.all_projects else _of_one(context):
         # What the kernel of a project needed that is away just now is not settled by that.
@@ -154,7 +159,7 @@ def _of_one(context: Context) -> Iterator[tuple[Document, set[str | None]]]:
 
 
 def of_many_as_they_change(context: Context) -> Iterator[tuple[Document, set[str]]]:
-    """The needs of all projects, again whenever one of their kernels tells of something, or another was started."""
+    """Yield the needs of all projects, again after each kernel event or start."""
     changed: queue.SimpleQueue[str] = queue.SimpleQueue()
     followed: set[str] = set()
 

@@ -1,4 +1,4 @@
-"""``awk approve``, ``deny``, ``pending``, ``grant`` and ``audit``: what agents may do, and what was given to them."""
+"""``awk approve``, ``deny``, ``grant`` and ``audit``: permissions of agents."""
 
 import argparse
 import re
@@ -22,22 +22,16 @@ from protocol.api.history import AuditList
 _REQUEST: Final = re.compile(r"a\d+", re.ASCII)
 _RULE: Final = re.compile(r"r\d+", re.ASCII)
 _ALWAYS: Final = (
-    "grant every call of this tool by this agent, now and from now on, whose whole input, as pending shows it, fits"
-    """ PATTERN: '{"command":"git *"}'; * is any text, and here covers 'git x; rm -rf ~' too"""
+    "approve this and all future calls of this tool by this agent whose complete input, as in awk needs, matches"
+    """ PATTERN: '{"command":"git *"}'; * matches any text, so this also matches 'git x; rm -rf ~'"""
 )
 
 
-def configure_pending(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("id", metavar="APPROVAL", nargs="?", help="one of them (a3), with all of its input")
-    parser.add_argument("--rules", action="store_true", help="what approve --always granted; deny ID takes it back")
-    count_flag(parser)
-    json_flag(parser)
-
-
-def run_pending(context: Context) -> int:
+def show_approvals(context: Context) -> int:
+    """Print pending approvals, one of them, or the approval rules."""
     asked: str | None = context.args.id
     if context.args.rules and asked is not None:
-        raise Failure("usage", "--rules lists them all")
+        raise Failure("usage", "--rules excludes APPROVAL", "awk needs --rules lists all approval rules")
     if context.args.rules:
         return show_list(context, "/approvals/rules", RULES, approval_rules_lines)
     if asked is None:
@@ -54,7 +48,7 @@ def pending_lines(found: Pending, screen: Screen) -> list[str]:
         given = given or msgspec.json.encode(row.input, order="sorted").decode()
         rows.append([row.id, row.agent, row.space, row.tool, row.expires_at, given, row.reason or "-"])
     header = ["ID", "AGENT", "SPACE", "TOOL", "EXPIRES", "INPUT", "REASON"]
-    return table(header, rows, screen) if rows else ["nothing waits for approval"]
+    return table(header, rows, screen) if rows else ["no pending approvals"]
 
 
 def approval_lines(one: ApprovalInfo, _screen: Screen) -> list[str]:
@@ -69,28 +63,28 @@ def approval_rules_lines(found: ApprovalRules, screen: Screen) -> list[str]:
     rules = found.rules
     rows = [[row.id, row.agent or "(all)", row.tool, row.created_at, row.pattern] for row in rules]
     header = ["ID", "AGENT", "TOOL", "SINCE", "PATTERN"]
-    return table(header, rows, screen) if rows else ["nothing was approved once for all"]
+    return table(header, rows, screen) if rows else ["no approval rules"]
 
 
 def configure_approve(parser: argparse.ArgumentParser) -> None:
-    configure_decision(parser, "what awk pending lists (a3)")
+    configure_decision(parser, "approval request, as in awk needs (a3)")
     parser.add_argument("--always", metavar="PATTERN", help=_ALWAYS)
-    parser.add_argument("--all-agents", action="store_true", help="with --always: whichever agent makes it")
+    parser.add_argument("--all-agents", action="store_true", help="with --always: apply to all agents")
 
 
 def run_approve(context: Context) -> int:
     args = context.args
     if args.always is not None and len(args.ids) > 1:
-        raise Failure("usage", "--always goes with one request")
+        raise Failure("usage", "--always requires exactly one APPROVAL")
     if args.all_agents and args.always is None:
-        raise Failure("usage", "--all-agents goes with --always")
+        raise Failure("usage", "--all-agents requires --always")
     always = {} if args.always is None else {"always": args.always, "all_agents": args.all_agents}
     ids = [check_id(name) for name in args.ids]
     return act(context, "/approvals/{}/approve", ids, approvals_lines, {"reason": args.reason, **always})
 
 
 def configure_deny(parser: argparse.ArgumentParser) -> None:
-    configure_decision(parser, "what awk pending lists (a3), or one standing rule (r2), which is taken back")
+    configure_decision(parser, "approval request (a3), or one approval rule to delete (r2)")
 
 
 def run_deny(context: Context) -> int:
@@ -99,21 +93,21 @@ def run_deny(context: Context) -> int:
         ids = [check_id(name) for name in ids]
         return act(context, "/approvals/{}/deny", ids, approvals_lines, {"reason": context.args.reason})
     if len(ids) > 1:
-        raise Failure("usage", "one standing rule is taken back at a time")
+        raise Failure("usage", "only one approval rule can be deleted at a time")
     return context.answer(context.kernel().delete(f"/approvals/rules/{quoted(ids[0])}"), approval_rules_lines)
 
 
 def configure_decision(parser: argparse.ArgumentParser, ids: str) -> None:
     parser.add_argument("ids", metavar="APPROVAL", nargs="+", help=ids)
-    parser.add_argument("--reason", metavar="TEXT", default="", help="kept with the decision; who is denied reads it")
+    parser.add_argument("--reason", metavar="TEXT", default="", help="reason, visible to the agent")
     json_flag(parser)
 
 
 def check_id(name: str) -> str:
-    """``name`` as that of a request. Raises Failure (usage)."""
+    """Return ``name`` if it is the id of an approval request. Raises Failure (usage)."""
     if not _REQUEST.fullmatch(name):
-        text = f"{name[:100]!r} is not a request for approval: ids look like a3"
-        raise Failure("usage", text, "awk pending lists them")
+        text = f"{name[:100]!r} is not the id of an approval request, such as a3"
+        raise Failure("usage", text, "list them: awk needs --approvals")
     return name
 
 
@@ -121,7 +115,7 @@ def approvals_lines(told: dict[str, Any], _screen: Screen) -> list[str]:
     lines: list[str] = []
     for one in msgspec.convert(told["approvals"], type=tuple[ApprovalInfo, ...]):
         lines += decision_lines(one)
-        lines += [one_line(f"granted with it: {', '.join(one.also_granted)}")] if one.also_granted else []
+        lines += [one_line(f"also approved: {', '.join(one.also_granted)}")] if one.also_granted else []
     return lines
 
 
@@ -129,8 +123,8 @@ def decision_lines(one: ApprovalInfo) -> list[str]:
     if one.decided_at is None:
         return []
     why = f": {one.decision_reason}" if one.decision_reason else ""
-    if one.state == "expired":  # its time was over, or its work ended: nobody decided
-        return [one_line(f"{one.id} is no longer open since {one.decided_at}{why}")]
+    if one.state == "expired":  # timed out, or its work ended, without a decision
+        return [one_line(f"{one.id} expired at {one.decided_at}{why}")]
     return [one_line(f"{one.id} was {one.state} by {one.decided_by} at {one.decided_at}{why}")]
 
 
@@ -139,15 +133,15 @@ SCOPES: Final = get_args(Scope)
 GRANT_VERBS: Final = Subcommands(
     "grant",
     (
-        Subcommand("list", "list what was given, by whom, and what it comes to now"),
-        Subcommand("give", "give an agent a scope that its file does not give it"),
+        Subcommand("list", "List grants, their origin and their current state"),
+        Subcommand("give", "Grant an agent a scope that its file does not include"),
         generated("grant revoke"),
     ),
 )
 
 
 def configure_grant_list(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("target", metavar="@WORKFLOW[:TAG]", nargs="?", help="only its latest run")
+    parser.add_argument("target", metavar="@WORKFLOW[:TAG]", nargs="?", help="only of the latest run of this workflow")
     count_flag(parser)
 
 
@@ -172,14 +166,14 @@ def grants_lines(found: GrantList, screen: Screen) -> list[str]:
         for one in found.grants
     ]
     header = ["ID", "STATE", "AGENT", "SPACE", "SCOPE", "BY", "UNTIL", "USED"]
-    return table(header, rows, screen) if rows else ["nothing was given"]
+    return table(header, rows, screen) if rows else ["no grants"]
 
 
 def configure_grant_give(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("scope", metavar="SCOPE", choices=SCOPES, help=f"what it may use: {', '.join(SCOPES)}")
-    parser.add_argument("--to", metavar="TARGET", required=True, help="who gets it, such as alice@review")
-    parser.add_argument("--until", metavar="D", help="for so long (2h), or to this time (2026-11-22T18:00:00Z)")
-    parser.add_argument("--uses", metavar="N", type=int, help="for so many calls")
+    parser.add_argument("scope", metavar="SCOPE", choices=SCOPES, help=f"scope to grant: {', '.join(SCOPES)}")
+    parser.add_argument("--to", metavar="TARGET", required=True, help="receiving agent, such as alice@review")
+    parser.add_argument("--until", metavar="D", help="duration (2h) or end time (2026-11-22T18:00:00Z)")
+    parser.add_argument("--uses", metavar="N", type=int, help="maximum number of calls")
 
 
 def run_grant_give(context: Context) -> int:
@@ -200,7 +194,7 @@ def grant_lines(one: dict[str, Any], _screen: Screen) -> list[str]:
 
 
 def configure_audit(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--agent", metavar="AGENT", help="only where this agent asked, or was asked")
+    parser.add_argument("--agent", metavar="AGENT", help="only queries from or to this agent")
     count_flag(parser)
     json_flag(parser)
 
@@ -220,11 +214,9 @@ def audit_lines(found: AuditList, screen: Screen, agent: str | None = None) -> l
         asked = told.get(one.kind, f"(not kept: {one.note})")
         rows.append([one.id, one.at, one.receiver, one.owner, one.space, one_line(asked), f"{keys}{withheld}"])
     return (
-        table(["ID", "AT", "WHO", "OF WHOM", "SPACE", "ASKED", "WAS GIVEN"], rows, screen)
+        table(["ID", "AT", "AGENT", "OWNER", "SPACE", "QUERY", "RESULT"], rows, screen)
         if rows
-        else ["nobody asked for anybody's memory"]
+        else ["no memory queries"]
         if agent is None
-        else [
-            f"nothing of {one_line(agent)}: it asked for nobody's memory, and nobody for its (awk ls lists the agents)"
-        ]
+        else [f"no memory queries from or to {one_line(agent)} (list agents: awk agent list)"]
     )

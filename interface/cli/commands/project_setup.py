@@ -62,10 +62,7 @@ def validation_lines(checked: Validation, screen: Screen) -> list[str]:
 
 def configure_config(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "asked",
-        metavar="FILE|NAME",
-        nargs="?",
-        help="a file, an agent, a workflow, @workflow or agent@workflow (default: the project)",
+        "asked", metavar="FILE|NAME", nargs="?", help="file, agent, @workflow or agent@workflow (default: project)"
     )
     json_flag(parser)
 
@@ -83,7 +80,7 @@ def resolution_lines(found: Resolution, screen: Screen) -> list[str]:
 def _mapping(
     values: Mapping[str, Any], where: str, origins: Mapping[str, str], indent: int, screen: Screen
 ) -> Iterator[str]:
-    """The keys of a mapping at the path ``where``, each with its origin, or with those of what is in it."""
+    """Return the keys of a mapping at ``where``, each with its origin or the origins of its contents."""
     margin = " " * indent
     for key, value in values.items():
         at = f"{where}.{key}" if where else key
@@ -106,8 +103,8 @@ def _mapping(
 
 
 def configure_schema(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("kind", choices=KINDS, nargs="?", help="print the JSON Schema of this file")
-    parser.add_argument("--write", action="store_true", help="write all of them where the files' headers look")
+    parser.add_argument("kind", choices=KINDS, nargs="?", help="kind of file")
+    parser.add_argument("--write", action="store_true", help="write all schemas to the paths in file headers")
 
 
 def run_schema(context: Context) -> int:
@@ -116,12 +113,12 @@ def run_schema(context: Context) -> int:
     if context.args.kind is not None:
         context.out.document(schema_text(context.args.kind))
     elif not context.args.write:
-        raise Failure("usage", "which file? agent, workflow or project", f"see {context.program} schema --help")
+        raise Failure("usage", "KIND is missing: agent, workflow or project", f"see {context.program} schema --help")
     return Exit.OK
 
 
 def write_schemas(root: str) -> list[str]:
-    """Write the schemas into the project, where they are not there as they are now. Returns what was written.
+    """Write missing or outdated schemas into the project. Returns the written paths.
 
     No link is followed: what is checked out need not be ours. Raises Failure.
     """
@@ -140,10 +137,7 @@ def write_schemas(root: str) -> list[str]:
 
 
 def header(path: str) -> str:
-    """The first line of a new YAML file at ``path`` (from the project's root), by which editors find its schema.
-
-    Empty for a file that has none.
-    """
+    """Return the schema line of a YAML file at ``path`` (relative to the root); empty if it has no schema."""
     folder, name = os.path.split(path)
     kind = _KIND_OF.get(folder) if name.endswith(".yaml") else None
     if kind is None:
@@ -155,7 +149,7 @@ EXAMPLES: Final = Path(__file__).parent.parent / "examples"
 DEFAULT: Final = "hello"
 LIST: Final = "list"
 MODELS: Final = {"claude": "sonnet"}
-"""The model of a program, where one can be named that its owner is likely to have."""
+"""Return the default model of a program, if its owner is likely to have access to it."""
 _SCRIPTED: Final = re.compile(r"^( *)model: mock/.*$", re.MULTILINE)
 
 
@@ -164,11 +158,11 @@ def configure_init(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--example", choices=[*_names(), LIST], default=DEFAULT, help=about)
     about = "this program does the work of its agents, in place of their scripts"
     parser.add_argument("--backend", choices=sorted(name for name in CLIS if BACKENDS[name].binaries), help=about)
-    parser.add_argument("-m", "--model", metavar="MODEL", help="with --backend: its model (claude: sonnet)")
+    parser.add_argument("-m", "--model", metavar="MODEL", help="with --backend: model of the agents (claude: sonnet)")
 
 
 def run_init(context: Context) -> int:
-    """Print every file that was written, or the examples there are. Raises Failure."""
+    """Create the files and print their names, or print the examples. Raises Failure."""
     if context.args.example == LIST:
         for name in _names():
             workflow = next((EXAMPLES / name / ".workflows").iterdir())
@@ -193,7 +187,7 @@ def run_init(context: Context) -> int:
                     content = _SCRIPTED.sub(lambda found: "\n".join(f"{found[1]}{line}" for line in engine), content)
                 new.write(content.encode())
         except FileExistsError:
-            context.out.note(f"note: {name} exists and was left alone")
+            context.out.note(f"note: {name} already exists and was not changed")
         except OSError as error:
             raise _unwritable(path, error) from error
         else:
@@ -206,11 +200,11 @@ def _engine(backend: str | None, model: str | None) -> tuple[str, ...]:
     if backend is None:
         if model is None:
             return ()
-        raise Failure("usage", "--model goes with --backend", "name both: --backend claude --model sonnet")
+        raise Failure("usage", "--model requires --backend", "for example: --backend claude --model sonnet")
     chosen = model or MODELS.get(backend)
     if chosen is None:
-        raise Failure("usage", f"the model of {backend} is missing", "name one: --model provider/name")
-    # Where nobody can be asked before a tool runs, what it does stays in a sandbox.
+        raise Failure("usage", f"--model is missing for backend {backend}", "for example: --model provider/name")
+    # Without approvals before tool calls, work runs in a sandbox.
     alone = BACKENDS[backend].permission_prompt == "no"
     return (
         f"backend: {backend}",
@@ -236,7 +230,7 @@ def run_doctor(context: Context) -> int:
 
 
 def kernel_rows(context: Context) -> Iterator[DoctorRow]:
-    """The kernel of the project: whether one is up, is ours, fits this program, and works."""
+    """Check the kernel of the project: running, owned, compatible and accepting work."""
     try:
         client = context.find_kernel()
         status = json.loads(client.get("/status"))
@@ -282,19 +276,19 @@ def doctor_lines(report: DoctorReport, screen: Screen) -> list[str]:
     return [*lines, *table(["CHECK", "FINE"], right, screen), f"{len(wrong)} wrong" if wrong else "nothing is wrong"]
 
 
-WORKER_VERBS: Final = Subcommands(
-    "worker", (Subcommand("check", "run a program as a kernel would, and say what it does wrong"),)
-)
+WORKER_VERBS: Final = Subcommands("worker", (Subcommand("check", "Run a worker program and report protocol errors"),))
 DEFAULT_SECONDS: Final = 60.0
 MESSAGE: Final = "Say hello."
 
 
 def configure_worker_check(parser: argparse.ArgumentParser) -> None:
-    what = "the program and its arguments, as command: has them; in quotes, or after --, where an option is among them"
+    what = "worker program and its arguments, as in command:; quote options or put them after --"
     parser.add_argument("command", metavar="CMD", nargs="*", help=what)
-    parser.add_argument("--message", metavar="TEXT", default=MESSAGE, help=f"what it is asked (default: {MESSAGE})")
     parser.add_argument(
-        "--timeout", type=duration, metavar="D", default=DEFAULT_SECONDS, help="for each of four runs (default: 60s)"
+        "--message", metavar="TEXT", default=MESSAGE, help=f"message for the worker (default: {MESSAGE})"
+    )
+    parser.add_argument(
+        "--timeout", type=duration, metavar="D", default=DEFAULT_SECONDS, help="timeout of each run (default: 60s)"
     )
 
 
@@ -304,7 +298,7 @@ def run_worker_check(context: Context) -> int:
     words: list[str] = [*context.args.command, *context.params]
     command = tuple(shlex.split(words[0])) if len(words) == 1 else tuple(words)
     if not command:
-        raise Failure("usage", "name the program to check", f"{context.program} worker check python3 tools/mine.py")
+        raise Failure("usage", "PROGRAM is missing", f"{context.program} worker check python3 tools/mine.py")
     root = context.project.root
     program = os.path.join(root, command[0]) if os.sep in command[0] else command[0]
     rows = WorkerCheck((program, *command[1:]), root, context.args.message, context.args.timeout).rows()

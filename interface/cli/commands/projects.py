@@ -22,13 +22,13 @@ MARGIN_SECONDS: Final = 5.0
 
 
 def refuse_named_kernel(context: Context) -> None:
-    """Raise Failure (usage) where the environment names the one kernel to ask."""
+    """Raise Failure (usage) if the environment selects a single kernel."""
     if context.environ.get(URL):
-        raise Failure("usage", f"-A asks the kernels of this user's projects, and {URL} names one", f"unset {URL}")
+        raise Failure("usage", f"-A and {URL} cannot be combined", f"unset {URL}")
 
 
 def tell_missing(context: Context, answers: Sequence[Answer[Any]]) -> int:
-    """Note the projects that gave no answer. Returns how many of them have a kernel all the same."""
+    """Report projects without an answer. Returns how many of them have a kernel."""
     count = 0
     for project, _value, failure in answers:
         if failure is None:
@@ -36,18 +36,13 @@ def tell_missing(context: Context, answers: Sequence[Answer[Any]]) -> int:
         where = f"--project {shlex.quote(project.root)}"
         down = is_down(failure, project)
         count += not down
-        why = "its kernel is gone" if down else str(failure)
-        context.out.note(
-            one_line(f"note: nothing is known of {project.root}: {why}; see {context.program} status {where}")
-        )
+        why = "its kernel has exited" if down else str(failure)
+        context.out.note(one_line(f"note: no data for {project.root}: {why}; see {context.program} status {where}"))
     return count
 
 
 def ps_of_all(context: Context, chosen: Callable[[bytes], bytes], lines: Callable[[bytes], list[str]]) -> int:
-    """Print the process tables of all projects whose kernel runs. Returns 69 if one of these could not be asked.
-
-    ``chosen`` leaves of a table what was asked for, and may raise Failure (not_found).
-    """
+    """Print the process tables of all projects, filtered by ``chosen``. Returns 69 if a kernel did not answer."""
     refuse_named_kernel(context)
 
     def ask(project: Project) -> Table | None:
@@ -68,8 +63,8 @@ def ps_of_all(context: Context, chosen: Callable[[bytes], bytes], lines: Callabl
     unreachable = tell_missing(context, answers)
     found = [(project.root, table) for project, table, _ in answers if table is not None]
     if not found and context.args.target is not None and not unreachable:
-        hint = "awk ps -A lists them; -a those that were"
-        raise Failure("not_found", f"no agent of any project is {one_line(context.args.target)}", hint)
+        hint = "list agents: awk ps -A; with -a also ended ones"
+        raise Failure("not_found", f"no project has the agent {one_line(context.args.target)}", hint)
     if context.args.json:
         agents = [{**row, "project": root} for root, table in found for row in table["agents"]]
         document = {"schema": "awk/ps/1", "agents": agents, "needs": sum(listed["needs"] for _, listed in found)}
@@ -84,12 +79,12 @@ def ps_of_all(context: Context, chosen: Callable[[bytes], bytes], lines: Callabl
         if listed.get("notice"):
             context.out.note(one_line(f"note: {root}: {listed['notice']}"))
     if not found and not context.args.json and not context.args.quiet:
-        context.out.lines(["no kernel runs"])
+        context.out.lines(["no kernel is running"])
     return Exit.NO_KERNEL if unreachable else Exit.OK
 
 
 def stop_all(context: Context, agrees: Callable[[str], bool], end: Callable[[Client], bool], end_seconds: float) -> int:
-    """Stop the kernels of all projects, side by side. Returns 69 if one cannot be asked, 124 if one has not ended.
+    """Stop the kernels of all projects concurrently. Returns 69 if one does not answer, 124 on timeout.
 
     ``end`` stops one, and returns whether it is gone, or is not waited for; it takes ``end_seconds`` at most.
     """
@@ -104,11 +99,11 @@ def stop_all(context: Context, agrees: Callable[[str], bool], end: Callable[[Cli
     unreachable = tell_missing(context, looks)
     there = [(look.project, look.value) for look in looks if look.value is not None]
     if not there:
-        context.out.note("no other kernel runs" if unreachable else "no kernel runs")
+        context.out.note("no other kernel runs" if unreachable else "no kernel is running")
         return Exit.NO_KERNEL if unreachable else Exit.OK
     working = [f"{', '.join(names)} of {project.root} running" for project, names in there if names]
     if working and not agrees(f"{one_line('; '.join(working))}; stop {len(there)} kernels anyway?"):
-        raise Failure("failed", "nothing was stopped")
+        raise Failure("failed", "no kernel was stopped")
 
     def stop(project: Project) -> bool:
         with closing(client_of(project)) as client:

@@ -34,16 +34,13 @@ def _text(value: object) -> str:
 
 
 def run_backends(context: Context) -> int:
-    """Print the backends, what of them is installed, and what they can do.
-
-    The kernel's word counts, for it is its PATH that workers get; without one, the PATH here is the next one's.
-    """
+    """Print the backends of the kernel, or without one those on the PATH of this shell."""
     try:
         document = context.find_kernel().get("/backends")
     except Unreachable as error:
         from interface.offline import backend_list  # noqa: PLC0415  (most often a kernel is there)
 
-        context.out.note(f"{context.why_down(error)}: a kernel that you start from here would see this")
+        context.out.note(f"{context.why_down(error)}: showing the environment of a kernel started from this shell")
         document = backend_list(context.environ)
     return context.answer(document, backends_lines)
 

@@ -15,23 +15,19 @@ if TYPE_CHECKING:
 
 
 def configure_ps(parser: "argparse.ArgumentParser") -> None:
-    parser.add_argument(
-        "target", metavar="TARGET", nargs="?", help="alice, @review[:tag] or alice@review[:tag] (default: all)"
-    )
-    parser.add_argument("-a", "--all", action="store_true", help="agents of workflows that have ended, too")
-    all_projects_flag(parser, "of all your projects whose kernel runs")
-    parser.add_argument("-q", "--quiet", action="store_true", help="only names, as other commands take them")
-    parser.add_argument(
-        "--sort", metavar="COLUMN", help="by a column: the largest number first; -COLUMN: the last first"
-    )
-    parser.add_argument("-o", "--columns", metavar="COLUMNS", help="only these, in this order: name,state,cost")
+    parser.add_argument("target", metavar="TARGET", nargs="?", help="alice, @review[:tag] or alice@review[:tag]")
+    parser.add_argument("-a", "--all", action="store_true", help="include agents of ended workflows")
+    all_projects_flag(parser, "include all your projects with a running kernel")
+    parser.add_argument("-q", "--quiet", action="store_true", help="print only names, as other commands accept them")
+    parser.add_argument("--sort", metavar="COLUMN", help="sort column, largest number first; -COLUMN: reverse order")
+    parser.add_argument("-o", "--columns", metavar="COLUMNS", help="columns to print, in this order: name,state,cost")
     json_flag(parser)
 
 
 def run_ps(context: Context) -> int:
     args = context.args
     if args.json and (args.quiet or args.columns is not None):
-        raise Failure("usage", "-q and -o are for text: --json has all of it")
+        raise Failure("usage", "-q and -o cannot be combined with --json")
     shown = _columns(args.columns) if args.columns is not None else None
     if args.all_projects:
         from interface.cli.commands.projects import ps_of_all  # noqa: PLC0415  (most ask one kernel)
@@ -65,7 +61,7 @@ def _columns(text: str) -> list[str]:
 
 
 def _chosen(document: bytes, target: str | None, sort: str | None) -> bytes:
-    """The rows of a target, in the order that was asked for. Raises Failure where there is none."""
+    """Return the rows of a target in order. Raises Failure if there are none."""
     if target is None and sort is None:
         return document
     from interface.cli.process_table import sort_key  # noqa: PLC0415  (as above)
@@ -79,7 +75,9 @@ def _chosen(document: bytes, target: str | None, sort: str | None) -> bytes:
         place = None if asked.workflow is None else str(asked.space)
         rows = [row for row in rows if asked.agent in (None, row["name"]) and place in (None, row["space"])]
         if not rows:
-            raise Failure("not_found", f"no agent here is {one_line(target)}", "awk ps lists them; -a those that were")
+            raise Failure(
+                "not_found", f"agent {one_line(target)} not found", "list agents: awk ps; with -a also ended ones"
+            )
     if sort is not None:
         backwards, word = sort.startswith("-"), _columns(sort.removeprefix("-"))[0].lower().rstrip("%$")
         key = sort_key(word)

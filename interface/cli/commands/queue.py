@@ -1,7 +1,6 @@
-"""``awk ls``, ``new``, ``inbox``, ``queue`` and ``dead``: agents, and the work that waits for them or failed."""
+"""``awk inbox``, ``queue`` and ``dead``: messages and instructions of agents."""
 
 import argparse
-import json
 from typing import Final
 
 from interface.cli.context import Context
@@ -9,49 +8,8 @@ from interface.cli.output import Screen, escape, table
 from interface.cli.parsing import json_flag, target_argument
 from interface.cli.requests import DEAD, INBOX, QUEUE, act, count_flag, show_list
 from interface.cli.targets import agent_path, agent_target
-from interface.client import new_key
-from protocol.api.agents import AgentList
 from protocol.api.instructions import Dead, DeadCleared, QueueReport
 from protocol.api.messages import Inbox
-
-
-def run_ls(context: Context) -> int:
-    return context.answer(context.kernel().get("/agents"), agents_lines)
-
-
-def agents_lines(found: AgentList, screen: Screen) -> list[str]:
-    rows: list[list[str]] = []
-    for one in found.agents:
-        wrong = one.error and f"{one.error}{'' if one.state == 'error' else ' (what it said before counts)'}"
-        rows.append([one.name, one.state, one.backend, one.model or "-", one.source, wrong or one.file or "-"])
-    if not rows:
-        return ["no agents: write .agents/<name>.yaml, or see init"]
-    return table(["NAME", "STATE", "BACKEND", "MODEL", "SOURCE", "FILE"], rows, screen)
-
-
-def configure_new(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", metavar="NAME", nargs="?", help="its name (default: the kernel picks one)")
-    parser.add_argument("-m", "--model", metavar="MODEL", required=True, help="provider/name, or an alias")
-    parser.add_argument("-b", "--backend", metavar="BACKEND", help="what runs it (default: sdk)")
-    parser.add_argument("-s", "--system", metavar="TEXT", help="its system prompt (default: a short one)")
-    parser.add_argument("--json", action="store_true", help="print one JSON document")
-
-
-def run_new(context: Context) -> int:
-    given = {name: getattr(context.args, name) for name in ("name", "model", "backend", "system")}
-    body = {name: value for name, value in given.items() if value is not None}
-    completed: dict[str, object]  # what the kernel asks for and nobody gave: a prompt, or the script of a mock
-    if body.get("backend") == "mock" or str(body["model"]).startswith("mock/"):
-        completed = {"mock": [{"text": "You said: ${{ message.text }}"}], **body}
-    else:
-        completed = {"system": "You are a helpful assistant.", **body}
-    answer = context.started_kernel().post("/agents", completed, key=new_key())
-    if context.args.json:
-        context.out.document(answer)
-    else:
-        context.out.lines([str(json.loads(answer)["name"])])
-    return 0
-
 
 DEFAULT_COUNT: Final = 200
 
@@ -99,10 +57,8 @@ def inbox_lines(inbox: Inbox, screen: Screen) -> list[str]:
 
 
 def configure_dead(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--clear", action="store_true", help="list what failed until now no more; show and retry still know it"
-    )
-    count_flag(parser, what="the last N")
+    parser.add_argument("--clear", action="store_true", help="hide current entries; show and retry still find them")
+    count_flag(parser, what="number of latest entries")
     json_flag(parser)
 
 
@@ -118,7 +74,7 @@ def dead_lines(found: Dead, screen: Screen) -> list[str]:
         [row.id, row.agent, row.space, row.status, row.error_class, row.cause, str(row.attempts), row.died_at, row.text]
         for row in found.instructions
     ]
-    return table(header, rows, screen, right=frozenset({"ATTEMPTS"})) if rows else ["nothing failed for good"]
+    return table(header, rows, screen, right=frozenset({"ATTEMPTS"})) if rows else ["no dead-lettered instructions"]
 
 
 def dead_cleared_lines(found: DeadCleared, _screen: Screen) -> list[str]:

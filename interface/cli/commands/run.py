@@ -39,58 +39,46 @@ CANCEL_SECONDS: Final = 30.0
 
 def configure_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "workflow",
-        metavar="FILE|NAME",
-        help="a workflow file, a name from .workflows, or github:owner/repo@ref/path.yaml",
+        "workflow", metavar="FILE|NAME", help="name in .workflows, file, or github:owner/repo@ref/path.yaml"
     )
     tag_flag(parser)
     trust_flag(parser)
     update_flag(parser)
     continue_flag(parser)
-    parser.add_argument("--timeout", type=duration, metavar="D", help="end it after so long (30s, 10m): exit 124")
-    parser.add_argument("--max-cost", type=usd, metavar="USD", help="end it once it has cost so much: exit 6")
-    parser.add_argument("--max-tokens", type=tokens, metavar="N", help="end it once it has used so many tokens: exit 6")
     parser.add_argument(
-        "--exit-code-from", metavar="AGENT", help="exit as the work of this agent ends, whatever that of others does"
+        "--timeout", type=duration, metavar="D", help="maximum duration, such as 10m (exit code 124 when exceeded)"
     )
     parser.add_argument(
-        "--fail-on", choices=("error", "never"), default="error", help="never: exit 0 once it has ended, however it did"
+        "--max-cost", type=usd, metavar="USD", help="maximum cost of the run in USD (exit code 6 when exceeded)"
     )
-    parser.add_argument(
-        "--approve", choices=APPROVALS, help="whether you are asked before a tool runs, whatever the agents' files say"
-    )
-    parser.add_argument(
-        "--detach", action="store_true", help="return once it runs; what needs your approval waits for it (pending)"
-    )
+    parser.add_argument("--max-tokens", type=tokens, metavar="N", help="maximum tokens (exit code 6 when exceeded)")
+    parser.add_argument("--exit-code-from", metavar="AGENT", help="take the exit code from the work of this agent only")
+    parser.add_argument("--fail-on", choices=("error", "never"), default="error", help="never: always exit with code 0")
+    parser.add_argument("--approve", choices=APPROVALS, help="approval of tool calls; overrides agents' files")
+    parser.add_argument("--detach", action="store_true", help="return after the start; approvals wait in awk needs")
     parser.add_argument(
         "--report",
         action="append",
         metavar="REPORTS",
-        help="also write: github, junit:FILE, md:FILE, sarif:FILE; several with commas",
+        help="additional reports, separated by commas: github, junit:FILE, md:FILE, sarif:FILE",
     )
-    parser.add_argument(
-        "--rm", action="store_true", help="end the kernel afterwards, however it went, if this run started it"
-    )
-    parser.add_argument("--dry-run", action="store_true", help="only say what would start; runs and asks nothing")
+    parser.add_argument("--rm", action="store_true", help="stop the kernel after the run if this command started it")
+    parser.add_argument("--dry-run", action="store_true", help="print the execution plan without running it")
     whole = "with --compare: "
-    parser.add_argument(
-        "--compare",
-        choices=("solo",),
-        help="run it in pairs with one agent that has all prompts and tools, and say which of both is worth it",
-    )
-    parser.add_argument("--repeat", type=pairs, metavar="N", help=f"{whole}this many pairs at most (default: 10)")
-    parser.add_argument("--check", metavar="CMD", help=f"{whole}a run succeeds if this shell command ends with 0 then")
+    parser.add_argument("--compare", choices=("solo",), help="compare the workflow with one agent in paired runs")
+    parser.add_argument("--repeat", type=pairs, metavar="N", help=f"{whole}maximum number of pairs (default: 10)")
+    parser.add_argument("--check", metavar="CMD", help=f"{whole}shell command that decides success by exit code 0")
     parser.add_argument(
         "--margin",
         type=share,
         metavar="P",
-        help=f"{whole}who fails in so much more of the runs is as good (default: 0.2)",
+        help=f"{whole}non-inferiority margin: failure rates within P count as equal (default: 0.2)",
     )
-    parser.add_argument("--seed", type=int, metavar="N", help=f"{whole}the order within the pairs, as it was then")
-    parser.add_argument("--total-cost", type=usd, metavar="USD", help=f"{whole}what all runs together may cost")
-    parser.add_argument("--total-tokens", type=tokens, metavar="N", help=f"{whole}how many tokens all may use together")
-    parser.add_argument("--resume", metavar="COMPARISON", help=f"{whole}go on with this comparison (c3)")
-    parser.add_argument("--keep", action="store_true", help=f"{whole}keep the copy of the project that each run had")
+    parser.add_argument("--seed", type=int, metavar="N", help=f"{whole}seed of the order within pairs")
+    parser.add_argument("--total-cost", type=usd, metavar="USD", help=f"{whole}maximum total cost of all runs in USD")
+    parser.add_argument("--total-tokens", type=tokens, metavar="N", help=f"{whole}maximum total tokens of all runs")
+    parser.add_argument("--resume", metavar="COMPARISON", help=f"{whole}continue this comparison (c3)")
+    parser.add_argument("--keep", action="store_true", help=f"{whole}retain the project copy of each run")
     json_flag(parser)
     jsonl_flag(parser)
 
@@ -100,13 +88,11 @@ def run_run(context: Context) -> int:
         from interface.cli.commands.compare import run_compare  # noqa: PLC0415  (seldom, and it takes much)
 
         if context.args.report or context.args.rm:
-            raise Failure(
-                "usage", "a comparison has its own report, and leaves no kernel", "leave out --report and --rm"
-            )
+            raise Failure("usage", "--compare cannot be combined with --report or --rm", "leave out --report and --rm")
         return run_compare(context)
     alone = [f"--{name.replace('_', '-')}" for name in _COMPARING if getattr(context.args, name) not in (None, False)]
     if alone:
-        raise Failure("usage", f"{alone[0]} is for a comparison", "add --compare solo, or leave it out")
+        raise Failure("usage", f"{alone[0]} requires --compare", "add --compare solo, or leave it out")
     ending = None
     if context.args.report or context.args.rm:
         from interface.cli.commands.run_end import Ending  # noqa: PLC0415  (few runs have more to do than to end)
@@ -164,7 +150,7 @@ def _can_be_approved(context: Context) -> bool:
 
 
 def follow(context: Context, events: Iterator[ServerEvent]) -> int:
-    """Show the events of a run up to its report. Returns the exit code that this says."""
+    """Print the events of a run up to its report. Returns the exit code of the report."""
     from interface.cli.run_progress import RunProgress  # noqa: PLC0415  (threads, which nothing else here needs)
 
     with RunProgress(context.out, context.clock) as progress:
@@ -199,7 +185,7 @@ def _show(context: Context, events: Iterator[ServerEvent], progress: "RunProgres
             context.out.document(as_line(event, context.clock.wall()))
         elif event.type not in ("accepted", *_LIVE):
             _show_event(context, event, told, steps)
-    raise Unreachable("the run has no report")
+    raise Unreachable("the report of the run is missing")
 
 
 def _show_event(context: Context, event: ServerEvent, told: dict[str, Any], steps: StepReader) -> None:
@@ -230,7 +216,7 @@ def _show_event(context: Context, event: ServerEvent, told: dict[str, Any], step
 
 
 def has_changed_trees(context: Context, document: bytes) -> bool:
-    """Return whether anything was done in working trees of the run: the others are about to be removed."""
+    """Return whether the working trees of the run, which are about to be deleted, have changes."""
     report = json.loads(document)
     branches = set(report["branches"].values())
     if not branches:
@@ -240,20 +226,20 @@ def has_changed_trees(context: Context, document: bytes) -> bool:
             context.find_kernel().get(f"/spaces/{quoted(report['run'])}/diff", {"run": str(report["id"])})
         )["worktrees"]
     except (Failure, Unreachable):
-        return True  # nobody can say; the command that is named will
+        return True  # unknown; the suggested command reports it
     return any(tree["branch"] in branches and any(tree["stat"].values()) for tree in found)
 
 
 def _cancel(context: Context, running: Run, exit_code: Exit) -> int:
     context.out.speak_if_heard()
-    context.out.note("note: stopping the run; once more to leave it to the kernel")
+    context.out.note("note: stopping the run; press Ctrl-C again to leave this to the kernel")
     name = os.path.splitext(os.path.basename(context.args.workflow))[0]
     if not running.cancel(f"{name}:{context.args.tag}", exit_code):
         return exit_code
     try:
         follow(context, running.resume(context.clock.now() + CANCEL_SECONDS))
     except Expired:
-        context.out.note(f"note: {running.name} has not ended after {CANCEL_SECONDS:.0f} s")
+        context.out.note(f"note: {running.name} is still running after {CANCEL_SECONDS:.0f} s")
     except (Failure, Unreachable) as error:
         context.out.note(f"note: no report of {running.name}: {error}")
     except (BrokenPipeError, OutputLost):
@@ -262,7 +248,7 @@ def _cancel(context: Context, running: Run, exit_code: Exit) -> int:
 
 
 def dry_run(context: Context) -> int:
-    """Print the plan of the run that was asked for. Raises Failure where it could not begin."""
+    """Print the execution plan. Raises Failure if the run could not start."""
     from interface.offline import plan  # noqa: PLC0415  (a run needs no files)
 
     args, workflow = context.args, context.workflow(context.args.workflow)
@@ -295,7 +281,7 @@ def plan_lines(plan: "Plan", screen: Screen) -> list[str]:
         ("agents", members, "bold"),
         ("params", params, "bold"),
         ("setup would run", setup, "bold"),
-        (f"kickoff, to {', '.join(plan.wakes) or 'nobody'}", kickoff, "bold"),
+        (f"kickoff, to {', '.join(plan.wakes) or 'no agent'}", kickoff, "bold"),
         ("decided by", verdict, "bold"),
         ("needs trust", [one_line(demand) for demand in plan.trust], "bold"),
         ("missing here", [one_line(fault) for fault in plan.missing], "red"),
@@ -307,12 +293,12 @@ def plan_lines(plan: "Plan", screen: Screen) -> list[str]:
 
 def configure_watch(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "target", metavar="RUN|@WORKFLOW[:TAG]", help="a run (r12), or the newest of a workflow (@review[:tag])"
+        "target", metavar="RUN|@WORKFLOW[:TAG]", help="run (r12), or workflow (@review[:tag]: latest run)"
     )
-    parser.add_argument("--exit-status", action="store_true", help="end with the exit code that run would have had")
+    parser.add_argument("--exit-status", action="store_true", help="exit with the exit code of the run")
     json_flag(parser)
     jsonl_flag(parser)
-    parser.set_defaults(fail_on="error", detach=True)  # as of run: somebody comes back to what needs an approval
+    parser.set_defaults(fail_on="error", detach=True)  # as for run: approvals are decided later
 
 
 def run_watch(context: Context) -> int:
@@ -320,8 +306,8 @@ def run_watch(context: Context) -> int:
     if not RUN.fullmatch(named):
         asked = target(named)
         if asked.workflow is None or asked.agent is not None:
-            hint = f"{context.program} attach {named} watches an agent work"
-            raise Failure("bad_target", f"{one_line(named)} is no run and no workflow", hint)
+            hint = f"{context.program} attach {named} follows an agent"
+            raise Failure("bad_target", f"{one_line(named)} is neither a run nor a workflow", hint)
         named = str(asked.space)
     report = json.loads(context.kernel().get(f"/runs/{quoted(named)}"))
     running = Run(context, connect=context.find_kernel)
@@ -330,6 +316,6 @@ def run_watch(context: Context) -> int:
         try:
             code = follow(context, running.resume(None))
         except Interrupted as interrupted:
-            context.out.note(f"note: {running.id} goes on; {context.program} watch {running.id}")
+            context.out.note(f"note: {running.id} continues; follow it: {context.program} watch {running.id}")
             return interrupted.exit_code
     return code if context.args.exit_status else Exit.OK

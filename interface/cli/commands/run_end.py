@@ -21,19 +21,19 @@ _STOP_SECONDS: Final = 10.0
 
 
 class Ending:
-    """All that is left to do once a run has ended, which is checked when this is made. Raises Failure (usage)."""
+    """Steps after the end of a run, validated in advance. Raises Failure (usage)."""
 
     def __init__(self, context: Context) -> None:
         args = context.args
         for flag, given in (("--report", args.report), ("--rm", args.rm)):
             for other, left in (("--detach", args.detach), ("--dry-run", args.dry_run)):
                 if given and left:
-                    raise Failure("usage", f"{flag} is about the end of a run, which {other} does not wait for")
+                    raise Failure("usage", f"{flag} cannot be combined with {other}, which does not wait for the end")
         self._context = context
         self._reports = Reports(context, args.report) if args.report else None
 
     def after(self, running: Run, follow: Callable[[], int]) -> int:
-        """``follow`` the run, and do the rest however that ends. Returns the exit code, or raises what it raised."""
+        """``follow`` the run, then run all steps. Returns the exit code, or raises the original error."""
         error: BaseException | None = None
         try:
             code = follow()
@@ -61,7 +61,6 @@ class Ending:
 
 
 def exit_code_of(raised: BaseException) -> int:
-    """The exit code of a command that ends by ``raised``."""
     if isinstance(raised, Interrupted):
         return raised.exit_code
     if isinstance(raised, Failure):
@@ -72,7 +71,7 @@ def exit_code_of(raised: BaseException) -> int:
 
 
 def end_own_kernels(context: Context, run: str | None) -> None:
-    """End the kernels that this command started, and return once they are gone; those of others stay.
+    """Stop the kernels that this command started and wait for their exit; leave others running.
 
     So does ours where another run than ``run`` is at work there by now: that is told, and not ended.
     """
@@ -90,11 +89,11 @@ def end_own_kernels(context: Context, run: str | None) -> None:
             others = [row for row in rows if row["id"] != run]
             if others:
                 at_work = ", ".join(one_line(str(row["run"])) for row in others)
-                context.out.note(f"note: the kernel stays: {at_work} runs there; {context.program} stop ends it")
+                context.out.note(f"note: the kernel keeps running for {at_work}; stop it: {context.program} stop")
                 continue
             stop_kernel(context, client, 0.0)
         except (Failure, Unreachable, Interrupted, TimeoutExpired) as error:
-            context.out.note(f"note: the kernel was told to end: {str(error) or 'interrupted'}")
+            context.out.note(f"note: the kernel is stopping: {str(error) or 'interrupted'}")
             with suppress(ProcessLookupError):
-                if starter.started_pid:  # a child of ours that nobody has waited for: no other can have its number
+                if starter.started_pid:  # an unreaped child process, so its pid cannot be reused
                     os.kill(starter.started_pid, signal.SIGTERM)

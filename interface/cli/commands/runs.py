@@ -22,11 +22,11 @@ _DIFF_STYLES: Final = {"+": "green", "-": "red", "@": "cyan", "d": "bold"}
 
 def configure_runs(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "target", metavar="@WORKFLOW[:TAG]", nargs="?", help="only its runs; without a tag those of all its tags"
+        "target", metavar="@WORKFLOW[:TAG]", nargs="?", help="only runs of this workflow (default: all tags)"
     )
-    parser.add_argument("--status", choices=STATUSES, help="only those that run, or that ended so")
-    parser.add_argument("--since", type=duration, metavar="D", help="only those started in the last 10m, 2h, 7d, ...")
-    count_flag(parser, DEFAULT_COUNT, "the newest N")
+    parser.add_argument("--status", choices=STATUSES, help="only runs with this status")
+    parser.add_argument("--since", type=duration, metavar="D", help="only runs started within 10m, 2h, 7d, ...")
+    count_flag(parser, DEFAULT_COUNT, "number of latest runs")
     json_flag(parser)
 
 
@@ -55,12 +55,8 @@ def runs_lines(found: RunList, screen: Screen) -> list[str]:
 
 
 def configure_diff(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "target",
-        metavar="TARGET|RUN",
-        help="alice@review[:tag], @review[:tag] for all of its agents, or an earlier run (r12)",
-    )
-    parser.add_argument("--stat", action="store_true", help="files and numbers of lines only")
+    parser.add_argument("target", metavar="TARGET|RUN", help="alice@review[:tag], @review[:tag], or run (r12)")
+    parser.add_argument("--stat", action="store_true", help="print only files and numbers of lines")
     json_flag(parser)
 
 
@@ -72,8 +68,8 @@ def run_diff(context: Context) -> int:
         return context.answer(answer, diff_lines)
     asked = target(context.args.target)
     if asked.workflow is None:
-        hint = f"name a run (r1: awk runs lists them), or it in its workflow: {asked.agent}@WORKFLOW"
-        raise Failure("bad_target", f"{asked.agent} works in the project itself when it is asked directly", hint)
+        hint = f"name a run (awk runs) or the workflow: {asked.agent}@WORKFLOW"
+        raise Failure("bad_target", f"{asked.agent} has no working tree in direct conversations", hint)
     query: dict[str, str] = {} if asked.agent is None else {"agent": asked.agent}
     if asked.agent is not None and not context.args.stat:
         query["patch"] = "1"
@@ -94,7 +90,7 @@ def diff_lines(found: DiffReport, screen: Screen) -> list[str]:
         for line in tree.patch.splitlines():
             style = _DIFF_STYLES.get(line[:1])
             lines.append(escape(line) if style is None else screen.style(escape(line), style))
-        lines += ["  [... the rest is left out: git diff shows all of it there ...]"] if tree.truncated else []
+        lines += ["  [... truncated; run git diff in the working tree ...]"] if tree.truncated else []
     return lines or ["no working trees"]
 
 
@@ -104,29 +100,15 @@ FILES: Final = 100
 
 
 def configure_merge(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("target", metavar="RUN|@WORKFLOW[:TAG]", help="run (r12), or workflow (@review: latest run)")
+    parser.add_argument("--agent", metavar="NAME", help="only the branch of this agent (default: all)")
+    parser.add_argument("--into", metavar="BRANCH", help="target branch (default: base branch of the run)")
     parser.add_argument(
-        "target", metavar="RUN|@WORKFLOW[:TAG]", help="a run (r12: awk runs lists them), or the last one of a workflow"
+        "--squash", action="store_const", const=True, help="create one commit, not one merge per branch"
     )
-    parser.add_argument("--agent", metavar="NAME", help="only the branch of this agent; else those of all of them")
-    parser.add_argument("--into", metavar="BRANCH", help="merge into this one; else into that which the run began from")
-    parser.add_argument(
-        "--squash",
-        action="store_const",
-        const=True,
-        help="one commit for all of it, in place of a merge of each branch",
-    )
-    parser.add_argument(
-        "--check", metavar="CMD", help="a shell command that has to succeed on the result before anything is changed"
-    )
-    parser.add_argument(
-        "--return",
-        action="store_true",
-        dest="give_back",
-        help="what cannot be merged becomes work for the agent whose it is; exits with 1 all the same",
-    )
-    parser.add_argument(
-        "--dry-run", action="store_true", help="only say what would come of it; changes nothing and runs no check"
-    )
+    parser.add_argument("--check", metavar="CMD", help="shell command that must succeed before the branch changes")
+    parser.add_argument("--return", action="store_true", dest="give_back", help="return conflicts to agents as work")
+    parser.add_argument("--dry-run", action="store_true", help="print the result without changes or checks")
     json_flag(parser)
 
 
@@ -151,7 +133,7 @@ def run_merge(context: Context) -> int:
         except Failure as failure:
             if failure.code != "not_found":
                 raise
-            raise Failure("not_found", f"{answer['id']} is not kept any more", f"{context.program} runs") from failure
+            raise Failure("not_found", f"{answer['id']} is no longer stored", f"{context.program} runs") from failure
         answer = json.loads(body)
     context.answer(body, merge_lines)
     return Exit.FAILED if answer["state"] == "refused" else Exit.OK
@@ -187,9 +169,9 @@ def _head(info: MergeInfo, screen: Screen) -> str:
 WORKTREE_VERBS: Final = Subcommands(
     "worktree",
     (
-        Subcommand("list", "list the working trees there are"),
-        Subcommand("rm", "remove those of a run that has ended"),
-        Subcommand("prune", "remove all of ended runs in which nothing would be lost"),
+        Subcommand("list", "List working trees"),
+        Subcommand("rm", "Delete the working trees of an ended run"),
+        Subcommand("prune", "Delete all working trees of ended runs that contain no unmerged work"),
     ),
 )
 _RUN: Final = "only of this run (r12)"
@@ -208,14 +190,14 @@ def worktrees_lines(listed: WorktreeList, screen: Screen) -> list[str]:
     found = listed.worktrees
     rows = [[row.run, row.agent, row.state, str(row.ahead), row.branch, row.path] for row in found]
     lines = table(["RUN", "AGENT", "STATE", "COMMITS", "BRANCH", "PATH"], rows, screen, right=frozenset({"COMMITS"}))
-    kept = [one_line(f"{row.branch} is kept: {row.kept_because}") for row in found if row.kept_because]
+    kept = [one_line(f"{row.branch} was not deleted: {row.kept_because}") for row in found if row.kept_because]
     return [*lines, *kept] if rows else ["no working trees"]
 
 
 def configure_worktree_rm(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("agents", metavar="AGENT", nargs="*", help="only theirs (default: all of the run)")
-    parser.add_argument("--run", metavar="RUN", required=True, help="of this run (r12), which has ended")
-    parser.add_argument("--force", action="store_true", help="also work that is nowhere else: it does not come back")
+    parser.add_argument("agents", metavar="AGENT", nargs="*", help="only of these agents (default: all of the run)")
+    parser.add_argument("--run", metavar="RUN", required=True, help="ended run (r12)")
+    parser.add_argument("--force", action="store_true", help="also delete unmerged or uncommitted work")
 
 
 def run_worktree_rm(context: Context) -> int:
@@ -241,5 +223,5 @@ def removed_lines(done: RemovedWorktrees, _screen: Screen) -> list[str]:
     lines = [one_line(f"removed {row.branch} of {row.run}") for row in done.removed]
     for row in done.kept:
         way = f"awk worktree rm {row.agent} --run {row.run} --force"
-        lines.append(one_line(f"kept {row.branch}: {row.kept_because or 'somebody works there'} (merge it, or {way})"))
+        lines.append(one_line(f"kept {row.branch}: {row.kept_because or 'the tree is in use'} (merge it, or {way})"))
     return lines or ["nothing to remove"]

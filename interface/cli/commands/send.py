@@ -1,4 +1,4 @@
-"""``awk send``, ``ask`` and ``serve``: a message to an agent or a channel, and what is answered to it.
+"""``awk send``, ``ask`` and ``serve``: send a message to an agent or channel, and print the replies.
 
 ``send`` prints the receipt, with ``--wait`` the answers; ``ask`` prints the answer as it is written; ``serve`` prints
 one JSON document, for scripts. A message is sent once however often it is tried, and waited for through restarts of
@@ -25,29 +25,29 @@ from interface.client import REQUEST_SECONDS, SILENCE_SECONDS, Client, ServerEve
 from interface.event_follow import TURNS, Expired, Follower, InstructionWait
 from interface.failure import Failure, Unreachable
 
-_KEYLESS: Final = "restart --kernel, from a shell where it is set, hands it on"
-"""A kernel has the environment of whoever started it, for as long as it lives."""
+_KEYLESS: Final = "set it and run awk restart --kernel"
+"""A kernel keeps the environment of the process that started it."""
 _WAITS: Final = MappingProxyType(
     {
         "credentials": "its provider refused the key; set another one, then restart --kernel from that shell",
         "quota": "its provider's quota is used up; resume the agent once there is more",
         "approval": "you have to approve what it wants to do; pending lists it",
         "person": "a person has to answer; needs lists what is asked, answer says it",
-        "budget": "its budget is used up; continue grants it once more",
-        "hops": "a limit of its workflow was reached; continue grants it once more",
-        "paused": "it is paused; resume lets it go on",
-        "stopped": "its agent was stopped; resume lets it go on",
+        "budget": "its budget is used up; renew it: awk continue",
+        "hops": "a limit of its workflow was reached; renew it: awk continue",
+        "paused": "it is paused; resume it: awk resume",
+        "stopped": "its agent was stopped; resume it: awk resume",
         "error": "its agent is in error; ps shows why, reset clears it",
     }
 )
-"""What only a person can end -> what it is, and what to do."""
+"""Reasons of waits that only a person can end, with the action."""
 
 
 def configure_send(parser: argparse.ArgumentParser) -> None:
     words = (target_argument(parser), message_argument(parser))
 
     class Batch(argparse.Action):
-        """With it no word is missing."""
+        """Argument action that makes TARGET and MESSAGE optional."""
 
         def __call__(self, _parser: object, given: argparse.Namespace, value: object, _flag: object = None) -> None:
             setattr(given, self.dest, value)
@@ -58,16 +58,16 @@ def configure_send(parser: argparse.ArgumentParser) -> None:
         "--batch",
         action=Batch,
         metavar="FILE",
-        help="many messages, each a line {to, text} of JSON, in place of TARGET and MESSAGE; - reads standard input",
+        help="file with one JSON object {to, text} per line instead of TARGET and MESSAGE; - reads standard input",
     )
-    parser.add_argument("--wait", action="store_true", help="wait for the answers, and print them")
-    parser.add_argument("--timeout", type=duration, metavar="D", help="with --wait: at most so long (30s, 5m)")
+    parser.add_argument("--wait", action="store_true", help="wait for the answers and print them")
+    parser.add_argument("--timeout", type=duration, metavar="D", help="with --wait: maximum time to wait (30s, 5m)")
     json_flag(parser)
 
 
 def run_send(context: Context) -> int:
     if context.args.timeout is not None and not context.args.wait:
-        raise Failure("usage", "--timeout goes with --wait")
+        raise Failure("usage", "--timeout requires --wait")
     if context.args.batch is not None:
         return _send_batch(context)
     body = {"to": str(target(context.args.target)), "text": context.message(), "trust": context.trusts}
@@ -75,10 +75,12 @@ def run_send(context: Context) -> int:
     client.close()
     receipt = json.loads(answer)
     if receipt.get("not_woken"):
-        context.out.note(f"note: over the limit of eight mentions, not woken: {', '.join(receipt['not_woken'])}")
+        context.out.note(
+            f"note: agents beyond the limit of eight mentions were not woken: {', '.join(receipt['not_woken'])}"
+        )
     context.out.notes(left_behind_lines(receipt))
     if not receipt["instruction_ids"]:
-        context.out.note("note: this wakes nobody; mention an agent (@name) to wake it")
+        context.out.note("note: this message wakes no agent; mention one with @name")
     if not context.args.wait:
         context.out.notes(held_lines(receipt.get("held", {}), receipt.get("unasked", {})))
         context.out.document(answer) if context.args.json else context.out.lines(receipt_lines(answer))
@@ -88,8 +90,8 @@ def run_send(context: Context) -> int:
     context.answer(document, results_lines)
     code = finish(context, document)
     if outcomes.open:
-        text = f"{', '.join(outcomes.open)} not done in time; the work goes on"
-        context.out.error(Failure("timeout", text, f"look with: show {outcomes.open[0]}"))
+        text = f"{', '.join(outcomes.open)} not done before the timeout; the work continues"
+        context.out.error(Failure("timeout", text, f"follow it: awk show {outcomes.open[0]}"))
         return Exit.TIMEOUT
     return code
 
@@ -101,9 +103,9 @@ _BATCH_BYTES: Final = 2 * 1024 * 1024
 
 
 def _send_batch(context: Context) -> int:
-    """Send the messages of a file, as many at once as one request takes; print a receipt for each that was taken."""
+    """Send the messages of a file in large requests; print a receipt for each accepted message."""
     if context.args.target is not None or context.args.wait:
-        raise Failure("usage", "--batch takes the place of TARGET and MESSAGE, and --wait goes with one message")
+        raise Failure("usage", "--batch cannot be combined with TARGET, MESSAGE or --wait")
     given = context.args.batch
     results: list[dict[str, Any]] = []
     code = int(Exit.OK)
@@ -146,12 +148,12 @@ def _batches(lines: Iterable[str]) -> Iterator[tuple[int, list[dict[str, Any]]]]
             message: dict[str, Any] = json.loads(line)
             known = {"to", "text"} <= message.keys() <= {"to", "text", "key"}
             if not known or not all(isinstance(value, str) for value in message.values()):
-                raise ValueError("needs to and text, may have key, and all of them are text")
+                raise ValueError("the keys to and text are required, key is optional, and all values are strings")
         except (ValueError, AttributeError, RecursionError) as error:  # no UTF-8 is a ValueError too
             if batch:
                 yield first, batch
-            hint = "those before it were sent" if number > 1 else 'write {"to": "alice", "text": "hi"}'
-            raise Failure("usage", f"line {number} is no message: {error}", hint) from error
+            hint = "earlier messages were sent" if number > 1 else 'for example: {"to": "alice", "text": "hi"}'
+            raise Failure("usage", f"line {number} is not a message: {error}", hint) from error
         if batch and (len(batch) == AT_ONCE or size + len(line) > _BATCH_BYTES):
             yield first, batch
             batch, size = [], 0
@@ -174,7 +176,7 @@ def held_lines(held: Mapping[str, str], unasked: Mapping[str, str]) -> list[str]
 def post_once(
     context: Context, path: str, body: Mapping[str, object], wait_seconds: float | None
 ) -> tuple[bytes, Client]:
-    """POST ``body``; where the kernel goes away meanwhile, once more to the next one, with the same key.
+    """POST ``body``; after a lost connection retry with the same key.
 
     Asks for trust where that is needed and a person is there.
     """
@@ -185,7 +187,7 @@ def post_once(
         try:
             return client.post(path, asked, key=key, wait_seconds=wait_seconds), client
         except Unreachable:
-            context.out.note("note: the kernel went away; asking again")
+            context.out.note("note: connection to the kernel lost; retrying")
         client = context.started_kernel()
         return client.post(path, asked, key=key, wait_seconds=wait_seconds), client
 
@@ -193,7 +195,7 @@ def post_once(
 
 
 def await_outcomes(context: Context, ids: Sequence[str], timeout_seconds: float | None = None) -> InstructionWait:
-    """The results of ``ids``; only those there are, once ``timeout_seconds`` have passed."""
+    """Return the results of ``ids``, or those available after ``timeout_seconds``."""
     outcomes = InstructionWait(
         ids,
         approve=(lambda approval: decide_in_place(context, approval)) if can_ask(context) else None,
@@ -224,13 +226,12 @@ def results_lines(body: bytes, screen: Screen) -> list[str]:
 
 
 def report(receipt: dict[str, Any], outcomes: InstructionWait) -> bytes:
-    """The document of ``send --wait``, ``ask`` and ``serve`` (protocol.api.SendReport)."""
     kept = {name: receipt[name] for name in ("message_id", "instruction_ids")}
     return json.dumps({"schema": "awk/send/1", **kept, "results": outcomes.results}).encode()
 
 
 def finish(context: Context, body: bytes) -> int:
-    """Say on stderr which instructions were not done. Returns the worst of the results."""
+    """Report unfinished instructions on stderr. Returns the worst exit code."""
     context.out.lines(())
     results: list[dict[str, Any]] = json.loads(body)["results"]
     for result in results:
@@ -279,13 +280,13 @@ def run_ask(context: Context) -> int:
     except Unreachable as error:
         if conversation.receipt is None:
             raise Failure(
-                "no_kernel", f"the kernel went away before it took the message: {error}", "try again"
+                "no_kernel", f"the kernel exited before it accepted the message: {error}", "try again"
             ) from error
     return conversation.resume()
 
 
 class _Answer:
-    """The answer as far as it has come, and the way in which it is shown."""
+    """Partial answer and its display."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -294,7 +295,7 @@ class _Answer:
         self.receipt: dict[str, Any] | None = None
 
     def show(self, event: ServerEvent) -> None:
-        """Take note of the event, and print it if that is asked for."""
+        """Record the event, and print it if requested."""
         if event.type == "accepted":
             self.receipt = {"instruction_ids": [], **json.loads(event.data)}
         if not event.data or event.type == "result":
@@ -318,7 +319,7 @@ class _Answer:
                 self._stream.reply_ended()
 
     def end(self, document: bytes) -> int:
-        """Print what is left to print. Returns the exit code."""
+        """Print the rest. Returns the exit code."""
         results = json.loads(document)["results"]
         if self._context.args.json:
             self._context.out.document(document)
@@ -331,16 +332,16 @@ class _Answer:
         return finish(self._context, document)
 
     def resume(self) -> int:
-        """Wait for what comes of the message: the stream is lost, the message is not."""
+        """Wait for the results of the message after the stream was lost."""
         if self.receipt is None:
-            raise Failure("no_kernel", "the kernel ended the stream before it took the message", "try again")
-        self._context.out.note("note: lost the kernel; the answer comes whole when it is back")
+            raise Failure("no_kernel", "the kernel closed the stream before it accepted the message", "try again")
+        self._context.out.note("note: connection to the kernel lost; the answer follows after reconnection")
         outcomes = await_outcomes(self._context, self.receipt["instruction_ids"])
         return self.end(report(self.receipt, outcomes))
 
 
 class AnswerStream:
-    """Prints the deltas of one instruction through ``write`` (which escapes), and at the end what they left out."""
+    """Printer of the deltas of one instruction through ``write`` (which escapes), completed at the end."""
 
     def __init__(self, write: Callable[[str], None]) -> None:
         self._write = write
@@ -349,7 +350,7 @@ class AnswerStream:
         self._printed = False
 
     def delta(self, text: str) -> None:
-        """More of the reply that is being written."""
+        """Print more of the current reply."""
         if self._over:
             self._break_line()
             self._segment, self._over = "", False
@@ -358,16 +359,16 @@ class AnswerStream:
         self._write(text)
 
     def reply_ended(self) -> None:
-        """This reply is whole, or given up; a delta that follows belongs to the next."""
+        """Mark the end of the current reply; later deltas belong to the next."""
         self._over = bool(self._segment)
 
     def end_line(self) -> None:
-        """Something of ours follows, which is not to stand behind words of the agent's."""
+        """End the current line before other output."""
         self.reply_ended()
         self._break_line()
 
     def finish(self, text: str) -> None:
-        """The answer is ``text``: print it unless it is what the last reply showed."""
+        """Print the final ``text`` unless the last reply already showed it."""
         if text.strip() and self._segment.strip() != text.strip():
             self._break_line()
             self._write(text)
@@ -383,7 +384,7 @@ class AnswerStream:
 def configure_serve(parser: argparse.ArgumentParser) -> None:
     target_argument(parser)
     message_argument(parser)
-    parser.add_argument("--json", action="store_true", help="what it does anyway")
+    parser.add_argument("--json", action="store_true", help="print one JSON document (always on)")
 
 
 def run_serve(context: Context) -> int:
@@ -394,7 +395,7 @@ def run_serve(context: Context) -> int:
 
 
 def retry_notes(event: ServerEvent) -> list[str]:
-    """A note that an attempt failed and another one follows, where the event tells of that."""
+    """Return a note about a failed attempt that is retried."""
     if event.type != "instruction.queued":
         return []
     told = json.loads(event.data)
@@ -409,14 +410,14 @@ def retry_notes(event: ServerEvent) -> list[str]:
 
 
 def as_line(event: ServerEvent, wall_seconds: float) -> str:
-    """An event as one line of ``--jsonl``: every line has a type, a schema and a time, spelled as the kernel spells."""
+    """Return an event as a line of ``--jsonl``, with type, schema and time."""
     if event.type != "accepted":
         return event.data.replace("{", '{"schema":"awk/event/1",', 1)
     return _line("accepted", {"schema": "awk/accepted/1", **json.loads(event.data)}, wall_seconds)
 
 
 def as_result(document: bytes, wall_seconds: float) -> bytes:
-    """The last line of ``--jsonl``: the report, with a type and a time like every line before it."""
+    """Return the report as the last line of ``--jsonl``."""
     return _line("result", json.loads(document), wall_seconds).encode()
 
 

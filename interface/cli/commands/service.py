@@ -1,4 +1,4 @@
-"""``awk service``: the project's kernel as a service of its user, or (``--all``) all that are needed. Never needs root.
+"""``awk service``: run the kernel of a project, or (``--all``) of all projects, as a user service without root.
 
 ``print`` shows the unit, ``install`` writes it and starts it by ``systemctl --user`` where that works, or says what to
 type; ``uninstall`` takes both back. ``run`` is what the service of all runs.
@@ -32,10 +32,10 @@ from osfiles.atomic_write import replacing
 SERVICE_VERBS: Final = Subcommands(
     "service",
     (
-        Subcommand("print", "print the systemd user unit, or the launchd property list"),
-        Subcommand("install", "write it, and start it where the service manager can be reached"),
-        Subcommand("uninstall", "stop it and remove it"),
-        Subcommand("run", "be the service of all projects: start the kernels that are needed, until stopped"),
+        Subcommand("print", "Print the systemd user unit or launchd property list"),
+        Subcommand("install", "Install the service and start it if the service manager is available"),
+        Subcommand("uninstall", "Stop and remove the service"),
+        Subcommand("run", "Run as the service of all projects and start their kernels on demand"),
     ),
 )
 SYSTEMCTL_SECONDS: Final = 150.0
@@ -44,24 +44,24 @@ _PATH: Final = "/usr/local/bin:/usr/bin:/bin"
 
 
 def run_service(context: Context) -> int:
-    """Do it. Raises Failure (usage) where the environment names a kernel, which is another's to keep."""
+    """Run the subcommand. Raises Failure (usage) if the environment selects a kernel."""
     if context.environ.get(URL):
-        raise Failure("usage", f"a service keeps the project's own kernel, and {URL} names one", f"unset {URL}")
+        raise Failure("usage", f"{URL} is set, but a service runs the kernel of the project", f"unset {URL}")
     return SERVICE_VERBS.run(context)
 
 
 def _configure(parser: argparse.ArgumentParser) -> None:
     kinds = parser.add_mutually_exclusive_group()
-    kinds.add_argument("--systemd", action="store_true", help="a systemd user unit (default, but on macOS)")
-    kinds.add_argument("--launchd", action="store_true", help="a launchd property list (default on macOS)")
-    parser.add_argument("--all", action="store_true", help="one service for all projects: it starts what is needed")
+    kinds.add_argument("--systemd", action="store_true", help="use systemd (default, except on macOS)")
+    kinds.add_argument("--launchd", action="store_true", help="use launchd (default on macOS)")
+    parser.add_argument("--all", action="store_true", help="one service that starts all projects on demand")
 
 
 configure_service_print = configure_service_install = configure_service_uninstall = _configure
 
 
 def configure_service_run(_parser: argparse.ArgumentParser) -> None:
-    """No arguments."""
+    """Declare no arguments."""
 
 
 def run_service_run(context: Context) -> int:
@@ -148,13 +148,13 @@ def service_lines(told: dict[str, Any], screen: Screen) -> list[str]:
     else:
         head = f"removed: {told['path']}" if told["removed"] else f"{told['unit']} is not installed"
     lines = [screen.style(one_line(head), "bold")]
-    lines += ["to go on:"] if told["commands"] else []
+    lines += ["to continue, run:"] if told["commands"] else []
     lines += [f"  {one_line(one)}" for one in told["commands"]]
     return [*lines, *(one_line(hint) for hint in told.get("hints", ()))]
 
 
 def described(context: Context) -> Service:
-    """The service of this project, or of all, as of this installation and this environment."""
+    """Return the service of this project, or of all, for this installation and environment."""
     environ = context.environ
     set_for_it = {"PATH": environ.get("PATH") or _PATH}
     if environ.get(HOME):
@@ -204,13 +204,13 @@ def _check_ours(path: str) -> None:
     except FileNotFoundError:
         return
     except OSError as error:
-        raise Failure("failed", f"{path}: {error.strerror}", "move it away") from error
+        raise Failure("failed", f"{path}: {error.strerror}", "move the file") from error
     if not head.startswith(MARK) and "<string>agent-worker." not in head:
-        raise Failure("failed", f"{path} was not written by awk service install", "move it away")
+        raise Failure("failed", f"{path} was not written by awk service install", "move the file")
 
 
 def _managed(context: Context, *commands: Sequence[str]) -> list[str]:
-    """Run ``commands`` of systemctl, one after the other. Returns those that are left for the user to type.
+    """Run the systemctl ``commands`` in order. Returns those that the user has to run.
 
     Where the user's manager cannot be reached that is all of them. Raises Failure where one is refused.
     """

@@ -1,4 +1,4 @@
-"""``awk show``: one run or instruction; with ``--prompt`` what the model of an instruction is told first."""
+"""``awk show``: print a run or an instruction, or (``--prompt``) the prompt of an instruction."""
 
 import argparse
 import re
@@ -23,18 +23,16 @@ APPROVALS: Final = 20
 """Approvals that are shown, the last; ``--json`` has all."""
 _INSTRUCTION: Final = re.compile(r"i\d+", re.ASCII)
 KEPT: Final = {"whole": "whole", "folded": "folded", "left_out": "left out"}
-"""The words for what was kept of a part."""
+"""Labels of the states of a prompt part."""
 _STATUS_STYLES: Final = {"done": "green", "running": "cyan"}
 
 
 def configure_show(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "id", metavar="RUN|INSTRUCTION", help="a run (r12; review:main: its last) or an instruction (i7)"
-    )
-    parser.add_argument("--prompt", action="store_true", help="of an instruction: what the model is told first")
-    parser.add_argument("--steps", action="store_true", help="of an instruction: what was done, call by call")
-    parser.add_argument("--full", action="store_true", help="with --steps: all of arguments and results, however long")
-    count_flag(parser, what="with --steps: the first N")
+    parser.add_argument("id", metavar="RUN|INSTRUCTION", help="run (r12, or review:main) or instruction (i7)")
+    parser.add_argument("--prompt", action="store_true", help="for an instruction: print the prompt of the model")
+    parser.add_argument("--steps", action="store_true", help="for an instruction: print each model and tool call")
+    parser.add_argument("--full", action="store_true", help="with --steps: print arguments and results in full")
+    count_flag(parser, what="with --steps: number of first calls")
     archive_flag(parser)
     json_flag(parser)
 
@@ -43,14 +41,14 @@ def run_show(context: Context) -> int:
     name: str = context.args.id
     if context.args.prompt:
         if not _INSTRUCTION.fullmatch(name):
-            raise Failure("usage", f"--prompt is of an instruction (i7), not of {name!r}")
+            raise Failure("usage", f"--prompt requires an instruction (i7), not {name!r}")
         return context.answer(context.kernel().get(f"/instructions/{name}/prompt"), prompt_lines)
     if context.args.steps:
         if not _INSTRUCTION.fullmatch(name):
-            raise Failure("usage", f"--steps is of an instruction (i7), not of {name!r}")
+            raise Failure("usage", f"--steps requires an instruction (i7), not {name!r}")
         return show_list(context, f"/instructions/{name}/entries", ENTRIES, partial(step_lines, full=context.args.full))
     if context.args.full:
-        raise Failure("usage", "--full is of --steps")
+        raise Failure("usage", "--full requires --steps")
     if _INSTRUCTION.fullmatch(name):
         return context.answer(context.kernel().get(f"/instructions/{name}"), instruction_lines)
     run_name = name.removeprefix("@")
@@ -109,7 +107,7 @@ def instruction_lines(info: InstructionInfo, screen: Screen) -> list[str]:
             ended = (attempt.ended_at or "-", attempt.outcome or "-", attempt.exit or "-")
             rows.append([str(attempt.n), str(attempt.epoch), attempt.started_at, *ended, attempt.node, str(steps)])
         header = ["ATTEMPT", "EPOCH", "STARTED", "ENDED", "OUTCOME", "EXIT", "NODE", "STEPS"]
-        if not any(row[-2] for row in rows):  # all of it was here
+        if not any(row[-2] for row in rows):  # all work ran locally
             header, rows = [*header[:-2], header[-1]], [[*row[:-2], row[-1]] for row in rows]
         lines += ["", *table(header, rows, screen)]
     # Calls that gave an error or were not run, the last of them, with what the model read.
@@ -125,7 +123,7 @@ def instruction_lines(info: InstructionInfo, screen: Screen) -> list[str]:
     if info.handover is not None:
         note = info.handover
         parts = {"done": (note.done,), "next": (note.next,), "open": note.open, "files": note.files}
-        lines += ["", f"left to whoever goes on, {note.at}:"]
+        lines += ["", f"handover notes, {note.at}:"]
         lines += [f"  {name:<5}  {one_line(text)}" for name, texts in parts.items() for text in texts]
     return [*lines, "", *_text(info.text)] if info.text else lines
 
@@ -138,17 +136,17 @@ def step_lines(found: dict[str, Any], screen: Screen, *, full: bool = False) -> 
 
 
 def wait_text(info: InstructionInfo) -> str:
-    """The reason why it waits, for how long, and what to do about it; "" where nothing keeps it."""
+    """Return the reason, deadline and remedy of a wait; "" if there is none."""
     if info.approval and info.waits_for == "approval":
         name = info.approval
-        return f"approval {name} until {info.approval_expires}: awk pending {name}, awk approve {name}"
+        return f"approval {name} until {info.approval_expires}: awk needs {name}, awk approve {name}"
     if info.waits_for == "person":
         return f"an answer: awk show --prompt {info.id}, awk answer {info.id} TEXT"
     if info.standing not in ("time", "person"):
         return info.waits_for or ""
     if info.unasked:
         return f"{info.waits_for}: {info.unasked}, then restart --kernel from that shell"
-    return f"{info.waits_for} until {info.until or 'somebody ends that'}"
+    return f"{info.waits_for} until {info.until or 'a person acts'}"
 
 
 def requested_lines(info: InstructionInfo) -> list[str]:

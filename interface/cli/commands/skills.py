@@ -23,11 +23,11 @@ from protocol.inspection import FetchedSkills, SkillList, SkillPin
 SKILLS_VERBS: Final = Subcommands(
     "skills",
     (
-        Subcommand("list", "list the skills of the project, and who reads them"),
-        Subcommand("import", "copy skills out of a repository, pinned to a commit"),
-        Subcommand("update", "look up again what imported skills come from"),
-        Subcommand("rm", "remove imported skills"),
-        Subcommand("install-self", "put a skill into the project that teaches a coding agent to use agent-worker"),
+        Subcommand("list", "List the skills of the project and the agents that use them"),
+        Subcommand("import", "Copy skills from a repository, pinned to a commit"),
+        Subcommand("update", "Update imported skills from their repositories"),
+        Subcommand("rm", "Delete imported skills"),
+        Subcommand("install-self", "Install a skill that teaches coding agents to use agent-worker"),
     ),
 )
 
@@ -48,7 +48,7 @@ def show_skills(context: Context) -> int:
 
 
 def installed_skills(context: Context) -> SkillList:
-    """The skills of the project, with where imported ones come from. Raises Failure."""
+    """Return the skills of the project with the sources of imported ones. Raises Failure."""
     root = context.project.root
     found = skills(root)
     known = pins(root)
@@ -72,9 +72,9 @@ def skills_lines(found: SkillList, screen: Screen) -> list[str]:
 
 
 def configure_skills_import(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("source", metavar="SOURCE", help="github:owner/repo@ref/path: a skill, or a folder of skills")
-    parser.add_argument("names", metavar="NAME", nargs="*", help="only these")
-    parser.add_argument("--force", action="store_true", help="in place of what is there")
+    parser.add_argument("source", metavar="SOURCE", help="skill or folder of skills as github:owner/repo@ref/path")
+    parser.add_argument("names", metavar="NAME", nargs="*", help="only these skills")
+    parser.add_argument("--force", action="store_true", help="replace existing skills")
 
 
 def run_skills_import(context: Context) -> int:
@@ -86,20 +86,20 @@ def run_skills_import(context: Context) -> int:
         context.out.notes(f"skipped: {one_line(line)}" for line in found.skipped)
     if unknown:
         there = ", ".join(skill.name for skill in found.skills)
-        raise Failure("not_found", f"{found.source} has no skill {unknown[0][:80]!r}", f"it has {there}")
+        raise Failure("not_found", f"{found.source} has no skill {unknown[0][:80]!r}", f"available: {there}")
     chosen = [skill for skill in found.skills if not names or skill.name in names]
     taken = [skill.name for skill in chosen if os.path.lexists(os.path.join(root, path_of(skill.name)))]
     if taken and not context.args.force:
-        hint = "bring it up to date: awk skills update" if taken[0] in pins(root) else "repeat with --force"
-        raise Failure("already_exists", f"{path_of(taken[0])} is there already", hint)
+        hint = "update it: awk skills update" if taken[0] in pins(root) else "repeat with --force"
+        raise Failure("already_exists", f"{path_of(taken[0])} already exists", hint)
     for skill in chosen:
         put(root, found.source, found.commit, skill)
     return show_skills(context)
 
 
 def configure_skills_update(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("names", metavar="NAME", nargs="*", help="only these (default: all that were imported)")
-    parser.add_argument("--force", action="store_true", help="also what was changed here: the changes are lost")
+    parser.add_argument("names", metavar="NAME", nargs="*", help="only these skills (default: all imported skills)")
+    parser.add_argument("--force", action="store_true", help="also update changed skills; discard the changes")
 
 
 def run_skills_update(context: Context) -> int:
@@ -112,16 +112,16 @@ def run_skills_update(context: Context) -> int:
         new = next((skill for skill in found.skills if skill.name == name), None)
         if new is None:
             context.out.notes(f"skipped: {one_line(line)}" for line in found.skipped)
-            context.out.note(f"note: {found.source} has no {name} any more; it is kept as it is")
+            context.out.note(f"note: {found.source} no longer contains {name}; the local copy was not changed")
         elif found.commit != pin.commit or name in edited or not is_there(context, name):
             put(context.project.root, found.source, found.commit, new)
-            context.out.note(f"note: {name} is that of {found.commit[:12]} now")
+            context.out.note(f"note: {name} was updated to {found.commit[:12]}")
     return show_skills(context)
 
 
 def configure_skills_rm(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("names", metavar="NAME", nargs="+", help="skills that were imported")
-    parser.add_argument("--force", action="store_true", help="also what was changed here")
+    parser.add_argument("names", metavar="NAME", nargs="+", help="names of imported skills")
+    parser.add_argument("--force", action="store_true", help="also delete locally changed skills")
 
 
 def run_skills_rm(context: Context) -> int:
@@ -132,34 +132,33 @@ def run_skills_rm(context: Context) -> int:
 
 
 def imported(context: Context, names: list[str]) -> dict[str, SkillPin]:
-    """The imported skills called ``names``; all of them without any. Raises Failure (not_found)."""
+    """Return the imported skills ``names`` (default: all). Raises Failure (not_found)."""
     known = pins(context.project.root)
     unknown = [name for name in names if name not in known]
     if unknown:
-        hint = f"imported are {', '.join(sorted(known))}" if known else "nothing is"
-        raise Failure("not_found", f"{unknown[0][:80]!r} was not imported", hint)
+        hint = f"imported skills: {', '.join(sorted(known))}" if known else "no skills are imported"
+        raise Failure("not_found", f"{unknown[0][:80]!r} is not an imported skill", hint)
     return {name: known[name] for name in names or sorted(known)}
 
 
 def asked_for(context: Context, hint: str) -> tuple[dict[str, SkillPin], list[str]]:
-    """The imported skills that are named, and those of them that were changed here.
+    """Return the named imported skills, and those with local changes.
 
     Raises Failure: not_found; without --force conflict where something was changed.
     """
     wanted = imported(context, context.args.names)
     edited = changed_here(context, wanted)
     if edited and not context.args.force:
-        raise Failure("conflict", f"{', '.join(edited)} was changed here", hint)
+        raise Failure("conflict", f"{', '.join(edited)} was changed locally", hint)
     return wanted, edited
 
 
 def is_there(context: Context, name: str) -> bool:
-    """Return whether there is anything in place of the imported skill."""
     return os.path.lexists(os.path.join(context.project.root, path_of(name)))
 
 
 def changed_here(context: Context, names: Iterable[str]) -> list[str]:
-    """Those of the imported skills ``names`` that are not what came; also one that is no skill any more."""
+    """Return the imported skills of ``names`` that were changed or are no longer valid."""
     as_they_came = {row.path for row in installed_skills(context).skills if row.source is not None and not row.edited}
     return [name for name in names if path_of(name) not in as_they_came and is_there(context, name)]
 
@@ -183,7 +182,7 @@ def run_skills_install_self(context: Context) -> int:
             ):
                 own.write("SKILL.md", text)
     except OSError as error:
-        raise Failure("failed", f"the skill cannot be written: {error}", "what is there must be a folder") from error
+        raise Failure("failed", f"the skill cannot be written: {error}", "its parent must be a directory") from error
     document = msgspec.json.encode({"schema": "awk/skills-install-self/1", "files": written})
     return context.answer(document, installed_lines)
 

@@ -1,4 +1,4 @@
-"""``awk start``, ``stop``, ``restart`` and ``upgrade``: the life of the kernel, and of workflows and agents.
+"""``awk start``, ``stop``, ``restart`` and ``upgrade`` of the kernel, workflows and agents.
 
 ``stop`` and ``restart --kernel`` return once the process is gone, not only its port, so that nothing of it runs then.
 ``upgrade`` returns once another version of the kernel does the work, or cannot.
@@ -34,19 +34,17 @@ _PASSED_ON: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUI
 
 
 def configure_start(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "workflow", metavar="FILE|NAME", nargs="?", help="a workflow to start (default: only the kernel)"
-    )
+    parser.add_argument("workflow", metavar="FILE|NAME", nargs="?", help="workflow to start (default: only the kernel)")
     tag_flag(parser)
     trust_flag(parser)
     update_flag(parser)
     continue_flag(parser)
-    parser.add_argument("--foreground", action="store_true", help="stay, log to stderr, end with the kernel")
+    parser.add_argument("--foreground", action="store_true", help="run in the foreground and log to stderr")
 
 
 def run_start(context: Context) -> int:
     if context.params and context.args.workflow is None:
-        raise Failure("usage", "parameters after -- need a workflow to go to")
+        raise Failure("usage", "parameters after -- require a workflow")
     workflow = None if context.args.workflow is None else context.workflow(context.args.workflow)
     if context.args.foreground:
         return run_in_foreground(context, workflow)
@@ -54,7 +52,7 @@ def run_start(context: Context) -> int:
         with suppress(Unreachable):
             context.find_kernel().close()
             again = f"to trust the project's files: {context.program} stop, then {context.program} start --trust"
-            context.out.note(f"note: a kernel runs already, and --trust changes nothing for it; {again}")
+            context.out.note(f"note: --trust has no effect on the running kernel; {again}")
     client = context.started_kernel(*_flags(context, workflow))
     context.out.lines([f"kernel {client.endpoint.pid or ''} at http://{client.endpoint.address.authority}"])
     if workflow is not None:
@@ -83,7 +81,7 @@ def run_in_foreground(context: Context, workflow: str | None) -> int:
                 _start_workflow(context, client, workflow)
             client.close()
         except (Failure, Unreachable):
-            if not passed_on:  # else it ends as it was told to, before we had found it
+            if not passed_on:  # otherwise it handles the signal that arrived during startup
                 kernel.terminate()
                 raise
         # Its exit code. As process 1 of a container we are left every orphan, and have to reap them meanwhile.
@@ -96,7 +94,7 @@ def run_in_foreground(context: Context, workflow: str | None) -> int:
 
 
 def _flags(context: Context, workflow: str | None) -> tuple[str, ...]:
-    """Trust in a kernel that is started is for as long as it runs; with a workflow it is for that start."""
+    """Return the kernel flags: trust lasts for the kernel, or with a workflow for that start."""
     return ("--trust",) if workflow is None and context.trusts else ()
 
 
@@ -115,10 +113,7 @@ def _start_workflow(context: Context, client: Client, workflow: str) -> None:
 
 
 def pass_on_signals(kernel: "subprocess.Popen[bytes]") -> list[int]:
-    """Send the kernel the signals that reach us: it has a process group of its own, which no terminal signals.
-
-    Returns a list that grows by each.
-    """
+    """Forward received signals to the kernel, which has its own process group. Returns the forwarded ones."""
     passed_on: list[int] = []
 
     def pass_on(number: int, frame: FrameType | None) -> None:
@@ -134,7 +129,7 @@ _EXIT_PAUSE_SECONDS: Final = 0.02
 
 
 class ExitWait:
-    """Made while the kernel has just proved itself, so the pid is its own; then told to wait.
+    """Wait for the exit of a kernel that has just proved its identity, so its pid is valid.
 
     On Linux a pidfd names the process itself: it cannot come to mean another (fault PF12). Elsewhere, and for a
     kernel that only the environment names, the end of its answers has to do.
@@ -152,7 +147,7 @@ class ExitWait:
                 self._process = None
 
     def wait(self, seconds: float) -> bool:
-        """Return whether it was gone within ``seconds``."""
+        """Return whether the kernel exited within ``seconds``."""
         if self._process is None:
             deadline = self._clock.now() + seconds
             while self._clock.now() < deadline:
@@ -178,20 +173,20 @@ LADDER_SECONDS: Final = 25.0
 def configure_stop(parser: argparse.ArgumentParser) -> None:
     targets = "alice, @review[:tag] or alice@review[:tag] (default: all)"
     parser.add_argument("targets", metavar="TARGET", nargs="*", help=targets)
-    parser.add_argument(
-        "--grace", type=duration, metavar="D", help="how long running work may take to end (default: 10s)"
-    )
-    parser.add_argument("--now", action="store_true", help="no grace")
-    parser.add_argument("--no-wait", action="store_true", help="do not wait until their processes have ended")
-    parser.add_argument("--yes", action="store_true", help="do not ask")
-    all_projects_flag(parser, "the kernels of all your projects")
+    parser.add_argument("--grace", type=duration, metavar="D", help="time for running work to finish (default: 10s)")
+    parser.add_argument("--now", action="store_true", help="stop running work immediately")
+    parser.add_argument("--no-wait", action="store_true", help="return without waiting for processes to exit")
+    parser.add_argument("--yes", action="store_true", help="stop without confirmation")
+    all_projects_flag(parser, "stop the kernels of all your projects")
 
 
 def run_stop(context: Context) -> int:
     grace = DEFAULT_GRACE_SECONDS if context.args.grace is None else context.args.grace
     if context.args.all_projects:
         if context.args.targets:
-            raise Failure("usage", "-A stops whole kernels, and no single target", "name the project with --project")
+            raise Failure(
+                "usage", "-A and TARGET cannot be combined", "use --project to stop a target of another project"
+            )
         from interface.cli.commands.projects import stop_all  # noqa: PLC0415  (most stop one kernel)
 
         seconds = 0.0 if context.args.now else grace
@@ -227,7 +222,7 @@ def run_stop(context: Context) -> int:
 
 
 def kill_kernel(context: Context, hanging: Hanging) -> int:
-    """Kill a kernel that does not answer, if no grace was asked for. Raises Hanging."""
+    """Kill a kernel that does not respond, if no grace was requested. Raises Hanging."""
     if not context.args.now or hanging.endpoint is None:
         raise hanging
     gone = ExitWait(hanging.endpoint, context.clock)
@@ -239,12 +234,12 @@ def kill_kernel(context: Context, hanging: Hanging) -> int:
 
 
 def stop_targets(context: Context) -> int:
-    """Stop all of them, now; then wait for each until nothing of it is left. Raises Failure."""
+    """Stop all targets, then wait until each has stopped. Raises Failure."""
     from interface.cli.targets import target  # noqa: PLC0415  (takes msgspec)
 
     targets = [target(text) for text in context.args.targets]
     if context.args.now or context.args.grace is not None:
-        raise Failure("usage", "--grace and --now are for the kernel; workflows and agents are stopped at once")
+        raise Failure("usage", "--grace and --now only apply to the kernel")
     client = context.kernel()
     wait = not context.args.no_wait
     stops = [(asked, *_stop_request(client, asked)) for asked in targets]
@@ -263,7 +258,7 @@ def stop_targets(context: Context) -> int:
 
 
 def _stop_request(client: Client, asked: "Target") -> tuple[Literal["DELETE", "POST"], str]:
-    """Return the request that stops it. Raises Failure (unknown_agent)."""
+    """Return the request that stops the target. Raises Failure (unknown_agent)."""
     if asked.workflow is not None and asked.agent is None:
         return "DELETE", f"/workflows/{quoted(asked.workflow)}/{quoted(asked.tag)}"
     if asked.workflow is not None:
@@ -276,23 +271,25 @@ def _stop_request(client: Client, asked: "Target") -> tuple[Literal["DELETE", "P
     found = next((row for row in agents if row["name"] == name), None)
     if found is None:
         names = ", ".join(str(row["name"]) for row in agents) or "none"
-        raise Failure("unknown_agent", f"there is no agent {name}", f"agents here: {names}")
+        raise Failure("unknown_agent", f"agent {name} not found", f"agents here: {names}")
     return ("DELETE", f"/agents/{quoted(name)}") if found["ephemeral"] else ("POST", f"/agents/{quoted(name)}/stop")
 
 
 def stop_kernel(context: Context, client: Client, grace: float) -> None:
-    """Ask the kernel to go, and return once it has gone. Raises Failure (timeout)."""
+    """Stop the kernel and wait for its exit. Raises Failure (timeout)."""
     exit_wait = ExitWait(client.endpoint, context.clock)
     with suppress(Unreachable):  # it may be going already
         client.post("/shutdown", {"grace": grace}, key=new_key())
     client.close()
     if not exit_wait.wait(grace + LADDER_SECONDS):
-        raise Failure("timeout", "the kernel has not ended", f"see its log, or: {context.program} stop --now")
+        raise Failure(
+            "timeout", "the kernel is still running", f"see its log, or kill it: {context.program} stop --now"
+        )
 
 
 def configure_restart(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("target", metavar="TARGET", nargs="?", help="alice or alice@review[:tag]")
-    parser.add_argument("--kernel", action="store_true", help="the kernel: what runs goes on after its last entry")
+    parser.add_argument("--kernel", action="store_true", help="restart the kernel; running work then resumes")
     trust_flag(parser)
     json_flag(parser)
 
@@ -303,8 +300,8 @@ def run_restart(context: Context) -> int:
             agents = json.loads(context.find_kernel().get("/agents"))["agents"]
             hint = f"agents here: {', '.join(str(row['name']) for row in agents) or 'none'}"
         except (Failure, Unreachable):
-            hint = f"for example {context.program} restart alice"
-        raise Failure("usage", "restart one agent, or the kernel with --kernel", hint)
+            hint = f"for example: {context.program} restart alice"
+        raise Failure("usage", "TARGET or --kernel is required", hint)
     if context.args.kernel:
         from interface.cli.commands.status import status_lines  # noqa: PLC0415  (only the kernel has a status)
 
@@ -320,22 +317,20 @@ def run_restart(context: Context) -> int:
 PATIENCE_SECONDS: Final = 240.0
 """For the trial of the new version, for what runs to come to a stop, and for the way back: each is bounded."""
 _PAUSE_SECONDS: Final = 0.1
-_ANEW: Final = "the kernel was started anew meanwhile"
-_HINT: Final = "its log says more: kernel.log"
+_ANEW: Final = "the kernel was restarted during the upgrade"
+_HINT: Final = "see kernel.log"
 _OVER: Final = ("done", "failed", "none")
 
 
 def configure_upgrade(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--to", metavar="PATH", help="a virtual environment or its agent-worker (default: what is installed now)"
-    )
-    parser.add_argument("--status", action="store_true", help="only say how the last one went")
+    parser.add_argument("--to", metavar="PATH", help="environment or program (default: installed version)")
+    parser.add_argument("--status", action="store_true", help="print the result of the last upgrade")
     json_flag(parser)
 
 
 def run_upgrade(context: Context) -> int:
     if context.args.status and context.args.to is not None:
-        raise Failure("usage", "--status is about the last upgrade", "leave out --to")
+        raise Failure("usage", "--status and --to cannot be combined", "leave out --to")
     client = context.kernel()
     if context.args.status:
         return context.answer(client.get("/upgrade"), upgrade_lines)
@@ -349,11 +344,11 @@ def run_upgrade(context: Context) -> int:
     if context.wants_json:
         context.out.document(told)
         return Exit.FAILED
-    raise Failure("failed", str(document["reason"]), "the old version goes on; what runs was not touched")
+    raise Failure("failed", str(document["reason"]), "the previous version continues; running work was not affected")
 
 
 def _ended(context: Context, client: Client, upgrade: str) -> bytes:
-    """Return what is told of it once it is over. Raises Failure where nobody can tell."""
+    """Return the result of the upgrade. Raises Failure if it is unknown."""
     deadline = context.clock.now() + PATIENCE_SECONDS
     while context.clock.now() < deadline:
         try:
@@ -373,7 +368,7 @@ def _ended(context: Context, client: Client, upgrade: str) -> bytes:
             if found["state"] in _OVER:
                 return told
         context.clock.pause(_PAUSE_SECONDS)
-    raise Failure("timeout", "nobody says how it ended", f"ask again: {context.program} upgrade --status")
+    raise Failure("timeout", "the result of the upgrade is unknown", f"check again: {context.program} upgrade --status")
 
 
 def upgrade_lines(told: dict[str, Any], _screen: Screen) -> list[str]:
@@ -382,9 +377,9 @@ def upgrade_lines(told: dict[str, Any], _screen: Screen) -> list[str]:
         case "none":
             return [one_line(f"version {told['before']}; it was not upgraded since it was started")]
         case "done":
-            waited = f"nobody waited longer than {told['waited_seconds']:.2f} s"
+            waited = f"longest wait: {told['waited_seconds']:.2f} s"
             count = told["attempts"]
-            went_on = f"{count} attempt{'' if count == 1 else 's'} went on"
+            went_on = f"{count} attempt{'' if count == 1 else 's'} continued"
             return [one_line(f"upgraded from {way}: {went_on}, {waited}")]
         case "failed":
             return [one_line(f"not upgraded from {way}: {told['reason']}")]

@@ -25,8 +25,8 @@ GROUPS: Final = get_args(PruneGroup)
 
 
 def configure_backup(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE", help="where to: whole or not at all, for its owner alone to read")
-    parser.add_argument("--force", action="store_true", help="replace a file of that name")
+    parser.add_argument("file", metavar="FILE", help="backup file, written atomically and readable only by its owner")
+    parser.add_argument("--force", action="store_true", help="replace an existing file")
     json_flag(parser)
 
 
@@ -48,17 +48,15 @@ def backup_lines(made: BackupReport, _screen: Screen) -> list[str]:
 
 
 def configure_restore(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE", help="what awk backup wrote; with --promote, the folder of a standby")
-    parser.add_argument("--promote", action="store_true", help="go on with a standby: its original must not run again")
+    parser.add_argument("file", metavar="FILE", help="file of awk backup, or with --promote directory of a standby")
+    parser.add_argument("--promote", action="store_true", help="promote a standby; the original must not run again")
     parser.add_argument(
         "--force",
         action="store_true",
-        help="set aside what is there first, and say where; with --promote, also where the original may run",
+        help="move existing state aside first; with --promote, continue even if the original may be running",
     )
     parser.add_argument(
-        "--trust",
-        action="store_true",
-        help="keep its consents and commands: only for a backup that you made yourself (or AGENT_WORKER_TRUST=1)",
+        "--trust", action="store_true", help="also restore consents and commands, from own backups only"
     )
     json_flag(parser)
 
@@ -84,13 +82,13 @@ def restore_lines(done: RestoreReport, _screen: Screen) -> list[str]:
 
 
 def configure_df(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("-n", type=int, default=RUNS, metavar="N", help="so many runs at most (0: all)")
+    parser.add_argument("-n", type=int, default=RUNS, metavar="N", help="maximum number of runs (0: all)")
     json_flag(parser)
 
 
 def run_df(context: Context) -> int:
     if context.args.n < 0:
-        raise Failure("usage", "-n takes a number from 0 on")
+        raise Failure("usage", "-n requires a number from 0")
     found = disk_usage(context.project, min(context.args.n, MOST_RUNS) or MOST_RUNS)
     return context.answer(found, df_lines)
 
@@ -107,9 +105,9 @@ def df_lines(found: DiskUsage, screen: Screen) -> list[str]:
 
 
 def configure_prune(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("what", metavar="WHAT", nargs="*", help=f"only these (default: all): {', '.join(GROUPS)}")
-    parser.add_argument("--dry-run", action="store_true", help="say what would go, and why, and remove nothing")
-    parser.add_argument("--yes", action="store_true", help="do not ask")
+    parser.add_argument("what", metavar="WHAT", nargs="*", help=f"groups (default: all): {', '.join(GROUPS)}")
+    parser.add_argument("--dry-run", action="store_true", help="list the data and reasons without deleting it")
+    parser.add_argument("--yes", action="store_true", help="delete without confirmation")
     json_flag(parser)
 
 
@@ -117,19 +115,19 @@ def run_prune(context: Context) -> int:
     args = context.args
     unknown = next((word for word in args.what if word not in GROUPS), None)
     if unknown is not None:
-        raise Failure("usage", f"{unknown[:60]!r} is nothing that can be pruned", f"one of: {', '.join(GROUPS)}")
+        raise Failure("usage", f"{unknown[:60]!r} is not a group of data", f"one of: {', '.join(GROUPS)}")
     if not (args.yes or args.dry_run or can_ask(context)):
-        hint = "say --yes to remove it all the same; --dry-run says what it is"
-        raise Failure("usage", "nothing that is pruned comes back", hint)
+        hint = "confirm with --yes; --dry-run lists the data"
+        raise Failure("usage", "pruning needs confirmation, because deleted data cannot be restored", hint)
     kernel = context.kernel()
     if not args.yes:
         told = kernel.post("/prune", {"what": args.what, "dry_run": True}, key=new_key())
         if args.dry_run or not json.loads(told)["removed"]:
             return context.answer(told, prune_lines)
         context.out.notes(view_lines(prune_lines, told, context.out.screen))
-        context.out.ask("remove all this, for good? [y/N] ")
+        context.out.ask("delete this data permanently? [y/N] ")
         if context.stdin.readline().strip().lower() not in {"y", "yes"}:
-            raise Failure("failed", "nothing was removed")
+            raise Failure("failed", "nothing was deleted")
     return context.answer(kernel.post("/prune", {"what": args.what}, key=new_key()), prune_lines)
 
 
@@ -142,7 +140,7 @@ def prune_lines(told: dict[str, Any], screen: Screen) -> list[str]:
     lines = table(["", "GROUP", "WHAT", "SIZE", "WHY"], rows, screen, right=frozenset({"SIZE"})) if rows else []
     if not told["removed"]:
         return [*lines, "nothing to remove"]
-    what = "would be removed" if told["dry_run"] else "removed"
+    what = "would be deleted" if told["dry_run"] else "deleted"
     return [*lines, f"{len(told['removed'])} {what}, {_size(told['total_bytes'])}"]
 
 
@@ -157,12 +155,12 @@ def _size(count: int) -> str:
 
 STANDBY_VERBS: Final = Subcommands(
     "standby",
-    (Subcommand("check", "put a copy together elsewhere, and say up to when it goes; changes nothing"),),
+    (Subcommand("check", "Verify a standby copy in a temporary directory and print its last timestamp"),),
 )
 
 
 def configure_standby_check(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("folder", metavar="DIR", help="what standby.to of the project file named")
+    parser.add_argument("folder", metavar="DIR", help="directory of the copy, as in standby.to of the project file")
 
 
 def run_standby_check(context: Context) -> int:
@@ -173,7 +171,7 @@ def run_standby_check(context: Context) -> int:
 
 
 def check_lines(found: StandbyReport, _screen: Screen) -> list[str]:
-    """The lines that say whose it is, up to where it goes, and what is wrong."""
+    """Return the owner, last timestamp and errors of a standby copy as lines."""
     upto = f"m{found.message} (event {found.event}, {found.at or 'nothing yet'})"
     size = f"{found.total_bytes:,} bytes, a base of {found.base_at} and {found.pieces} pieces of the log"
     lines = [one_line(f"{found.folder}: {found.project}, complete to {upto}"), f"{size}, term {found.term}"]

@@ -21,9 +21,7 @@ _DOWN: Final = b'{"schema":"awk/status/1","state":"down","kernel":null,"agents":
 
 
 def configure_status(parser: "argparse.ArgumentParser") -> None:
-    parser.add_argument(
-        "target", metavar="TARGET", nargs="?", help="alice, @review[:tag] or alice@review (default: the kernel and all)"
-    )
+    parser.add_argument("target", metavar="TARGET", nargs="?", help="alice, @review[:tag] or alice@review")
     json_flag(parser)
 
 
@@ -91,13 +89,13 @@ def status_lines(body: bytes, screen: Screen) -> list[str]:
 
 def configure_stats(parser: "argparse.ArgumentParser") -> None:
     parser.add_argument(
-        "target", metavar="TARGET", nargs="?", help="alice, @review[:tag] or alice@review (default: all work)"
+        "target", metavar="TARGET", nargs="?", help="alice, @review[:tag] or alice@review (default: all)"
     )
     by = "part it by agent, workflow, model or day (of UTC), or by two of them: day,model"
     parser.add_argument("--by", type=_parts, metavar="WHAT", help=by)
-    when = "only what ended since then: 7d, 2h, 2026-11-01, or a time such as 2026-11-01T12:00:00Z"
+    when = "start of the period: 7d, 2h, 2026-11-01 or 2026-11-01T12:00:00Z"
     parser.add_argument("--since", type=_moment, metavar="T", help=when)
-    parser.add_argument("--until", type=_moment, metavar="T", help="and before then (default: now)")
+    parser.add_argument("--until", type=_moment, metavar="T", help="end of the period, as for --since (default: now)")
     json_flag(parser)
 
 
@@ -108,7 +106,7 @@ def _parts(text: str) -> str:
 
     words = text.split(",")
     if len(words) > 2 or len(set(words)) != len(words) or not set(words) <= set(GROUPED_BY):
-        raise ArgumentTypeError(f"{text[:60]!r} is none of {', '.join(GROUPED_BY)}, nor two of them: day,model")
+        raise ArgumentTypeError(f"{text[:60]!r} is not a grouping; use one or two of {', '.join(GROUPED_BY)}")
     return text
 
 
@@ -126,11 +124,13 @@ def _moment(text: str) -> "Moment":
     try:
         return Moment(duration(text), ago=True)
     except ArgumentTypeError:
-        raise ArgumentTypeError(f"{text[:60]!r} is no time: write 7d, 2h, 2026-11-01 or 2026-11-01T12:00:00Z") from None
+        raise ArgumentTypeError(
+            f"{text[:60]!r} is not a time; use 7d, 2h, 2026-11-01 or 2026-11-01T12:00:00Z"
+        ) from None
 
 
 class Moment(NamedTuple):
-    """A time: seconds since 1970, or ``ago``, before now."""
+    """Timestamp in Unix seconds, or ``ago`` seconds before now."""
 
     seconds: float
     ago: bool
@@ -154,7 +154,7 @@ _NUMBERS = (*_OUTCOMES, "STEPS", "IN", "OUT", "CACHE", "COST$", "SECONDS")
 
 
 def stats_lines(body: bytes, screen: Screen) -> list[str]:
-    """Seconds are worked, not waited. ``+?`` behind a cost: there is more, of which nobody knows the price.
+    """Return the lines of usage. Seconds exclude waiting; ``+?`` marks costs with unknown parts.
 
     On a screen that is too narrow outcomes that nothing had are left out first.
     """

@@ -1,4 +1,4 @@
-"""Commands that steer work: each posts one action for what it names, and prints the state that this led to.
+"""Commands that control work: each posts one action for its targets and prints the resulting state.
 
 ``pause``, ``resume`` and ``continue`` take an agent or a workflow, ``reset`` an agent, ``answer``, ``reassign``,
 ``cancel``, ``retry`` and ``promote`` instructions. ``cancel`` and ``retry`` also take many at once: one request changes
@@ -32,30 +32,28 @@ SHOWN: Final = 20
 
 
 def bulk_flags(parser: argparse.ArgumentParser) -> None:
-    """ID... or what many are chosen by."""
-    parser.add_argument(
-        "ids", metavar=WORDS, nargs="*", help="instructions (i7 i8), or a workflow: all there (@review[:tag])"
-    )
-    parser.add_argument("--agent", metavar="AGENT", help="all of this agent: alice, alice@review[:tag]")
-    parser.add_argument("--dry-run", action="store_true", help="only say which it would be")
+    """Declare ID... and the selection flags."""
+    parser.add_argument("ids", metavar=WORDS, nargs="*", help="instructions (i7 i8), or @review[:tag]: all of them")
+    parser.add_argument("--agent", metavar="AGENT", help="all instructions of this agent: alice or alice@review[:tag]")
+    parser.add_argument("--dry-run", action="store_true", help="print the affected instructions without changing them")
     json_flag(parser)
 
 
 def chosen(context: Context) -> Mapping[str, object] | None:
-    """The choice that the words make, as the kernel is asked; None where they are ids. Raises Failure (usage)."""
+    """Return the selection for the kernel; None for ids. Raises Failure (usage)."""
     words: list[str] = context.args.ids
     named = [word for word in words if "@" in word]
     flags = {name: True for name in ("queued", "all") if getattr(context.args, name, False)}
     many = bool(named or flags or context.args.agent is not None)
     if not many and not words:
-        raise Failure("usage", "nothing is named", _example(context))
+        raise Failure("usage", "ID is missing", _example(context))
     if not many:
         if context.args.dry_run:
-            raise Failure("usage", "--dry-run is for many: what is named by its id is as it is", _example(context))
+            raise Failure("usage", "--dry-run cannot be combined with ids", _example(context))
         return None
     if len(words) > 1 or named != words:
         wrong = next((word for word in words if word not in named), words[-1])
-        raise Failure("usage", f"either ids or one choice: {one_line(wrong[:60])!r} is too much", _example(context))
+        raise Failure("usage", f"ids and {one_line(wrong[:60])!r} cannot be combined", _example(context))
     return {**_place(context, target(named[0]) if named else None), **({"queued": True} if "queued" in flags else {})}
 
 
@@ -68,7 +66,7 @@ def _example(context: Context) -> str:
 def _place(context: Context, where: Target | None) -> dict[str, object]:
     agent = None if context.args.agent is None else agent_target(context.args.agent)
     if agent is not None and where is not None and (where.agent is not None or agent.workflow is not None):
-        raise Failure("usage", "the agent is named twice, or two workflows are", _example(context))
+        raise Failure("usage", "conflicting targets: name one agent and one workflow", _example(context))
     name = agent.agent if agent is not None else None if where is None else where.agent
     place = where or agent
     space = None if place is None or place.workflow is None else str(place.space)
@@ -76,16 +74,13 @@ def _place(context: Context, where: Target | None) -> dict[str, object]:
 
 
 def change_many(context: Context, action: str, body: Mapping[str, object]) -> int:
-    """Ask for ``action`` (cancel, retry) of all that ``body`` chooses, and say what came of it.
-
-    What is ended does not come back, so on a terminal it is asked first; off one only ``--yes`` does it.
-    """
+    """Request ``action`` (cancel, retry) for the selection in ``body``; cancelling asks first or requires ``--yes``."""
     client = context.kernel()
     path = f"/instructions/{action}"
     if action == "cancel" and not context.args.dry_run and not context.args.yes:
         if not can_ask(context):
-            text = "what is cancelled does not come back"
-            raise Failure("usage", text, "say --yes to cancel it all the same; --dry-run says which it would be")
+            text = "cancelling needs confirmation, because it cannot be undone"
+            raise Failure("usage", text, "confirm with --yes; --dry-run lists the instructions")
         look = client.post(path, {**body, "dry_run": True}, key=new_key())
         context.out.notes(bulk_lines(look, context.out.error_screen))
         count = json.loads(look)["matched"]
@@ -98,12 +93,12 @@ def change_many(context: Context, action: str, body: Mapping[str, object]) -> in
     context.answer(answer, bulk_lines)
     report: dict[str, Any] = json.loads(answer)
     if action == "cancel" or not report["kept"]:
-        return Exit.OK  # what had ended before it could be cancelled is as it was wanted
+        return Exit.OK  # work that has already ended counts as success
     return of_failure(str(report["kept"][0]["code"]))
 
 
 def bulk_lines(body: bytes, screen: Screen) -> list[str]:
-    """The lines for what was changed, the first of it by name, and for what was not and why."""
+    """Return lines for changed instructions, and for others with the reason."""
     report = decode(body, BulkReport)
     done = {"cancel": "cancelled", "retry": "put back"}[report.action]
     count = report.matched if report.dry_run else report.changed
@@ -162,12 +157,12 @@ def changed_lines(body: bytes, _screen: Screen) -> list[str]:
     name = agent.name if agent.space is None else f"{agent.name}@{agent.space}"
     until = f" until {agent.until}" if agent.until else ""
     why = f" ({agent.reason})" if agent.reason else ""
-    goes_on = f"; goes on: {', '.join(agent.instructions)}" if agent.instructions else ""
+    goes_on = f"; resumes: {', '.join(agent.instructions)}" if agent.instructions else ""
     return [one_line(f"{name} is {agent.state}{until}{why}{goes_on}")]
 
 
 def configure_instructions(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("ids", metavar="ID", nargs="+", help="an instruction (i7)")
+    parser.add_argument("ids", metavar="ID", nargs="+", help="id of an instruction (i7)")
     json_flag(parser)
 
 
@@ -176,14 +171,14 @@ configure_promote = configure_instructions
 
 def configure_cancel(parser: argparse.ArgumentParser) -> None:
     bulk_flags(parser)
-    parser.add_argument("--queued", action="store_true", help="only what no worker is at: what runs goes on")
-    parser.add_argument("--yes", action="store_true", help="do not ask about many")
+    parser.add_argument("--queued", action="store_true", help="only queued instructions; running instructions continue")
+    parser.add_argument("--yes", action="store_true", help="cancel many instructions without confirmation")
 
 
 def configure_retry(parser: argparse.ArgumentParser) -> None:
     bulk_flags(parser)
-    parser.add_argument("--all", action="store_true", help="all that dead lists")
-    parser.add_argument("--fresh", action="store_true", help="from the beginning; what its calls did may happen twice")
+    parser.add_argument("--all", action="store_true", help="all instructions that awk dead lists")
+    parser.add_argument("--fresh", action="store_true", help="start over; side effects may occur twice")
 
 
 def run_cancel(context: Context) -> int:
@@ -194,9 +189,9 @@ def run_cancel(context: Context) -> int:
 
 
 def configure_answer(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("ids", metavar="ID", nargs=1, help="an instruction that waits for a person (i7), as in needs")
-    parser.add_argument("message", metavar="TEXT", help="what you say; - reads it from standard input")
-    parser.add_argument("--as", dest="name", metavar="AGENT", help="refuse it where somebody else is asked by now")
+    parser.add_argument("ids", metavar="ID", nargs=1, help="instruction that waits for a person, as in awk needs (i7)")
+    parser.add_argument("message", metavar="TEXT", help="answer, or - to read standard input")
+    parser.add_argument("--as", dest="name", metavar="AGENT", help="fail if another person is now the assignee")
     json_flag(parser)
 
 
@@ -206,8 +201,8 @@ def run_answer(context: Context) -> int:
 
 
 def configure_reassign(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("ids", metavar="ID", nargs=1, help="an instruction that waits for a person (i7), as in needs")
-    parser.add_argument("to", metavar="AGENT", help="a member of its workspace: a person, or a model, which begins")
+    parser.add_argument("ids", metavar="ID", nargs=1, help="instruction that waits for a person, as in awk needs (i7)")
+    parser.add_argument("to", metavar="AGENT", help="new assignee: a human or model agent of the workspace")
     json_flag(parser)
 
 
@@ -232,7 +227,7 @@ def run_promote(context: Context) -> int:
         try:
             queue = json.loads(client.get(agent_path(client, target(named), "queue")))["instructions"]
         except Failure:
-            return None  # it was moved; that nobody can say what is before it is no failure
+            return None  # it was moved; its position is optional information
         urgent = [str(one["id"]) for one in queue if one["lane"] == "immediate"]
         older = [name for name in urgent if int(name[1:]) < int(row["id"][1:])]
         return f"{row['id']} comes after {', '.join(older)}: they are as urgent, and older" if older else None
@@ -241,11 +236,15 @@ def run_promote(context: Context) -> int:
 
 
 def instruction_ids(context: Context) -> list[str]:
-    """The words of the command. Raises Failure (usage) for one that is not the id of an instruction."""
+    """Return the ids of the command. Raises Failure (usage) for invalid ones."""
     ids: list[str] = context.args.ids
     wrong = next((name for name in ids if number_of(name, "i") is None), None)
     if wrong is not None:
-        raise Failure("usage", f"{wrong[:60]!r} is not the id of an instruction", "ids look like i7: see queue or dead")
+        raise Failure(
+            "usage",
+            f"{wrong[:60]!r} is not the id of an instruction",
+            "ids such as i7 are listed by awk queue and awk dead",
+        )
     return ids
 
 

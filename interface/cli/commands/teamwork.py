@@ -20,15 +20,15 @@ from protocol.tasks import TASK_STATES, TaskInfo, TaskList
 SPACE_VERBS: Final = Subcommands(
     "space",
     (
-        Subcommand("list", "list what agents opened, who is in it, and whether it is open"),
-        Subcommand("members", "let members of the run into a space, or have them leave"),
-        Subcommand("close", "close a space; the work in it is cancelled"),
+        Subcommand("list", "List spaces, their members and their state"),
+        Subcommand("members", "Add or remove members of a space"),
+        Subcommand("close", "Close a space and cancel its work"),
     ),
 )
 
 
 def configure_space_list(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--run", metavar="RUN", help="those of this run (r12), closed ones too")
+    parser.add_argument("--run", metavar="RUN", help="spaces of this run (r12), including closed spaces")
 
 
 def run_space_list(context: Context) -> int:
@@ -46,21 +46,21 @@ def space_lines(found: SpaceList, screen: Screen) -> list[str]:
 
 
 def configure_space_members(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("target", metavar="SPACE", help="the space, such as @review~design")
-    parser.add_argument("--add", metavar="NAME", action="append", default=[], help="who joins; may be repeated")
-    parser.add_argument("--remove", metavar="NAME", action="append", default=[], help="who leaves; may be repeated")
+    parser.add_argument("target", metavar="SPACE", help="name of the space, such as @review~design")
+    parser.add_argument("--add", metavar="NAME", action="append", default=[], help="member to add; repeatable")
+    parser.add_argument("--remove", metavar="NAME", action="append", default=[], help="member to remove; repeatable")
 
 
 def run_space_members(context: Context) -> int:
     args = context.args
     if not args.add and not args.remove:
-        raise Failure("usage", "say who joins or leaves", "use --add NAME or --remove NAME")
+        raise Failure("usage", "a member is missing", "use --add NAME or --remove NAME")
     body = {"add": args.add, "remove": args.remove}
     return context.answer(context.kernel().post(f"{_space_path(args.target)}/members", body, key=new_key()), one_space)
 
 
 def configure_space_close(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("target", metavar="SPACE", help="the space, such as @review~design")
+    parser.add_argument("target", metavar="SPACE", help="name of the space, such as @review~design")
 
 
 def run_space_close(context: Context) -> int:
@@ -74,27 +74,27 @@ def one_space(one: SpaceDocument, _screen: Screen) -> list[str]:
 def _space_path(text: str) -> str:
     space = workflow_target(text).space
     if not is_below(space):
-        raise Failure("bad_target", f"{text!r} is a run's own space", "name one that was opened below: @review~design")
+        raise Failure("bad_target", f"{text!r} is the main space of a run", "name a space below it: @review~design")
     return f"/spaces/{quoted(str(space))}"
 
 
 TASK_VERBS: Final = Subcommands(
     "task",
     (
-        Subcommand("list", "list the tasks of a workflow: what is ready, and who is at which"),
-        Subcommand("show", "show one task, what it waits for and what came of it"),
-        Subcommand("add", "add a task; one that is for an agent is given to it"),
+        Subcommand("list", "List the tasks of a workflow with their states and assignees"),
+        Subcommand("show", "Show a task, its dependencies and its result"),
+        Subcommand("add", "Add a task, with --for as work of an agent"),
         generated("task claim"),
         generated("task done"),
         generated("task fail"),
         generated("task cancel"),
-        Subcommand("graph", "show what waits for what"),
+        Subcommand("graph", "Show the dependency graph of the tasks"),
     ),
 )
 
 
 def _workflow_argument(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("target", metavar="@WORKFLOW[:TAG]", help="its latest run")
+    parser.add_argument("target", metavar="@WORKFLOW[:TAG]", help="workflow; its latest run is used")
 
 
 def _tasks_path(context: Context) -> str:
@@ -103,8 +103,8 @@ def _tasks_path(context: Context) -> str:
 
 def configure_task_list(parser: argparse.ArgumentParser) -> None:
     _workflow_argument(parser)
-    parser.add_argument("--state", choices=TASK_STATES, help="only those in this state")
-    parser.add_argument("--for", dest="for_", metavar="AGENT", help="only those for this agent, or claimed by it")
+    parser.add_argument("--state", choices=TASK_STATES, help="only tasks in this state")
+    parser.add_argument("--for", dest="for_", metavar="AGENT", help="only tasks for this agent or claimed by it")
     count_flag(parser)
     archive_flag(parser)
 
@@ -125,7 +125,7 @@ def tasks_lines(listed: TaskList, screen: Screen) -> list[str]:
 
 def configure_task_show(parser: argparse.ArgumentParser) -> None:
     _workflow_argument(parser)
-    parser.add_argument("id", metavar="TASK", help="its id (t3), or its key")
+    parser.add_argument("id", metavar="TASK", help="id (t3) or key of the task")
     archive_flag(parser)
 
 
@@ -153,22 +153,22 @@ def task_lines(one: TaskInfo, screen: Screen) -> list[str]:
     ]
     lines = [screen.style(one_line(f"{one.id}{key}: {one.title}"), "bold"), one_line(f"state: {one.state}")]
     lines += [one_line(f"{name}: {text}") for name, text in told if text]
-    for text in (one.text, one.result):  # indented: none of it looks like a line of ours
+    for text in (one.text, one.result):  # indented, so that no text imitates a line of this command
         lines += ["", *(f"  {line}".rstrip() for line in escape(text).strip("\n").split("\n"))] if text.strip() else []
     return lines
 
 
 def configure_task_add(parser: argparse.ArgumentParser) -> None:
     _workflow_argument(parser)
-    parser.add_argument("title", metavar="TITLE", help="what is to be done, in a line")
-    parser.add_argument("--text", metavar="TEXT", default="", help="all that one needs to do it")
-    parser.add_argument("--key", metavar="KEY", help="a name for it, beside its id")
-    parser.add_argument("--for", dest="for_", metavar="AGENT", help="who does it; without it whoever claims it")
-    parser.add_argument("--needs", metavar="TASK", action="append", default=[], help="what has to be done before")
-    parser.add_argument("--parent", metavar="TASK", help="what it is a part of")
-    parser.add_argument("--files", metavar="GLOB", action="append", default=[], help="what nobody else changes then")
-    parser.add_argument("--check", metavar="CMD", help="a command that has to end with 0 before it is done")
-    parser.add_argument("--on-failure", choices=("hold", "skip", "cancel"), help="if one that it needs fails")
+    parser.add_argument("title", metavar="TITLE", help="title of the task")
+    parser.add_argument("--text", metavar="TEXT", default="", help="description of the task")
+    parser.add_argument("--key", metavar="KEY", help="additional name of the task")
+    parser.add_argument("--for", dest="for_", metavar="AGENT", help="assignee (default: any agent can claim it)")
+    parser.add_argument("--needs", metavar="TASK", action="append", default=[], help="dependency (id or key)")
+    parser.add_argument("--parent", metavar="TASK", help="parent task")
+    parser.add_argument("--files", metavar="GLOB", action="append", default=[], help="files reserved for the task")
+    parser.add_argument("--check", metavar="CMD", help="command that must exit with code 0 before the task is done")
+    parser.add_argument("--on-failure", choices=("hold", "skip", "cancel"), help="reaction to a failed dependency")
 
 
 def run_task_add(context: Context) -> int:
@@ -198,7 +198,7 @@ def ended_lines(told: dict[str, Any], _screen: Screen) -> list[str]:
 
 def configure_task_graph(parser: argparse.ArgumentParser) -> None:
     _workflow_argument(parser)
-    count_flag(parser, None, "only N tasks")
+    count_flag(parser, None, "number of tasks")
     archive_flag(parser)
 
 
@@ -236,12 +236,12 @@ def graph_lines(listed: TaskList, screen: Screen) -> list[str]:
 
 
 FEEDBACK_VERBS: Final = Subcommands(
-    "feedback", (Subcommand("list", "list what was said about the work"), Subcommand("add", "add something yourself"))
+    "feedback", (Subcommand("list", "List feedback on the work"), Subcommand("add", "Add feedback"))
 )
 
 
 def configure_feedback_list(parser: argparse.ArgumentParser) -> None:
-    count_flag(parser, what="the last N")
+    count_flag(parser, what="number of latest entries")
 
 
 def run_feedback_list(context: Context) -> int:

@@ -24,11 +24,11 @@ from protocol.yaml_edit import NotYaml, read, with_value, without_value
 TOOL_VERBS: Final = Subcommands(
     "tool",
     (
-        Subcommand("list", "list the tools that agents can have, and who has them"),
-        Subcommand("add", "make a command a tool of the project"),
-        Subcommand("import", "take tools over from a file of another project"),
-        Subcommand("mock", "have a tool give a canned answer, and nothing run"),
-        Subcommand("rm", "remove a tool of the project"),
+        Subcommand("list", "List the available tools and the agents that use them"),
+        Subcommand("add", "Add a command as a tool of the project"),
+        Subcommand("import", "Import tools from a file of another project"),
+        Subcommand("mock", "Mock a tool: return a fixed result and run no command"),
+        Subcommand("rm", "Delete a tool of the project"),
     ),
 )
 
@@ -66,12 +66,12 @@ def tools_lines(found: ToolList, screen: Screen) -> list[str]:
         ]
         for one in found.tools
     ]
-    return table(["NAME", "IN TOOLS:", "KIND", "CHANGES", "AGENTS", "WHAT IT DOES"], rows, screen)
+    return table(["NAME", "IN TOOLS:", "KIND", "CHANGES", "AGENTS", "DESCRIPTION"], rows, screen)
 
 
 def configure_tool_add(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", metavar="NAME", help="what agents call it")
-    parser.add_argument("-d", "--description", metavar="TEXT", required=True, help="what a model is told of it")
+    parser.add_argument("name", metavar="NAME", help="name of the tool")
+    parser.add_argument("-d", "--description", metavar="TEXT", required=True, help="description of the tool for models")
     parser.add_argument(
         "-a",
         "--argument",
@@ -79,11 +79,11 @@ def configure_tool_add(parser: argparse.ArgumentParser) -> None:
         dest="arguments",
         action="append",
         default=[],
-        help="an argument: path:string, limit:integer? (may be left out); a word ${path} of the command is its value",
+        help="argument NAME:TYPE, with ? if optional (path:string, limit:integer?); ${path} in the command: its value",
     )
-    parser.add_argument("--read-only", action="store_true", help="it changes nothing: nobody is asked before it runs")
-    parser.add_argument("--timeout", metavar="D", help="how long a call may take (default: 120s)")
-    parser.add_argument("--mock", metavar="TEXT", help="a canned answer, in place of running a command")
+    parser.add_argument("--read-only", action="store_true", help="the tool only reads; calls need no approval")
+    parser.add_argument("--timeout", metavar="D", help="timeout of a call (default: 120s)")
+    parser.add_argument("--mock", metavar="TEXT", help="fixed result instead of a command")
 
 
 def run_tool_add(context: Context) -> int:
@@ -91,12 +91,12 @@ def run_tool_add(context: Context) -> int:
     name: str = args.name
     if name in own_tools(context):
         hint = f"remove it first: {context.program} tool rm {name}"
-        raise Failure("already_exists", f"the project has a tool {name} already", hint)
+        raise Failure("already_exists", f"tool {name} already exists in the project", hint)
     arguments: dict[str, str] = {}
     for text in args.arguments:
         match = _ARGUMENT.fullmatch(text)
         if match is None:
-            raise Failure("usage", f"{text[:60]!r} is not NAME:TYPE", "for example path:string, or limit:integer?")
+            raise Failure("usage", f"{text[:60]!r} is not NAME:TYPE", "for example: path:string or limit:integer?")
         arguments[match[1]] = match[2] or "string"
     given: dict[str, Any] = {
         "description": args.description,
@@ -117,7 +117,7 @@ def run_tool_add(context: Context) -> int:
 
 
 def failure_of_flag(failure: Failure, name: str) -> Failure:
-    """A mistake in what was typed, by its flag: the file that it would be in is not there."""
+    """Return a mistake in arguments, by flag, because its file does not exist yet."""
     own = [place for place in failure.places if f"{place.where}.".startswith(f"{KEY}.{name}.")]
     if not own or own != list(failure.places):
         return failure
@@ -127,9 +127,9 @@ def failure_of_flag(failure: Failure, name: str) -> Failure:
 
 
 def configure_tool_import(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE", help="YAML or JSON with the key tools:, such as a project file")
-    parser.add_argument("names", metavar="NAME", nargs="*", help="only these")
-    parser.add_argument("--replace", action="store_true", help="in place of tools of the same name")
+    parser.add_argument("file", metavar="FILE", help="YAML or JSON file with the key tools:, such as a project file")
+    parser.add_argument("names", metavar="NAME", nargs="*", help="only these tools")
+    parser.add_argument("--replace", action="store_true", help="replace tools of the same name")
 
 
 def run_tool_import(context: Context) -> int:
@@ -144,11 +144,13 @@ def run_tool_import(context: Context) -> int:
     names: list[str] = context.args.names
     unknown = [name for name in names if name not in found]
     if unknown:
-        raise Failure("not_found", f"{shown} has no tool {unknown[0][:60]!r}", f"it has {', '.join(found)}")
+        raise Failure("not_found", f"{shown} has no tool {unknown[0][:60]!r}", f"available tools: {', '.join(found)}")
     found = {name: tool for name, tool in found.items() if not names or name in names}
     taken = [name for name in found if name in own_tools(context)]
     if taken and not context.args.replace:
-        raise Failure("already_exists", f"the project has {', '.join(taken)} already", "repeat with --replace")
+        raise Failure(
+            "already_exists", f"tools already exist in the project: {', '.join(taken)}", "repeat with --replace"
+        )
 
     def change(text: str) -> str:
         for name, tool in found.items():
@@ -159,15 +161,15 @@ def run_tool_import(context: Context) -> int:
 
 
 def configure_tool_mock(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", metavar="NAME", help="a tool of the project")
-    parser.add_argument("message", metavar="TEXT", nargs="?", help="the answer; - reads it from standard input")
-    parser.add_argument("--off", action="store_true", help="have it run its command again")
+    parser.add_argument("name", metavar="NAME", help="name of a project tool")
+    parser.add_argument("message", metavar="TEXT", nargs="?", help="fixed result, or - to read standard input")
+    parser.add_argument("--off", action="store_true", help="remove the mock and run the command again")
 
 
 def run_tool_mock(context: Context) -> int:
     args = context.args
     if args.off == (args.message is not None):
-        raise Failure("usage", "needs TEXT, or --off")
+        raise Failure("usage", "TEXT or --off is required")
     name: str = args.name
     require_tool(context, name)
     path = [KEY, name, MOCK]
@@ -190,7 +192,7 @@ def run_tool_mock(context: Context) -> int:
 
 
 def configure_tool_rm(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", metavar="NAME", help="a tool of the project")
+    parser.add_argument("name", metavar="NAME", help="name of a project tool")
 
 
 def run_tool_rm(context: Context) -> int:
@@ -200,40 +202,37 @@ def run_tool_rm(context: Context) -> int:
     agents = [agent for row in rows if row.name == name for agent in row.agents]
     if agents:
         text = f"{', '.join(agents)} has {name} in tools:"
-        raise Failure("conflict", text, f"take it out there first: {context.program} agent edit {agents[0]}")
+        raise Failure("conflict", text, f"remove it there first: {context.program} agent edit {agents[0]}")
     return change_tools(context, (name,), partial(without_value, path=[KEY, name]))
 
 
 def change_tools(context: Context, names: tuple[str, ...], change: Callable[[str], str]) -> int:
-    """Change the project file, and print its name. Raises Failure."""
+    """Edit the project file and print its name. Raises Failure."""
     root = context.project.root
     changed = change_project_file(root, change)
     if not changed:
-        context.out.note("note: nothing was changed")
+        context.out.note("note: nothing changed")
     document = ProjectWritten(file=file_name(root), tools=names, changed=changed)
     return context.answer(document, agent_file_lines)
 
 
 def tools_of(text: str, shown: str) -> dict[str, dict[str, Any]]:
-    """The key ``tools`` of a project file. Raises Failure (bad_definition)."""
     try:
         data = read(text)
     except NotYaml as error:
-        raise Failure("bad_definition", f"{shown} is no YAML: {error}") from error
+        raise Failure("bad_definition", f"{shown} is not valid YAML: {error}") from error
     found = cast("dict[str, object]", data).get(KEY) if isinstance(data, dict) else None
     tools = cast("dict[str, object]", found) if isinstance(found, dict) else {}
     return {name: cast("dict[str, Any]", tool) for name, tool in tools.items() if isinstance(tool, dict)}
 
 
 def own_tools(context: Context) -> dict[str, dict[str, Any]]:
-    """The tools of this project's own. Raises Failure."""
     root = context.project.root
     return tools_of(read_project_file(root), file_name(root))
 
 
 def require_tool(context: Context, name: str) -> None:
-    """Raise Failure (not_found) unless the project has the tool ``name``."""
     own = own_tools(context)
     if name not in own:
-        hint = f"it has {', '.join(own)}" if own else f"make one: {context.program} tool add"
-        raise Failure("not_found", f"the project has no tool {name[:60]!r} of its own", hint)
+        hint = f"defined tools: {', '.join(own)}" if own else f"add one: {context.program} tool add"
+        raise Failure("not_found", f"tool {name[:60]!r} is not defined in the project file", hint)

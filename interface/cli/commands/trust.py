@@ -26,24 +26,21 @@ _STATES: Final = {"new": "not trusted", "changed": "changed since it was trusted
 
 def configure_trust(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "words",
-        metavar="FILE|NAME",
-        nargs="*",
-        help="an agent, a workflow or its file (default: all); list: what is kept; revoke ID...: take it back",
+        "words", metavar="FILE|NAME", nargs="*", help="agent, workflow or file (default: all); list; revoke ID..."
     )
-    parser.add_argument("--yes", action="store_true", help="keep it without asking")
-    parser.add_argument("--all", action="store_true", help="with revoke: everything")
+    parser.add_argument("--yes", action="store_true", help="trust without confirmation")
+    parser.add_argument("--all", action="store_true", help="with revoke: all consents")
     json_flag(parser)
 
 
 def run_trust(context: Context) -> int:
-    """Show what needs trust, and keep it if somebody agrees; list what is kept; or take it back.
+    """Show demands and store consent, list consents, or revoke them.
 
     Exit code 7 where something is not trusted in the end, 78 where a file is wrong and was left out.
     """
     words: list[str] = context.args.words
     if context.args.all and words[:1] != [REVOKE]:
-        raise Failure("usage", "--all goes with revoke")
+        raise Failure("usage", "--all requires revoke")
     if words == [LIST]:
         return context.answer(TrustList(consents=TrustFile(context.project).kept()), trust_lines)
     if words[:1] == [REVOKE]:
@@ -52,7 +49,7 @@ def run_trust(context: Context) -> int:
 
 
 def show_and_ask(context: Context, asked: list[str]) -> int:
-    """Show what the files that are ``asked`` about (all, if none) demand, and keep it if somebody agrees."""
+    """Show the demands of the ``asked`` files (default: all) and store consent if the user agrees."""
     found = trust_demands(context.project, asked, context.environ)
     file = TrustFile(context.project)
     rows = _rows(found.units, file.kept())
@@ -68,7 +65,7 @@ def show_and_ask(context: Context, asked: list[str]) -> int:
     if missing and agreed:
         file.keep([msgspec.to_builtins(row) for row in missing], context.clock.wall())
         rows = _rows(found.units, file.kept())
-        context.out.note(f"kept: {len(missing)}")
+        context.out.note(f"trusted: {len(missing)}")
         missing = []
     if context.args.json:
         context.out.document(msgspec.json.encode(TrustReport(units=rows)))
@@ -76,15 +73,13 @@ def show_and_ask(context: Context, asked: list[str]) -> int:
         if not context.args.json:
             count = f"{len(missing)} of these are" if len(missing) > 1 else "this is"
             again = " ".join((context.program, "trust", *asked, "--yes"))
-            context.out.note(
-                f"{count} not trusted, and nobody here can be asked or agreed: keep it with {one_line(again)}"
-            )
+            context.out.note(f"{count} not trusted; to trust the files: {one_line(again)}")
         return Exit.UNTRUSTED
     return Exit.BAD_CONFIGURATION if found.skipped else Exit.OK
 
 
 def _rows(units: tuple[TrustUnit, ...], kept: tuple[Grant, ...]) -> tuple[TrustRow, ...]:
-    """Each unit with its state; where it was trusted and has changed, with what it demands more than before."""
+    """Return each unit with its state and, if it changed since, its new demands."""
     digests = {one.digest for one in kept}
     before = {one.subject: one.demands for one in kept}
     rows: list[TrustRow] = []
@@ -98,7 +93,7 @@ def _rows(units: tuple[TrustUnit, ...], kept: tuple[Grant, ...]) -> tuple[TrustR
 
 
 def trust_report_lines(rows: Sequence[TrustRow], screen: Screen) -> list[str]:
-    """Return each unit with everything in it, in full: what is agreed to must have been seen."""
+    """Return each unit with all its demands in full, because the user agrees to all of them."""
     lines: list[str] = []
     for row in rows:
         before = [demand for demand in row.demands if demand not in row.added] if row.state == "changed" else []
@@ -109,14 +104,13 @@ def trust_report_lines(rows: Sequence[TrustRow], screen: Screen) -> list[str]:
 
 
 def revoke(context: Context, ids: list[str]) -> int:
-    """Take back what is kept with these ids, or all of it, and print the rest."""
     if bool(ids) == context.args.all:
-        raise Failure("usage", "revoke takes the ids to take back, or --all", f"see {context.program} trust list")
+        raise Failure("usage", "revoke requires ids or --all", f"see {context.program} trust list")
     file = TrustFile(context.project)
     kept = file.kept()
     for wanted in ids:
         if len(wanted) < SHORT or not any(one.digest.startswith(wanted) for one in kept):
-            raise Failure("not_found", f"nothing is kept with the id {wanted!a}", f"see {context.program} trust list")
+            raise Failure("not_found", f"consent {wanted!a} not found", f"see {context.program} trust list")
     gone = file.revoke(lambda one: context.args.all or one.digest.startswith(tuple(ids)))
     context.out.note(f"revoked: {len(gone)}")
     return context.answer(TrustList(consents=file.kept()), trust_lines)

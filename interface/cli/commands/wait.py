@@ -1,4 +1,4 @@
-"""``awk wait TARGET --for idle|done|needs``: until an agent, workflow, run or instruction is that far; starts nothing.
+"""``awk wait``: wait until an agent, workflow, run or instruction is idle, done or blocked; starts no kernel.
 
 Level-triggered: its state is asked for after every connect, ping and event that may change it, so a kernel that is
 replaced meanwhile loses nothing. It also ends, with 7, where only a person can let go on what is waited for.
@@ -28,7 +28,7 @@ _PAGE: Final = "1000"
 
 
 class Standing(NamedTuple):
-    """One look at something: how far it is. ``note`` says it in words."""
+    """Snapshot of a target; ``note`` describes it."""
 
     idle: bool
     done: bool
@@ -37,17 +37,15 @@ class Standing(NamedTuple):
 
 
 def configure_wait(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("target", metavar="TARGET", help="alice, alice@review, @review:tag, a run (r12), work (i7)")
+    parser.add_argument("target", metavar="TARGET", help="alice, alice@review, @review:tag, r12 or i7")
     parser.add_argument(
         "--for",
         dest="goal",
         choices=("idle", "done", "needs"),
         required=True,
-        help="idle: has nothing to do; done: has ended (a run, an instruction, a workflow); needs: needs a person",
+        help="idle: no work is left; done: the run, instruction or workflow has ended; needs: a person must act",
     )
-    parser.add_argument(
-        "--timeout", type=duration, metavar="D", help="for so long at most (10s, 5m); then exit code 124"
-    )
+    parser.add_argument("--timeout", type=duration, metavar="D", help="maximum time to wait (10s, 5m; exit code 124)")
     json_flag(parser)
 
 
@@ -55,7 +53,9 @@ def run_wait(context: Context) -> int:
     args = context.args
     standing_of = subject(args.target)
     if args.goal == "done" and isinstance(standing_of, OfAgent) and standing_of.target.agent is not None:
-        raise Failure("usage", f"{args.target} never ends: an agent is idle", f"awk wait {args.target} --for idle")
+        raise Failure(
+            "usage", f"{args.target} is an agent, which can be idle but not done", f"awk wait {args.target} --for idle"
+        )
     deadline = None if args.timeout is None else context.clock.now() + args.timeout
     follower = Follower(connect=context.kernel, query={}, clock=context.clock, say=context.out.note, deadline=deadline)
     last = Standing(idle=False, done=False, needs=False, note="nothing was heard of it")
@@ -76,7 +76,7 @@ def run_wait(context: Context) -> int:
 
 
 def may_change(event: ServerEvent) -> bool:
-    """Return whether something may have come to rest by ``event``."""
+    """Return whether ``event`` may end a wait."""
     return event in (CONNECTED, PING) or event.type not in MOVING
 
 
@@ -92,36 +92,36 @@ def wait_lines(body: bytes, _screen: Screen) -> list[str]:
 
 
 class OfInstruction(NamedTuple):
-    """An instruction, by its id."""
+    """Query for the state of an instruction."""
 
     id: str
 
     def __call__(self, client: Client) -> Standing:
-        """Ask how far it is. Raises Failure (not_found), Unreachable."""
+        """Return the current state. Raises Failure (not_found), Unreachable."""
         info = json.loads(client.get(f"/instructions/{self.id}"))
         ended = info["status"] in ENDED
         return Standing(ended, ended, info.get("standing") == "person", str(info["status"]))
 
 
 class OfRun(NamedTuple):
-    """A run, by its id."""
+    """Query for the state of a run."""
 
     id: str
 
     def __call__(self, client: Client) -> Standing:
-        """Ask how far it is. Raises Failure (not_found), Unreachable."""
+        """Return the current state. Raises Failure (not_found), Unreachable."""
         status = str(json.loads(client.get(f"/runs/{self.id}"))["status"])
         waits = any(item["run"] == self.id for item in needs(client))
         return Standing(status != "running", status != "running", waits, status)
 
 
 class OfAgent(NamedTuple):
-    """Agents: one, or all members of a workflow."""
+    """Query for the state of one agent, or of all members of a workflow."""
 
     target: Target
 
     def __call__(self, client: Client) -> Standing:
-        """Ask how far they are: idle once nobody works and nothing waits. Raises Failure, Unreachable."""
+        """Return the state of agents: idle if no work runs or waits. Raises Failure, Unreachable."""
         name, space = self.target.agent, None if self.target.workflow is None else str(self.target.space)
         query = {key: value for key, value in (("space", space), ("agent", name)) if value is not None}
         if json.loads(client.get("/status", query))["state"] == "down":
@@ -133,11 +133,11 @@ class OfAgent(NamedTuple):
         # Not by ps: a row there is called by where its agent works just now.
         busy = [key for key in keys if json.loads(client.get(f"/agents/{quoted(key)}/queue", {"limit": "1"}))["total"]]
         waits = any(space in (None, item["space"]) and name in (None, item["agent"]) for item in needs(client))
-        return Standing(not busy, False, waits, f"{', '.join(busy)} at work" if busy else "idle")
+        return Standing(not busy, False, waits, f"{', '.join(busy)} running" if busy else "idle")
 
 
 def subject(text: str) -> OfInstruction | OfRun | OfAgent:
-    """The thing that ``text`` names. Raises Failure (bad_target)."""
+    """Return the query for ``text``. Raises Failure (bad_target)."""
     if INSTRUCTION.fullmatch(text):
         return OfInstruction(text)
     return OfRun(text) if RUN.fullmatch(text) else OfAgent(target(text))

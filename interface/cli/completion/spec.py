@@ -24,7 +24,7 @@ class Values(NamedTuple):
 
 
 class Option(NamedTuple):
-    """An option by all its spellings; ``values`` is None where it takes none."""
+    """Option with all spellings; ``values`` is None if it takes no value."""
 
     flags: tuple[str, ...]
     help: str
@@ -32,7 +32,7 @@ class Option(NamedTuple):
 
 
 class CommandSpec(NamedTuple):
-    """One command, or a command under a command: its ``path`` of words."""
+    """Command or subcommand with its ``path`` of words."""
 
     path: tuple[str, ...]
     help: str
@@ -85,7 +85,6 @@ OF_ARGUMENT: Final[Mapping[tuple[str, str], Values]] = MappingProxyType(
         ("trust", "words"): Values(live="named", files=True),
         ("agent", "name"): Values(live="agent"),
         ("call", "tool"): Values(words=tuple(sorted(CONTEXT_SCOPES))),
-        ("new", "name"): ANYTHING,
         ("agent", "id"): Values(live="soul"),
         ("agent", "item"): Values(live="tray"),
         ("deny", "ids"): Values(live="deniable"),
@@ -101,8 +100,7 @@ def all_specs(program: str) -> Iterator[CommandSpec]:
     """Every command that people call, and those under it."""
     for command in COMMANDS:
         configure, _ = command.load()
-        for word in (command.word, *command.aliases):
-            yield from _specs((word,), command.help, parser_for(command, program, configure), command)
+        yield from _specs((command.word,), command.help, parser_for(command, program, configure), command)
 
 
 def _specs(

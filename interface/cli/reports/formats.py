@@ -1,4 +1,4 @@
-"""Reports for machines: GitHub's annotations and outputs, SARIF for code scanning, and JUnit XML.
+"""Machine-readable reports: GitHub annotations and outputs, SARIF for code scanning, and JUnit XML.
 
 ``github`` (https://docs.github.com/actions/reference/workflow-commands-for-github-actions): texts of agents are within
 a command's message only, encoded, so that none of it ends that or begins another.
@@ -32,7 +32,7 @@ OUTPUTS: Final = ("run", "status", "verdict", "cost_usd", "tokens")
 
 
 class _Annotation(NamedTuple):
-    """One command. ``at`` is "" where it is about no file."""
+    """Return a runner command; ``at`` is "" without a file."""
 
     level: str
     title: str
@@ -40,7 +40,7 @@ class _Annotation(NamedTuple):
     at: str = ""
 
     def command(self) -> str:
-        """It as the runner reads it."""
+        """Escape a value for the runner."""
         title = f"title={property_value(line_of(self.title, 200))}"
         return f"::{self.level} {self.at}{title}::{_data(line_of(self.text, _MESSAGE))}"
 
@@ -100,7 +100,7 @@ def annotations_of(record: RunRecord) -> list[str]:
 
 
 def outputs_of(record: RunRecord, delimiter: str) -> str:
-    """The outputs of the step, each between lines that nobody can know before: ``delimiter`` is random."""
+    """Return the step outputs, each between unpredictable delimiters (``delimiter`` is random)."""
     report = record.report
     cost = None if report is None else report.usage.cost_usd
     tokens = 0 if report is None else report.usage.input_tokens + report.usage.output_tokens
@@ -116,7 +116,7 @@ def outputs_of(record: RunRecord, delimiter: str) -> str:
 
 SCHEMA: Final = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/os/schemas/sarif-schema-2.1.0.json"
 FINGERPRINT: Final = "primaryLocationLineHash"
-"""The name that GitHub's code scanning reads; it makes none of its own where it is given."""
+"""Name of the finding for GitHub code scanning, which otherwise derives its own."""
 _TEXT: Final = 2000
 _FINDING: Final = "awk/finding"
 _MISTAKE: Final = "awk/configuration"
@@ -188,7 +188,7 @@ _Outcome = Literal["failure", "error", "skipped"]
 
 
 class _Case(NamedTuple):
-    """One case. Without an ``outcome`` it passed."""
+    """Test case; passed if ``outcome`` is empty."""
 
     name: str
     of: str
@@ -255,7 +255,7 @@ def cases_of(record: RunRecord) -> list[_Case]:
         places = (
             [f"{one.path}:{one.line}:{one.column}: {mistake_text(one)}" for one in refusal.mistakes] if refusal else []
         )
-        text = "\n".join(places) or (refusal.text if refusal else "nobody knows how it ended")
+        text = "\n".join(places) or (refusal.text if refusal else "the result is unknown")
         whole = _Case("run", record.name, took, "error", refusal.code if refusal else "unknown", text)
     elif record.exit_code or report.exit_code:
         code = report.exit_code or record.exit_code

@@ -59,7 +59,7 @@ def page_of(record: RunRecord) -> str:
 
 
 def money(cost: float | None) -> str:
-    """``$0.0123``, or that nobody knows."""
+    """Return the cost as ``$0.0123``, or as unknown."""
     return "unknown" if cost is None else f"${cost:,.4f}"
 
 
@@ -124,7 +124,7 @@ def refusal_part(record: RunRecord) -> list[str]:
 
 
 def failures_part(record: RunRecord) -> list[str]:
-    """All that was not done and why: work, checks of tasks, and what was to be merged."""
+    """Return unfinished work, failed checks and rejected merges with reasons."""
     told: list[tuple[str, str]] = [
         (f"{one.id}, {code(one.agent, 64)}: {one.status}{f' ({code(one.cause, 64)})' if one.cause else ''}", one.text)
         for one in record.failed
@@ -198,7 +198,7 @@ def changes_part(record: RunRecord) -> list[str]:
 
 
 def need_line(one: Need) -> str:
-    """All that somebody has to do, and a command that does it."""
+    """Return all items that need a person, each with a command."""
     way = f": {code(one.actions[0].command)}" if one.actions else ""
     return f"- {code(one.text, _TEXT)}{way}"
 
@@ -233,5 +233,5 @@ def answer_part(record: RunRecord) -> list[str]:
 def notes_part(record: RunRecord) -> list[str]:
     """Notes of all that is not on this page."""
     notes = [f"{record.left_out:,} rows of the log were too many for this page."] if record.left_out else []
-    notes += [f"Not all of it could be read: {code(record.unread)}"] if record.unread else []
+    notes += [f"Unreadable parts: {code(record.unread)}"] if record.unread else []
     return [f"{note}\n" for note in notes]

@@ -41,7 +41,7 @@ def block_of(text: str, most: int = BLOCK) -> list[str]:
 
 
 def code(text: str, most: int = LINE) -> str:
-    """``text`` within a line of Markdown, where nothing of it is a link, an image, HTML or a mention.
+    """Escape ``text`` for a line of Markdown, without links, images, HTML or mentions.
 
     GitHub and GitLab find mentions and addresses in what is shown, however it was escaped, but not in code. A bar would
     end the cell of a table even there, so it is another.
@@ -79,7 +79,7 @@ _LEVEL: Final = re.compile(r"[\[(*]{0,3}(error|warning|note)[\])*]{0,3}:?[\])*]{
 
 
 class Refusal(msgspec.Struct, frozen=True, kw_only=True):
-    """The reason why there is no report: the run did not begin, or nobody knows how it ended."""
+    """Reason for a missing report: the run did not start, or its result is unknown."""
 
     code: str
     text: str
@@ -89,7 +89,7 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """A remark of somebody about a line of a file. ``source``: where he says so (``m12``, ``t3``, a proposal)."""
+    """Finding about a line of a file; ``source`` is its origin (``m12``, ``t3``, a proposal)."""
 
     path: str
     line: int
@@ -101,12 +101,12 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """All that reports are made of."""
+    """Data of all reports."""
 
     name: str
-    """``review:main``; what was asked for, where that was not begun."""
+    """``review:main``, or the requested workflow if the run did not start."""
     exit_code: int
-    """That of the command."""
+    """Exit code of the command."""
     at: str
     """When it began, as a time of RFC 3339."""
     version: str
@@ -123,18 +123,18 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     unread: str = ""
     """Why there is nothing but ``report``."""
     roots: tuple[str, ...] = ()
-    """Folders in which paths are those of the project: its own, and the working trees."""
+    """Directories of project paths: the project and its working trees."""
     prefix: str = ""
     """Of the project within the repository that the CI job is about: ``services/api/``."""
 
     @property
     def id(self) -> str:
-        """``r12``; "" of what was not begun."""
+        """``r12``, or "" if the run did not start."""
         return self.report.id if self.report else ""
 
     @property
     def status(self) -> str:
-        """The end of the run. ``error``: it was not begun, or nobody knows."""
+        """Status of the run; ``error`` if it did not start or is unknown."""
         return self.report.status if self.report else "error"
 
     @property
@@ -144,7 +144,7 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def findings_of(record: RunRecord) -> tuple[Finding, ...]:
-    """All that agents say of lines of files: in messages, in reasons of votes, in results of tasks, in the output.
+    """Collect findings about lines of files in messages, votes, task results and output.
 
     The worst first, then by place; what several say is there once.
     """
@@ -157,7 +157,7 @@ def findings_of(record: RunRecord) -> tuple[Finding, ...]:
 
 
 def all_findings(record: RunRecord) -> Iterator[Finding]:
-    """All of them, as they come."""
+    """Yield findings in order of occurrence."""
     if record.report is not None:
         output = record.report.output
         rows = output.get("findings") if isinstance(output, dict) else output
@@ -176,7 +176,7 @@ def mistake_text(place: Place) -> str:
 
 
 def spoken(text: str, author: str, source: str, roots: Iterable[str] = ()) -> Iterator[Finding]:
-    """The findings in what somebody wrote: ``path:line: text`` on lines of their own."""
+    """Yield the findings in a text: lines of the form ``path:line: text``."""
     for line in text.split("\n", MOST_LINES)[:MOST_LINES]:
         match = _FINDING.match(line[:LINE_CHARACTERS])
         if match is None or (path := path_of(match["path"], roots)) is None:
@@ -212,7 +212,7 @@ def _finding(path: str, line: int, column: int | None, level: str, text: str, au
 
 
 def path_of(named: str, roots: Iterable[str] = ()) -> str | None:
-    """The path within the project that is meant; None where it is none: a time, an address, a place elsewhere."""
+    """Return the path within the project; None for times, addresses and outside paths."""
     for root in roots:
         if root and named.startswith(f"{root}/"):
             named = named[len(root) + 1 :]
@@ -227,7 +227,7 @@ def path_of(named: str, roots: Iterable[str] = ()) -> str | None:
 
 
 class Rows:
-    """The rows of an exported run, as far as reports have a use for them, and not more than ``MOST``."""
+    """Return the rows of an exported run that reports use, at most ``MOST``."""
 
     MOST: Final = 2000
     """Of each part."""

@@ -48,15 +48,15 @@ _LINE_BYTES: Final = 64 * 1024 * 1024
 
 
 class Target(NamedTuple):
-    """One report. ``path`` is whole, and "" where it is for GitHub's runner."""
+    """Report with an absolute ``path``, or "" for the GitHub runner."""
 
     format: str
     path: str = ""
 
 
 def targets_of(given: Sequence[str], directory: str) -> tuple[Target, ...]:
-    """The reports that were asked for. Raises Failure (usage) where one is none."""
-    hint = f"write {GITHUB}, or {', '.join(f'{name}:FILE' for name in FORMATS)}; several with commas"
+    """Parse the requested reports. Raises Failure (usage) for unknown ones."""
+    hint = f"write {GITHUB}, or {', '.join(f'{name}:FILE' for name in FORMATS)}; separate several with commas"
     found: list[Target] = []
     for word in (word.strip() for words in given for word in words.split(",")):
         name, colon, path = word.partition(":")
@@ -65,29 +65,31 @@ def targets_of(given: Sequence[str], directory: str) -> tuple[Target, ...]:
         elif name in FORMATS and path:
             found.append(Target(name, os.path.abspath(os.path.join(directory, path))))
         else:
-            raise Failure("usage", f"--report {one_line(word[:100]) or 'of nothing'}: there is no such report", hint)
+            raise Failure("usage", f"--report {one_line(word[:100]) or 'of nothing'}: unknown report", hint)
     for place, one in enumerate(found):
         if one in found[:place] or (one.path and one.path in {other.path for other in found[:place]}):
-            raise Failure("usage", f"two reports are written to {one_line(one.path or GITHUB)}", "name another file")
+            raise Failure(
+                "usage", f"two reports have the same output file {one_line(one.path or GITHUB)}", "name another file"
+            )
     return tuple(found)
 
 
 def check_writable(path: str) -> None:
-    """Make a file beside ``path``, and remove it. Raises Failure (usage) where that, or ``path`` itself, cannot be."""
+    """Check by a temporary file that ``path`` can be written. Raises Failure (usage)."""
     try:
         with suppress(FileNotFoundError):
             if not stat.S_ISREG(os.stat(path).st_mode):
-                raise Failure("usage", f"--report: {one_line(path)} is no file that can be replaced", "name another")
+                raise Failure("usage", f"--report: {one_line(path)} is not a regular file", "name another")
         beside = f"{path}.{os.getpid()}.part"
         os.close(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
         os.unlink(beside)
     except OSError as error:
         text = f"--report: {one_line(path)} cannot be written: {error.strerror or error}"
-        raise Failure("usage", text, "name a file in a folder that is there and yours") from error
+        raise Failure("usage", text, "name a file in an existing directory that you can write to") from error
 
 
 def write_whole(path: str, content: bytes) -> None:
-    """Write ``content`` beside ``path``, and put it there. Others may read it, as far as the umask lets them."""
+    """Write ``content`` to ``path`` atomically, with the permissions of the umask."""
     with replacing(path, 0o666, sync=False) as file:
         file.write(content)
 
@@ -103,7 +105,7 @@ class RunnerFiles:
                 self._before[name] = self._read(path)
             except OSError as error:
                 text = f"--report {GITHUB}: {name}={one_line(path)} cannot be written: {error.strerror or error}"
-                raise Failure("usage", text, f"leave {GITHUB} out where no runner reads it") from error
+                raise Failure("usage", text, f"leave out {GITHUB} outside GitHub Actions") from error
 
     def names(self, name: str) -> bool:
         """Return whether the runner reads such a file."""
@@ -123,7 +125,7 @@ class RunnerFiles:
         return changed
 
     def append(self, name: str, text: str) -> None:
-        """Write ``text`` on a line of its own at the end of the file, as far as the runner reads it. Raises OSError."""
+        """Append ``text`` to a runner file up to the size that the runner reads. Raises OSError."""
         before, added = self._before[name], text.encode("utf-8", "backslashreplace")
         newline = b"" if not before or before.endswith(b"\n") else b"\n"
         if len(before) + len(newline) + len(added) > _RUNNER_FILE_BYTES:
@@ -137,7 +139,7 @@ class RunnerFiles:
         flags = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | (os.O_CREAT if make else 0)
         with open(os.open(path, flags, 0o600), "rb") as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise OSError("it is no regular file")
+                raise OSError("not a regular file")
             return file.read(_RUNNER_FILE_BYTES + 1)
 
 
@@ -154,12 +156,12 @@ class Reports:
         self._began_at = context.clock.wall()
 
     def write(self, name: str, exit_code: int, report: bytes | None, error: BaseException | None) -> None:
-        """Write all of them. Raises Failure where one cannot be written, once the others are."""
+        """Write all reports. Raises Failure after the last one if any failed."""
         record = self._record(name, exit_code, report, error)
         with undisturbed():
             faults = [fault for target in self._targets for fault in self._written(target, record)]
         if faults:
-            raise Failure("failed", "; ".join(faults), "the run itself has ended as it says")
+            raise Failure("failed", "; ".join(faults), "the result of the run is not affected")
 
     def _written(self, target: Target, record: RunRecord) -> Iterator[str]:
         try:
@@ -174,7 +176,7 @@ class Reports:
     def _tell_runner(self, record: RunRecord) -> None:
         assert self._runner is not None
         for name in self._runner.take_back():
-            self._context.out.note(f"warning: something wrote into {name} during the run; that was taken back")
+            self._context.out.note(f"warning: another program wrote to {name} during the run; its text was removed")
         for name, text in (
             (OUTPUT, outputs_of(record, f"ghadelimiter_{secrets.token_hex(16)}")),
             (SUMMARY, page_of(record)),
@@ -182,7 +184,7 @@ class Reports:
             if self._runner.names(name):
                 self._runner.append(name, text)
             else:
-                self._context.out.note(f"note: {name} is not set: this is no step of GitHub Actions")
+                self._context.out.note(f"note: {name} is not set, so this is not a GitHub Actions step")
         self._context.out.command(annotations_of(record))
 
     def _record(self, name: str, exit_code: int, body: bytes | None, error: BaseException | None) -> RunRecord:
@@ -210,7 +212,7 @@ class Reports:
 
 
 def read_log(client: Client, report: Any) -> dict[str, Any]:
-    """All that the log has of a run and reports show, without its secrets: an archive has words for these.
+    """Return the log of a run for reports, in the words of an archive, without secrets.
 
     Raises Failure, Unreachable, ValueError.
     """
@@ -242,7 +244,7 @@ def refusal_of(error: BaseException | None, exit_code: int) -> Refusal:
 
 
 def prefix_of(root: str, environ: Mapping[str, str]) -> str:
-    """The folder of the project within the repository of the job, with a slash; "" where it is all of it."""
+    """Return the directory of the project within the repository, with a slash; "" for the root."""
     above = next((os.path.realpath(environ[name]) for name in _ROOTS if environ.get(name)), "")
     return f"{root[len(above) + 1 :]}/" if above and root.startswith(f"{above}/") else ""
 

@@ -1,5 +1,5 @@
 # bash completion; in ~/.bashrc: source <(agent-worker completion bash)
-_agent_worker_words='run send ask serve call start stop status service restart upgrade backup restore standby reset pause resume continue approve deny answer space reassign grant proposal rule task doc cancel retry clear prune merge promote ps projects top open ls list peek channel resource inbox queue needs pending audit feedback stats dead runs show export import diff attach worktree logs events doctor df wait watch new agent memory tool worker skills init validate config schema completion trust token mcp-serve node webhook providers backends version help'
+_agent_worker_words='run send ask serve call start stop status service restart upgrade backup restore standby reset pause resume continue approve deny answer space reassign grant proposal rule task doc cancel retry clear prune merge promote ps projects top open channel resource inbox queue needs audit feedback stats dead runs show export import diff attach worktree logs events doctor df wait watch agent memory tool worker skills init validate config schema completion trust token mcp-serve node webhook providers backends version help'
 
 _agent_worker_takes() {
     case "$1" in
@@ -81,18 +81,14 @@ _agent_worker_takes() {
         projects) options=(-h --help --json --project -v --verbose) arguments=() many= ;;
         top) options=(-h --help --json --project -v --verbose) arguments=() many= ;;
         open) options=(-h --help --read-only --print --json --project -v --verbose) arguments=() many= ;;
-        ls) options=(-h --help --json --project -v --verbose) arguments=() many= ;;
-        list) options=(-h --help --json --project -v --verbose) arguments=() many= ;;
-        peek) options=(-h --help -n -f --follow --archive --json --jsonl --project -v --verbose) arguments=(live:target) many= ;;
-        channel) options=(-h --help --run -n -f --follow --archive --json --jsonl --project -v --verbose) arguments=(live:channel) many= ;;
+        channel) options=(-h --help --run -n -f --follow --archive --json --jsonl --project -v --verbose) arguments=(live:target) many= ;;
         resource) options=(-h --help --json --project -v --verbose) arguments=('words:list get add') many= ;;
         'resource list') options=(-h --help -n --json) arguments=(live:target) many= ;;
         'resource get') options=(-h --help --offset --limit --archive --json) arguments=(live:resource) many= ;;
         'resource add') options=(-h --help --type --json) arguments=(live:target none:) many= ;;
         inbox) options=(-h --help -n --json --project -v --verbose) arguments=(live:target) many= ;;
         queue) options=(-h --help -n --json --project -v --verbose) arguments=(live:target) many= ;;
-        needs) options=(-h --help -f --follow -A --all-projects -n --json --project -v --verbose) arguments=() many= ;;
-        pending) options=(-h --help --rules -n --json --project -v --verbose) arguments=(live:approval) many= ;;
+        needs) options=(-h --help -f --follow --approvals --rules -A --all-projects -n --json --project -v --verbose) arguments=(live:approval) many= ;;
         audit) options=(-h --help --agent -n --json --project -v --verbose) arguments=() many= ;;
         feedback) options=(-h --help --json --project -v --verbose) arguments=('words:list add') many= ;;
         'feedback list') options=(-h --help -n --json) arguments=() many= ;;
@@ -115,11 +111,10 @@ _agent_worker_takes() {
         df) options=(-h --help -n --json --project -v --verbose) arguments=() many= ;;
         wait) options=(-h --help --for --timeout --json --project -v --verbose) arguments=(live:target) many= ;;
         watch) options=(-h --help --exit-status --json --jsonl --project -v --verbose) arguments=(live:merged) many= ;;
-        new) options=(-h --help -m --model -b --backend -s --system --json --project -v --verbose) arguments=(none:) many= ;;
         agent) options=(-h --help --json --project -v --verbose) arguments=('words:list info create edit delete memory notes soul todo reindex') many= ;;
-        'agent list') options=(-h --help --json) arguments=() many= ;;
+        'agent list') options=(-h --help --running --json) arguments=() many= ;;
         'agent info') options=(-h --help --json) arguments=(live:agent) many= ;;
-        'agent create') options=(-h --help -m --model -b --backend -s --system --system-file --role --expertise --from --json) arguments=(none:) many= ;;
+        'agent create') options=(-h --help --ephemeral -m --model -b --backend -s --system --system-file --role --expertise --from --json) arguments=(none:) many= ;;
         'agent edit') options=(-h --help --json) arguments=(live:agent none:) many=1 ;;
         'agent delete') options=(-h --help --yes --json) arguments=(live:agent) many= ;;
         'agent memory') options=(-h --help --json) arguments=(live:agent 'words:get set rm search purge tray') many= ;;
@@ -310,11 +305,6 @@ _agent_worker_value() {
         'projects --project') values=files: ;;
         'top --project') values=files: ;;
         'open --project') values=files: ;;
-        'ls --project') values=files: ;;
-        'list --project') values=files: ;;
-        'peek -n') values=none: ;;
-        'peek --archive') values=files: ;;
-        'peek --project') values=files: ;;
         'channel --run') values=live:run ;;
         'channel -n') values=none: ;;
         'channel --archive') values=files: ;;
@@ -331,8 +321,6 @@ _agent_worker_value() {
         'queue --project') values=files: ;;
         'needs -n') values=none: ;;
         'needs --project') values=files: ;;
-        'pending -n') values=none: ;;
-        'pending --project') values=files: ;;
         'audit --agent') values=live:agent ;;
         'audit -n') values=none: ;;
         'audit --project') values=files: ;;
@@ -374,10 +362,6 @@ _agent_worker_value() {
         'wait --timeout') values=none: ;;
         'wait --project') values=files: ;;
         'watch --project') values=files: ;;
-        'new -m'|'new --model') values=none: ;;
-        'new -b'|'new --backend') values=none: ;;
-        'new -s'|'new --system') values=none: ;;
-        'new --project') values=files: ;;
         'agent --project') values=files: ;;
         'agent create -m'|'agent create --model') values=none: ;;
         'agent create -b'|'agent create --backend') values=none: ;;
