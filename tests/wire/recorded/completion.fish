@@ -268,7 +268,7 @@ complete -c agent-worker -n '__agent_worker_at grant give' -l until -d 'duration
 complete -c agent-worker -n '__agent_worker_at grant give' -l uses -d 'maximum number of calls' -r -f
 complete -c agent-worker -n '__agent_worker_at grant give' -l json -d 'print one JSON document'
 complete -c agent-worker -n '__agent_worker_at grant give; and __agent_worker_turn 2 0 0' -f -a 'channel.read channel.write documents.read documents.write tasks votes status memory ask feedback rules auth spaces'
-complete -c agent-worker -n '__agent_worker_at grant; and __agent_worker_turn 1 0 0' -f -a 'revoke' -d 'Take a grant back, and with it what was handed on from it.'
+complete -c agent-worker -n '__agent_worker_at grant; and __agent_worker_turn 1 0 0' -f -a 'revoke' -d 'Revoke a grant and the grants derived from it.'
 complete -c agent-worker -n '__agent_worker_at grant revoke' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at grant revoke' -l json -d 'print one JSON document'
 complete -c agent-worker -n '__agent_worker_at grant revoke; and __agent_worker_turn 2 0 0' -f -a '(__agent_worker_live grant)'
@@ -305,11 +305,11 @@ complete -c agent-worker -n '__agent_worker_at rule' -s h -l help -d 'show this 
 complete -c agent-worker -n '__agent_worker_at rule' -l json -d 'print one JSON document'
 complete -c agent-worker -n '__agent_worker_at rule' -l project -d 'project directory (default: found from the current one)' -r -F
 complete -c agent-worker -n '__agent_worker_at rule' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
-complete -c agent-worker -n '__agent_worker_at rule; and __agent_worker_turn 1 0 0' -f -a 'list' -d 'List the rules of a workflow: whose they are, and how often they were done.'
+complete -c agent-worker -n '__agent_worker_at rule; and __agent_worker_turn 1 0 0' -f -a 'list' -d 'List the rules of a workflow with author and number of firings.'
 complete -c agent-worker -n '__agent_worker_at rule list' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at rule list' -l json -d 'print one JSON document'
 complete -c agent-worker -n '__agent_worker_at rule list; and __agent_worker_turn 2 0 0' -f -a '(__agent_worker_live channel)'
-complete -c agent-worker -n '__agent_worker_at rule; and __agent_worker_turn 1 0 0' -f -a 'show' -d 'Show one rule as it is now.'
+complete -c agent-worker -n '__agent_worker_at rule; and __agent_worker_turn 1 0 0' -f -a 'show' -d 'Show one rule.'
 complete -c agent-worker -n '__agent_worker_at rule show' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at rule show' -l json -d 'print one JSON document'
 complete -c agent-worker -n '__agent_worker_at rule show; and __agent_worker_turn 2 0 0' -f -a '(__agent_worker_live rule)'
@@ -361,26 +361,26 @@ complete -c agent-worker -n '__agent_worker_at task add' -l on-failure -d 'react
 complete -c agent-worker -n '__agent_worker_at task add' -l json -d 'print one JSON document'
 complete -c agent-worker -n '__agent_worker_at task add; and __agent_worker_turn 2 0 0' -f -a '(__agent_worker_live channel)'
 complete -c agent-worker -n '__agent_worker_at task add; and __agent_worker_turn 2 1 1' -f
-complete -c agent-worker -n '__agent_worker_at task; and __agent_worker_turn 1 0 0' -f -a 'claim' -d 'Claim tasks, so that no agent does them.'
+complete -c agent-worker -n '__agent_worker_at task; and __agent_worker_turn 1 0 0' -f -a 'claim' -d 'Claim tasks, so that no agent works on them.'
 complete -c agent-worker -n '__agent_worker_at task claim' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at task claim' -l json -d 'print one JSON document'
 complete -c agent-worker -n '__agent_worker_at task claim; and __agent_worker_turn 2 0 0' -f -a '(__agent_worker_live channel)'
 complete -c agent-worker -n '__agent_worker_at task claim; and __agent_worker_turn 2 1 1000' -f -a '(__agent_worker_live task)'
-complete -c agent-worker -n '__agent_worker_at task; and __agent_worker_turn 1 0 0' -f -a 'done' -d 'Count tasks as done, so that what needs them goes on.'
+complete -c agent-worker -n '__agent_worker_at task; and __agent_worker_turn 1 0 0' -f -a 'done' -d 'Mark tasks as done, so that their dependents can start.'
 complete -c agent-worker -n '__agent_worker_at task done' -s h -l help -d 'show this help message and exit'
-complete -c agent-worker -n '__agent_worker_at task done' -l result -d 'what came of it; the members read it' -r -f
+complete -c agent-worker -n '__agent_worker_at task done' -l result -d 'result, visible to the members' -r -f
 complete -c agent-worker -n '__agent_worker_at task done' -l json -d 'print one JSON document'
 complete -c agent-worker -n '__agent_worker_at task done; and __agent_worker_turn 2 0 0' -f -a '(__agent_worker_live channel)'
 complete -c agent-worker -n '__agent_worker_at task done; and __agent_worker_turn 2 1 1000' -f -a '(__agent_worker_live task)'
-complete -c agent-worker -n '__agent_worker_at task; and __agent_worker_turn 1 0 0' -f -a 'fail' -d 'Count tasks as failed.'
+complete -c agent-worker -n '__agent_worker_at task; and __agent_worker_turn 1 0 0' -f -a 'fail' -d 'Mark tasks as failed.'
 complete -c agent-worker -n '__agent_worker_at task fail' -s h -l help -d 'show this help message and exit'
-complete -c agent-worker -n '__agent_worker_at task fail' -l reason -d 'why; the members read it' -r -f
+complete -c agent-worker -n '__agent_worker_at task fail' -l reason -d 'reason, visible to the members' -r -f
 complete -c agent-worker -n '__agent_worker_at task fail' -l json -d 'print one JSON document'
 complete -c agent-worker -n '__agent_worker_at task fail; and __agent_worker_turn 2 0 0' -f -a '(__agent_worker_live channel)'
 complete -c agent-worker -n '__agent_worker_at task fail; and __agent_worker_turn 2 1 1000' -f -a '(__agent_worker_live task)'
-complete -c agent-worker -n '__agent_worker_at task; and __agent_worker_turn 1 0 0' -f -a 'cancel' -d 'Cancel tasks that are not over.'
+complete -c agent-worker -n '__agent_worker_at task; and __agent_worker_turn 1 0 0' -f -a 'cancel' -d 'Cancel unfinished tasks.'
 complete -c agent-worker -n '__agent_worker_at task cancel' -s h -l help -d 'show this help message and exit'
-complete -c agent-worker -n '__agent_worker_at task cancel' -l reason -d 'the members read it' -r -f
+complete -c agent-worker -n '__agent_worker_at task cancel' -l reason -d 'reason, visible to the members' -r -f
 complete -c agent-worker -n '__agent_worker_at task cancel' -l json -d 'print one JSON document'
 complete -c agent-worker -n '__agent_worker_at task cancel; and __agent_worker_turn 2 0 0' -f -a '(__agent_worker_live channel)'
 complete -c agent-worker -n '__agent_worker_at task cancel; and __agent_worker_turn 2 1 1000' -f -a '(__agent_worker_live task)'
@@ -1019,7 +1019,7 @@ complete -c agent-worker -n '__agent_worker_at token create' -s h -l help -d 'sh
 complete -c agent-worker -n '__agent_worker_at token create' -l scope -d 'permission level: read, operate (also create and control work), or approve (also decide approvals; approve:alice,bob: only calls of these agents)' -r -f -a 'read operate approve'
 complete -c agent-worker -n '__agent_worker_at token create' -l name -d 'name of the token in awk token list' -r -f
 complete -c agent-worker -n '__agent_worker_at token create' -l json -d 'print one JSON document'
-complete -c agent-worker -n '__agent_worker_at token; and __agent_worker_turn 1 0 0' -f -a 'list' -d 'List the tokens that are valid.'
+complete -c agent-worker -n '__agent_worker_at token; and __agent_worker_turn 1 0 0' -f -a 'list' -d 'List the valid tokens.'
 complete -c agent-worker -n '__agent_worker_at token list' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at token list' -l json -d 'print one JSON document'
 complete -c agent-worker -n '__agent_worker_at token; and __agent_worker_turn 1 0 0' -f -a 'revoke' -d 'Revoke tokens, effective with their next request.'
@@ -1037,7 +1037,7 @@ complete -c agent-worker -n '__agent_worker_at node' -l project-id -d 'serve thi
 complete -c agent-worker -n '__agent_worker_at node' -l json -d 'print one JSON document'
 complete -c agent-worker -n '__agent_worker_at node' -l project -d 'project directory (default: found from the current one)' -r -F
 complete -c agent-worker -n '__agent_worker_at node' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
-complete -c agent-worker -n '__agent_worker_at node; and __agent_worker_turn 1 0 0' -f -a 'list' -d 'List the nodes, how each is, and what keeps it from being up.'
+complete -c agent-worker -n '__agent_worker_at node; and __agent_worker_turn 1 0 0' -f -a 'list' -d 'List the nodes with their state and problems.'
 complete -c agent-worker -n '__agent_worker_at node list' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at node list' -l json -d 'print one JSON document'
 complete -c agent-worker -n '__agent_worker_at node; and __agent_worker_turn 1 0 0' -f -a 'add' -d 'Add a node that the project file does not define.'
@@ -1055,14 +1055,14 @@ complete -c agent-worker -n '__agent_worker_at node add' -l label -d 'label that
 complete -c agent-worker -n '__agent_worker_at node add' -l workers -d 'maximum number of concurrent attempts (default: 8)' -r -f
 complete -c agent-worker -n '__agent_worker_at node add' -l json -d 'print one JSON document'
 complete -c agent-worker -n '__agent_worker_at node add; and __agent_worker_turn 2 0 0' -f
-complete -c agent-worker -n '__agent_worker_at node; and __agent_worker_turn 1 0 0' -f -a 'drain' -d 'Give a node nothing new; what runs there goes on.'
+complete -c agent-worker -n '__agent_worker_at node; and __agent_worker_turn 1 0 0' -f -a 'drain' -d 'Drain a node: running work continues, no new work starts there.'
 complete -c agent-worker -n '__agent_worker_at node drain' -s h -l help -d 'show this help message and exit'
-complete -c agent-worker -n '__agent_worker_at node drain' -l undo -d 'give it work again'
+complete -c agent-worker -n '__agent_worker_at node drain' -l undo -d 'make the node available again'
 complete -c agent-worker -n '__agent_worker_at node drain' -l json -d 'print one JSON document'
 complete -c agent-worker -n '__agent_worker_at node drain; and __agent_worker_turn 2 0 0' -f
-complete -c agent-worker -n '__agent_worker_at node; and __agent_worker_turn 1 0 0' -f -a 'rm' -d 'Forget a node that was added.'
+complete -c agent-worker -n '__agent_worker_at node; and __agent_worker_turn 1 0 0' -f -a 'rm' -d 'Remove a node that was added by command.'
 complete -c agent-worker -n '__agent_worker_at node rm' -s h -l help -d 'show this help message and exit'
-complete -c agent-worker -n '__agent_worker_at node rm' -l force -d 'also where attempts run: they are done again elsewhere'
+complete -c agent-worker -n '__agent_worker_at node rm' -l force -d 'also if attempts run there; they run again elsewhere'
 complete -c agent-worker -n '__agent_worker_at node rm' -l json -d 'print one JSON document'
 complete -c agent-worker -n '__agent_worker_at node rm; and __agent_worker_turn 2 0 0' -f
 complete -c agent-worker -n '__agent_worker_turn 0 0 0' -f -a 'webhook' -d 'List webhooks and retry their deliveries'
@@ -1070,10 +1070,10 @@ complete -c agent-worker -n '__agent_worker_at webhook' -s h -l help -d 'show th
 complete -c agent-worker -n '__agent_worker_at webhook' -l json -d 'print one JSON document'
 complete -c agent-worker -n '__agent_worker_at webhook' -l project -d 'project directory (default: found from the current one)' -r -F
 complete -c agent-worker -n '__agent_worker_at webhook' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
-complete -c agent-worker -n '__agent_worker_at webhook; and __agent_worker_turn 1 0 0' -f -a 'list' -d 'List those of the project file, and how they stand.'
+complete -c agent-worker -n '__agent_worker_at webhook; and __agent_worker_turn 1 0 0' -f -a 'list' -d 'List the webhooks of the project file with their state.'
 complete -c agent-worker -n '__agent_worker_at webhook list' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at webhook list' -l json -d 'print one JSON document'
-complete -c agent-worker -n '__agent_worker_at webhook; and __agent_worker_turn 1 0 0' -f -a 'retry' -d 'Tell one again what it was not told, also after its server answered 410.'
+complete -c agent-worker -n '__agent_worker_at webhook; and __agent_worker_turn 1 0 0' -f -a 'retry' -d 'Retry the deliveries of a webhook, including those after a 410.'
 complete -c agent-worker -n '__agent_worker_at webhook retry' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at webhook retry' -l json -d 'print one JSON document'
 complete -c agent-worker -n '__agent_worker_at webhook retry; and __agent_worker_turn 2 0 0' -f
@@ -1342,7 +1342,7 @@ complete -c awk -n '__agent_worker_at grant give' -l until -d 'duration (2h) or 
 complete -c awk -n '__agent_worker_at grant give' -l uses -d 'maximum number of calls' -r -f
 complete -c awk -n '__agent_worker_at grant give' -l json -d 'print one JSON document'
 complete -c awk -n '__agent_worker_at grant give; and __agent_worker_turn 2 0 0' -f -a 'channel.read channel.write documents.read documents.write tasks votes status memory ask feedback rules auth spaces'
-complete -c awk -n '__agent_worker_at grant; and __agent_worker_turn 1 0 0' -f -a 'revoke' -d 'Take a grant back, and with it what was handed on from it.'
+complete -c awk -n '__agent_worker_at grant; and __agent_worker_turn 1 0 0' -f -a 'revoke' -d 'Revoke a grant and the grants derived from it.'
 complete -c awk -n '__agent_worker_at grant revoke' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at grant revoke' -l json -d 'print one JSON document'
 complete -c awk -n '__agent_worker_at grant revoke; and __agent_worker_turn 2 0 0' -f -a '(__agent_worker_live grant)'
@@ -1379,11 +1379,11 @@ complete -c awk -n '__agent_worker_at rule' -s h -l help -d 'show this help mess
 complete -c awk -n '__agent_worker_at rule' -l json -d 'print one JSON document'
 complete -c awk -n '__agent_worker_at rule' -l project -d 'project directory (default: found from the current one)' -r -F
 complete -c awk -n '__agent_worker_at rule' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
-complete -c awk -n '__agent_worker_at rule; and __agent_worker_turn 1 0 0' -f -a 'list' -d 'List the rules of a workflow: whose they are, and how often they were done.'
+complete -c awk -n '__agent_worker_at rule; and __agent_worker_turn 1 0 0' -f -a 'list' -d 'List the rules of a workflow with author and number of firings.'
 complete -c awk -n '__agent_worker_at rule list' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at rule list' -l json -d 'print one JSON document'
 complete -c awk -n '__agent_worker_at rule list; and __agent_worker_turn 2 0 0' -f -a '(__agent_worker_live channel)'
-complete -c awk -n '__agent_worker_at rule; and __agent_worker_turn 1 0 0' -f -a 'show' -d 'Show one rule as it is now.'
+complete -c awk -n '__agent_worker_at rule; and __agent_worker_turn 1 0 0' -f -a 'show' -d 'Show one rule.'
 complete -c awk -n '__agent_worker_at rule show' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at rule show' -l json -d 'print one JSON document'
 complete -c awk -n '__agent_worker_at rule show; and __agent_worker_turn 2 0 0' -f -a '(__agent_worker_live rule)'
@@ -1435,26 +1435,26 @@ complete -c awk -n '__agent_worker_at task add' -l on-failure -d 'reaction to a 
 complete -c awk -n '__agent_worker_at task add' -l json -d 'print one JSON document'
 complete -c awk -n '__agent_worker_at task add; and __agent_worker_turn 2 0 0' -f -a '(__agent_worker_live channel)'
 complete -c awk -n '__agent_worker_at task add; and __agent_worker_turn 2 1 1' -f
-complete -c awk -n '__agent_worker_at task; and __agent_worker_turn 1 0 0' -f -a 'claim' -d 'Claim tasks, so that no agent does them.'
+complete -c awk -n '__agent_worker_at task; and __agent_worker_turn 1 0 0' -f -a 'claim' -d 'Claim tasks, so that no agent works on them.'
 complete -c awk -n '__agent_worker_at task claim' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at task claim' -l json -d 'print one JSON document'
 complete -c awk -n '__agent_worker_at task claim; and __agent_worker_turn 2 0 0' -f -a '(__agent_worker_live channel)'
 complete -c awk -n '__agent_worker_at task claim; and __agent_worker_turn 2 1 1000' -f -a '(__agent_worker_live task)'
-complete -c awk -n '__agent_worker_at task; and __agent_worker_turn 1 0 0' -f -a 'done' -d 'Count tasks as done, so that what needs them goes on.'
+complete -c awk -n '__agent_worker_at task; and __agent_worker_turn 1 0 0' -f -a 'done' -d 'Mark tasks as done, so that their dependents can start.'
 complete -c awk -n '__agent_worker_at task done' -s h -l help -d 'show this help message and exit'
-complete -c awk -n '__agent_worker_at task done' -l result -d 'what came of it; the members read it' -r -f
+complete -c awk -n '__agent_worker_at task done' -l result -d 'result, visible to the members' -r -f
 complete -c awk -n '__agent_worker_at task done' -l json -d 'print one JSON document'
 complete -c awk -n '__agent_worker_at task done; and __agent_worker_turn 2 0 0' -f -a '(__agent_worker_live channel)'
 complete -c awk -n '__agent_worker_at task done; and __agent_worker_turn 2 1 1000' -f -a '(__agent_worker_live task)'
-complete -c awk -n '__agent_worker_at task; and __agent_worker_turn 1 0 0' -f -a 'fail' -d 'Count tasks as failed.'
+complete -c awk -n '__agent_worker_at task; and __agent_worker_turn 1 0 0' -f -a 'fail' -d 'Mark tasks as failed.'
 complete -c awk -n '__agent_worker_at task fail' -s h -l help -d 'show this help message and exit'
-complete -c awk -n '__agent_worker_at task fail' -l reason -d 'why; the members read it' -r -f
+complete -c awk -n '__agent_worker_at task fail' -l reason -d 'reason, visible to the members' -r -f
 complete -c awk -n '__agent_worker_at task fail' -l json -d 'print one JSON document'
 complete -c awk -n '__agent_worker_at task fail; and __agent_worker_turn 2 0 0' -f -a '(__agent_worker_live channel)'
 complete -c awk -n '__agent_worker_at task fail; and __agent_worker_turn 2 1 1000' -f -a '(__agent_worker_live task)'
-complete -c awk -n '__agent_worker_at task; and __agent_worker_turn 1 0 0' -f -a 'cancel' -d 'Cancel tasks that are not over.'
+complete -c awk -n '__agent_worker_at task; and __agent_worker_turn 1 0 0' -f -a 'cancel' -d 'Cancel unfinished tasks.'
 complete -c awk -n '__agent_worker_at task cancel' -s h -l help -d 'show this help message and exit'
-complete -c awk -n '__agent_worker_at task cancel' -l reason -d 'the members read it' -r -f
+complete -c awk -n '__agent_worker_at task cancel' -l reason -d 'reason, visible to the members' -r -f
 complete -c awk -n '__agent_worker_at task cancel' -l json -d 'print one JSON document'
 complete -c awk -n '__agent_worker_at task cancel; and __agent_worker_turn 2 0 0' -f -a '(__agent_worker_live channel)'
 complete -c awk -n '__agent_worker_at task cancel; and __agent_worker_turn 2 1 1000' -f -a '(__agent_worker_live task)'
@@ -2093,7 +2093,7 @@ complete -c awk -n '__agent_worker_at token create' -s h -l help -d 'show this h
 complete -c awk -n '__agent_worker_at token create' -l scope -d 'permission level: read, operate (also create and control work), or approve (also decide approvals; approve:alice,bob: only calls of these agents)' -r -f -a 'read operate approve'
 complete -c awk -n '__agent_worker_at token create' -l name -d 'name of the token in awk token list' -r -f
 complete -c awk -n '__agent_worker_at token create' -l json -d 'print one JSON document'
-complete -c awk -n '__agent_worker_at token; and __agent_worker_turn 1 0 0' -f -a 'list' -d 'List the tokens that are valid.'
+complete -c awk -n '__agent_worker_at token; and __agent_worker_turn 1 0 0' -f -a 'list' -d 'List the valid tokens.'
 complete -c awk -n '__agent_worker_at token list' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at token list' -l json -d 'print one JSON document'
 complete -c awk -n '__agent_worker_at token; and __agent_worker_turn 1 0 0' -f -a 'revoke' -d 'Revoke tokens, effective with their next request.'
@@ -2111,7 +2111,7 @@ complete -c awk -n '__agent_worker_at node' -l project-id -d 'serve this project
 complete -c awk -n '__agent_worker_at node' -l json -d 'print one JSON document'
 complete -c awk -n '__agent_worker_at node' -l project -d 'project directory (default: found from the current one)' -r -F
 complete -c awk -n '__agent_worker_at node' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
-complete -c awk -n '__agent_worker_at node; and __agent_worker_turn 1 0 0' -f -a 'list' -d 'List the nodes, how each is, and what keeps it from being up.'
+complete -c awk -n '__agent_worker_at node; and __agent_worker_turn 1 0 0' -f -a 'list' -d 'List the nodes with their state and problems.'
 complete -c awk -n '__agent_worker_at node list' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at node list' -l json -d 'print one JSON document'
 complete -c awk -n '__agent_worker_at node; and __agent_worker_turn 1 0 0' -f -a 'add' -d 'Add a node that the project file does not define.'
@@ -2129,14 +2129,14 @@ complete -c awk -n '__agent_worker_at node add' -l label -d 'label that agents c
 complete -c awk -n '__agent_worker_at node add' -l workers -d 'maximum number of concurrent attempts (default: 8)' -r -f
 complete -c awk -n '__agent_worker_at node add' -l json -d 'print one JSON document'
 complete -c awk -n '__agent_worker_at node add; and __agent_worker_turn 2 0 0' -f
-complete -c awk -n '__agent_worker_at node; and __agent_worker_turn 1 0 0' -f -a 'drain' -d 'Give a node nothing new; what runs there goes on.'
+complete -c awk -n '__agent_worker_at node; and __agent_worker_turn 1 0 0' -f -a 'drain' -d 'Drain a node: running work continues, no new work starts there.'
 complete -c awk -n '__agent_worker_at node drain' -s h -l help -d 'show this help message and exit'
-complete -c awk -n '__agent_worker_at node drain' -l undo -d 'give it work again'
+complete -c awk -n '__agent_worker_at node drain' -l undo -d 'make the node available again'
 complete -c awk -n '__agent_worker_at node drain' -l json -d 'print one JSON document'
 complete -c awk -n '__agent_worker_at node drain; and __agent_worker_turn 2 0 0' -f
-complete -c awk -n '__agent_worker_at node; and __agent_worker_turn 1 0 0' -f -a 'rm' -d 'Forget a node that was added.'
+complete -c awk -n '__agent_worker_at node; and __agent_worker_turn 1 0 0' -f -a 'rm' -d 'Remove a node that was added by command.'
 complete -c awk -n '__agent_worker_at node rm' -s h -l help -d 'show this help message and exit'
-complete -c awk -n '__agent_worker_at node rm' -l force -d 'also where attempts run: they are done again elsewhere'
+complete -c awk -n '__agent_worker_at node rm' -l force -d 'also if attempts run there; they run again elsewhere'
 complete -c awk -n '__agent_worker_at node rm' -l json -d 'print one JSON document'
 complete -c awk -n '__agent_worker_at node rm; and __agent_worker_turn 2 0 0' -f
 complete -c awk -n '__agent_worker_turn 0 0 0' -f -a 'webhook' -d 'List webhooks and retry their deliveries'
@@ -2144,10 +2144,10 @@ complete -c awk -n '__agent_worker_at webhook' -s h -l help -d 'show this help m
 complete -c awk -n '__agent_worker_at webhook' -l json -d 'print one JSON document'
 complete -c awk -n '__agent_worker_at webhook' -l project -d 'project directory (default: found from the current one)' -r -F
 complete -c awk -n '__agent_worker_at webhook' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
-complete -c awk -n '__agent_worker_at webhook; and __agent_worker_turn 1 0 0' -f -a 'list' -d 'List those of the project file, and how they stand.'
+complete -c awk -n '__agent_worker_at webhook; and __agent_worker_turn 1 0 0' -f -a 'list' -d 'List the webhooks of the project file with their state.'
 complete -c awk -n '__agent_worker_at webhook list' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at webhook list' -l json -d 'print one JSON document'
-complete -c awk -n '__agent_worker_at webhook; and __agent_worker_turn 1 0 0' -f -a 'retry' -d 'Tell one again what it was not told, also after its server answered 410.'
+complete -c awk -n '__agent_worker_at webhook; and __agent_worker_turn 1 0 0' -f -a 'retry' -d 'Retry the deliveries of a webhook, including those after a 410.'
 complete -c awk -n '__agent_worker_at webhook retry' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at webhook retry' -l json -d 'print one JSON document'
 complete -c awk -n '__agent_worker_at webhook retry; and __agent_worker_turn 2 0 0' -f

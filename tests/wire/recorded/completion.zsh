@@ -162,7 +162,7 @@ _agent_worker() {
             ;;
         grant)
             if (( CURRENT == 3 )); then
-                choices=('list:List grants, their origin and their current state.' 'give:Grant an agent a scope that its file does not include.' 'revoke:Take a grant back, and with it what was handed on from it.')
+                choices=('list:List grants, their origin and their current state.' 'give:Grant an agent a scope that its file does not include.' 'revoke:Revoke a grant and the grants derived from it.')
                 _describe -t verbs verb choices
                 return
             fi
@@ -208,7 +208,7 @@ _agent_worker() {
             ;;
         rule)
             if (( CURRENT == 3 )); then
-                choices=('list:List the rules of a workflow: whose they are, and how often they were done.' 'show:Show one rule as it is now.' 'add:Add or replace rules from a file.' 'rm:Disable rules without deleting them.' 'test:Test a rule against the messages of a run without taking effect.')
+                choices=('list:List the rules of a workflow with author and number of firings.' 'show:Show one rule.' 'add:Add or replace rules from a file.' 'rm:Disable rules without deleting them.' 'test:Test a rule against the messages of a run without taking effect.')
                 _describe -t verbs verb choices
                 return
             fi
@@ -237,7 +237,7 @@ _agent_worker() {
             ;;
         task)
             if (( CURRENT == 3 )); then
-                choices=('list:List the tasks of a workflow with their states and assignees.' 'show:Show a task, its dependencies and its result.' 'add:Add a task, with --for as work of an agent.' 'claim:Claim tasks, so that no agent does them.' 'done:Count tasks as done, so that what needs them goes on.' 'fail:Count tasks as failed.' 'cancel:Cancel tasks that are not over.' 'graph:Show the dependency graph of the tasks.')
+                choices=('list:List the tasks of a workflow with their states and assignees.' 'show:Show a task, its dependencies and its result.' 'add:Add a task, with --for as work of an agent.' 'claim:Claim tasks, so that no agent works on them.' 'done:Mark tasks as done, so that their dependents can start.' 'fail:Mark tasks as failed.' 'cancel:Cancel unfinished tasks.' 'graph:Show the dependency graph of the tasks.')
                 _describe -t verbs verb choices
                 return
             fi
@@ -260,15 +260,15 @@ _agent_worker() {
                     ;;
                 done)
                     shift 2 words; (( CURRENT -= 2 ))
-                    _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--result[what came of it; the members read it]:value: ' '--json[print one JSON document]' '1:argument: _agent_worker_live channel' '*:argument: _agent_worker_live task'
+                    _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--result[result, visible to the members]:value: ' '--json[print one JSON document]' '1:argument: _agent_worker_live channel' '*:argument: _agent_worker_live task'
                     ;;
                 fail)
                     shift 2 words; (( CURRENT -= 2 ))
-                    _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--reason[why; the members read it]:value: ' '--json[print one JSON document]' '1:argument: _agent_worker_live channel' '*:argument: _agent_worker_live task'
+                    _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--reason[reason, visible to the members]:value: ' '--json[print one JSON document]' '1:argument: _agent_worker_live channel' '*:argument: _agent_worker_live task'
                     ;;
                 cancel)
                     shift 2 words; (( CURRENT -= 2 ))
-                    _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--reason[the members read it]:value: ' '--json[print one JSON document]' '1:argument: _agent_worker_live channel' '*:argument: _agent_worker_live task'
+                    _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--reason[reason, visible to the members]:value: ' '--json[print one JSON document]' '1:argument: _agent_worker_live channel' '*:argument: _agent_worker_live task'
                     ;;
                 graph)
                     shift 2 words; (( CURRENT -= 2 ))
@@ -671,7 +671,7 @@ _agent_worker() {
             ;;
         token)
             if (( CURRENT == 3 )); then
-                choices=('create:Create a token and print it once.' 'list:List the tokens that are valid.' 'revoke:Revoke tokens, effective with their next request.')
+                choices=('create:Create a token and print it once.' 'list:List the valid tokens.' 'revoke:Revoke tokens, effective with their next request.')
                 _describe -t verbs verb choices
                 return
             fi
@@ -696,7 +696,7 @@ _agent_worker() {
             ;;
         node)
             if (( CURRENT == 3 )); then
-                choices=('list:List the nodes, how each is, and what keeps it from being up.' 'add:Add a node that the project file does not define.' 'drain:Give a node nothing new; what runs there goes on.' 'rm:Forget a node that was added.')
+                choices=('list:List the nodes with their state and problems.' 'add:Add a node that the project file does not define.' 'drain:Drain a node: running work continues, no new work starts there.' 'rm:Remove a node that was added by command.')
                 _describe -t verbs verb choices
                 return
             fi
@@ -711,17 +711,17 @@ _agent_worker() {
                     ;;
                 drain)
                     shift 2 words; (( CURRENT -= 2 ))
-                    _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--undo[give it work again]' '--json[print one JSON document]' '1:argument: '
+                    _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--undo[make the node available again]' '--json[print one JSON document]' '1:argument: '
                     ;;
                 rm)
                     shift 2 words; (( CURRENT -= 2 ))
-                    _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--force[also where attempts run\: they are done again elsewhere]' '--json[print one JSON document]' '1:argument: '
+                    _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--force[also if attempts run there; they run again elsewhere]' '--json[print one JSON document]' '1:argument: '
                     ;;
             esac
             ;;
         webhook)
             if (( CURRENT == 3 )); then
-                choices=('list:List those of the project file, and how they stand.' 'retry:Tell one again what it was not told, also after its server answered 410.')
+                choices=('list:List the webhooks of the project file with their state.' 'retry:Retry the deliveries of a webhook, including those after a 410.')
                 _describe -t verbs verb choices
                 return
             fi
