@@ -46,7 +46,7 @@ def test_a_worker_that_leaves_without_a_result_has_failed(exited: Exited, cause:
     ],
 )
 def test_a_worker_killed_by_others_as_it_is_written_to_is_a_crash(exited: Exited, cause: str) -> None:
-    unread = AttemptOutcome("failed", "the worker does not read its input (BrokenResourceError)", cause="protocol")
+    unread = AttemptOutcome("failed", "worker does not read its input (BrokenResourceError)", cause="protocol")
     assert judged(unread, exited, None, "sdk", "here", reached_mcp=True).cause == cause
 
 

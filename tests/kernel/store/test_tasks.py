@@ -330,7 +330,7 @@ def test_a_binding_assignment_gives_tasks_to_who_chose_them_first(board: Board) 
         asked("assignment"), binding=True, options=(Option(id="a"), Option(id="t2")), id="who"
     )
     wrong = msgspec.structs.replace(terms, options=(Option(id="a"), Option(id="t9")), id="other")
-    assert "an assignment of tasks" in str(refused(lambda: board.workspace.create("alice", wrong)).hint)
+    assert "an assignment of unclaimed tasks" in str(refused(lambda: board.workspace.create("alice", wrong)).hint)
     board.workspace.create("alice", terms)
     board.workspace.vote("bob", "who", "t2")
     board.workspace.vote("carol", "who", "a")
