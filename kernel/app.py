@@ -21,7 +21,7 @@ from kernel.boot.arguments import Boot, give_back_large_blocks, tune_gc
 from kernel.boot.health_responder import HealthResponder, HeldConnection
 from kernel.boot.replacement import keep_signals
 from kernel.operations.context import Services
-from kernel.policy.retry import WAY_OUT
+from kernel.policy.retry import SAFE_MODE_NOTICE
 from kernel.procs.attempt_dir import sweep
 from kernel.procs.launcher import LauncherUnknown
 from kernel.procs.procfs import reap
@@ -240,7 +240,7 @@ async def _start_services(kernel: Kernel, nursery: trio.Nursery) -> None:
         else:
             nursery.start_soon(kernel.boundary.keep, service.name, service.run)
     if kernel.safe_mode.is_set():
-        logger.warning("kernel.safe_mode %s", WAY_OUT)
+        logger.warning("kernel.safe_mode %s", SAFE_MODE_NOTICE)
         return
     await nursery.start(kernel.boundary.keep, "dispatcher", partial(kernel.dispatcher.dispatch, nursery))
 

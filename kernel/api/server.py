@@ -25,7 +25,7 @@ from kernel.api.requests import App, Authenticator, Receive, Scope, Send
 from kernel.operations.context import Services
 from kernel.operations.events import goodbye
 from kernel.operations.node_door import as_socket
-from kernel.policy.access import ADMIN, ADMIN_NAME, NO_TOKEN, NODE, RECORD, Shares, gives_way, shares
+from kernel.policy.access import ADMIN, ADMIN_NAME, NO_TOKEN, NODE, RECORD, Shares, holder_over_limit, shares
 from protocol.discovery import authorities
 
 logger = logging.getLogger(__name__)
@@ -153,7 +153,7 @@ class HttpServer:
         self._holder[connection] = holder
         self._open.setdefault(holder, {})[connection] = None
         counts = {one: len(connections) for one, connections in self._open.items()}
-        over = gives_way(counts, self._limits, ADMIN_NAME)
+        over = holder_over_limit(counts, self._limits, ADMIN_NAME)
         if over is not None:
             self._give_way(over)
 

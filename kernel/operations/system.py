@@ -19,7 +19,7 @@ from kernel.operations.context import KernelControl, ProcessControl, ProjectFile
 from kernel.operations.operation import Actor, operation
 from kernel.operations.workflows import list_workflows
 from kernel.policy.access import ADMIN
-from kernel.policy.retry import WAY_OUT
+from kernel.policy.retry import SAFE_MODE_NOTICE
 from kernel.services.standby import standby_notice
 from kernel.source.diagnostics import remote_error
 from kernel.source.safe_paths import root_fault
@@ -180,7 +180,7 @@ async def status(
     standby = kernel.state.standby()
     notice: str | None
     if kernel.state.safe_mode():
-        notice = WAY_OUT
+        notice = SAFE_MODE_NOTICE
     elif lost is not None:
         notice = f"{lost}; {PUT_BACK}"
     elif trouble is not None:

@@ -13,7 +13,7 @@ from kernel.git.runner import uncommitted
 from kernel.operations.context import KernelControl, ProcessControl, ProjectFiles, StoreAccess, not_running
 from kernel.operations.operation import Actor, Operation, ToolFront, Wait, operation
 from kernel.policy.access import ADMIN
-from kernel.policy.retry import WAY_OUT
+from kernel.policy.retry import SAFE_MODE_NOTICE
 from kernel.source.diagnostics import suggest
 from kernel.store import agents, workflows
 from kernel.store.idempotency import RequestKey
@@ -92,7 +92,7 @@ async def start_workflow(
 def check_works(kernel: KernelControl) -> None:
     """Raise Refused (safe_mode) if the kernel would not start the work and the client would wait forever."""
     if kernel.state.safe_mode():
-        raise Refused("safe_mode", WAY_OUT)
+        raise Refused("safe_mode", SAFE_MODE_NOTICE)
 
 
 async def launch(

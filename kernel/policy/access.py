@@ -83,7 +83,7 @@ def shares(descriptors: int) -> Shares:
     )
 
 
-def gives_way(counts: Mapping[str, int], limits: Shares, owner: str) -> str | None:
+def holder_over_limit(counts: Mapping[str, int], limits: Shares, owner: str) -> str | None:
     """Return the holder whose oldest connection has to be closed; None: no limit is exceeded.
 
     ``counts`` has the connections per token holder, including NO_TOKEN. Only the overall limit applies to ``owner``.

@@ -149,7 +149,7 @@ class Clashing(Refused):
     """Refusal of a change of an older version that cannot be merged; ``conflict`` has the texts."""
 
     def __init__(self, conflict: DocumentConflict) -> None:
-        text = f"Document {conflict.file!r} changed: {conflict.since} is not the newest version, {conflict.version}"
+        text = f"Document {conflict.file!r} changed since version {conflict.since}; newest version: {conflict.version}"
         hint = f"apply your change to current and write it with if_version {conflict.version}"
         super().__init__("version_conflict", text, hint)
         self.conflict = conflict

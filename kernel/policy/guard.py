@@ -86,11 +86,11 @@ class _Item(msgspec.Struct, frozen=True, kw_only=True):
     messages: tuple[str, ...]
 
 
-class _Answer(msgspec.Struct, frozen=True):
+class _Extraction(msgspec.Struct, frozen=True):
     items: tuple[_Item, ...]
 
 
-_decoder: Final = msgspec.json.Decoder(_Answer)
+_decoder: Final = msgspec.json.Decoder(_Extraction)
 _Read = TypeVar("_Read")
 _FENCE: Final = re.compile(r"```(?:json)?\s*\n(.*?)```", re.DOTALL)
 _WORD: Final = re.compile(r"\w+")

@@ -241,7 +241,7 @@ def _request(one: Request) -> Need:
 
 
 def _question(one: PersonQuestion) -> Need:
-    answer = action("answer (replace 'done')", f"answer {one.id} done")
+    answer = action("answer (replace 'done' in the command)", f"answer {one.id} done")
     cancel = action("cancel the question", f"cancel {one.id}")
     return _of("answer", one, f"{one.name} is asked: {one.asked}", answer, cancel, blocks=(one.id,))
 
@@ -354,7 +354,8 @@ def _webhook(one: StuckWebhook) -> Need:
     why = "returned 410 Gone" if one.ended else f"unreachable: a delivery failed {one.tries} times"
     if one.why:
         why = f"rejects spans: {one.why}"
-    text = one_line(f"Webhook {one.host or 'server'} {why}; fix the server, or remove it from the project file")
+    subject = one.host if one.why else f"Webhook {one.host or 'server'}"
+    text = one_line(f"{subject} {why}; fix the server, or remove it from the project file")
     return Need(kind="webhook", id=one.id, text=text, actions=(action("try again", f"webhook retry {one.id}"),))
 
 

@@ -312,7 +312,7 @@ LOOP_BOOTS: Final = 3
 LOOP_MS: Final = 300_000
 """Unclean starts without any work done within LOOP_MS that count as a boot loop."""
 
-WAY_OUT: Final = (
+SAFE_MODE_NOTICE: Final = (
     "safe mode: the last kernels of this project crashed without completing any work, so this kernel accepts requests "
     "but starts no work; check kernel.log, then restart the kernel"
 )

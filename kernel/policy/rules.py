@@ -213,7 +213,7 @@ def _cut(text: str, most: int) -> str:
 def decide(rules: Sequence[ActiveRule], trigger: Trigger, *, depth: int = 0, fuel: int = FUEL) -> Done:
     """Return the steps of all ``rules`` that ``trigger`` sets off, in order, within ``fuel``."""
     found = ((rule, matched(rule.spec, trigger)) for rule in rules)
-    work = _Work({rule.spec.name: rule for rule in rules}, fuel)
+    work = _RuleSteps({rule.spec.name: rule for rule in rules}, fuel)
     for rule, groups in found:
         if groups is not None:
             work.fire(rule, Occasion(trigger=trigger, groups=groups), depth)
@@ -224,12 +224,12 @@ def invoke(
     rules: Sequence[ActiveRule], rule: ActiveRule, occasion: Occasion, *, granted: bool = False, depth: int = 0
 ) -> Done:
     """Return the steps of ``rule`` for ``occasion``; ``granted``: its required grants were given."""
-    work = _Work({one.spec.name: one for one in rules}, FUEL)
+    work = _RuleSteps({one.spec.name: one for one in rules}, FUEL)
     work.fire(rule, occasion, depth, granted=granted)
     return work.done()
 
 
-class _Work:
+class _RuleSteps:
     def __init__(self, rules: Mapping[str, ActiveRule], fuel: int) -> None:
         self._rules = rules
         self._fuel = fuel

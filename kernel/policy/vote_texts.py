@@ -40,7 +40,7 @@ def announced(opened: ProposalOpened) -> str:
     """Return the announcement of a proposal, with instructions for voting."""
     terms = [_TYPES[opened.terms.type]]
     if opened.grants:
-        terms.append(f"{opened.grants} of {', '.join(opened.electors or ())} have to vote yes; a person may vote too")
+        terms.append(f"{opened.grants} of {', '.join(opened.electors or ())} must vote yes; a person may vote too")
     elif opened.terms.type != "assignment":
         terms.append(_METHODS[opened.terms.resolution.type])
     if opened.terms.resolution.tie_breaker is not None:

@@ -355,7 +355,7 @@ def check_binding(asked: ProposalTerms, verdict: str | None, assignable: frozens
         return
     would = dict(BINDING)
     if verdict is not None:
-        would["approval"] = f"the approval {verdict} decides over this workflow"
+        would["approval"] = f"the approval {verdict} decides this workflow"
     hint = f"omit binding: all members read the result; these are binding: {'; '.join(would.values())}"
     raise bad_request(f"Proposal cannot be binding: this {asked.type} has no effect", hint)
 

@@ -77,7 +77,7 @@ def not_running(space: str) -> Refused:
     name, tag = split_space(space)
     option = "" if tag == DEFAULT_TAG else f" --tag {tag}"
     return Refused(
-        "workflow_not_running", f"Workflow {place_of(space)} is not running", f"start it with awk start {name}{option}"
+        "workflow_not_running", f"Workflow {place_of(space)} is not running", f"start it: awk start {name}{option}"
     )
 
 

@@ -56,7 +56,7 @@ class HandedBudget(msgspec.Struct, kw_only=True):
     """The attempt used tokens of unknown price."""
 
 
-class _Open(HandedBudget, kw_only=True):
+class _AttemptAccounts(HandedBudget, kw_only=True):
     leased: Leased
     definition: AgentDefinition
 
@@ -70,7 +70,7 @@ class BudgetEnforcer(msgspec.Struct, eq=False, kw_only=True):
 
     reader: Reader
     now_ms: Callable[[], int]
-    _open: dict[str, _Open] = {}
+    _open: dict[str, _AttemptAccounts] = {}
     _priced: trio.Event = msgspec.field(default_factory=trio.Event)
     """Set when the first call with a price is expected."""
 
@@ -104,7 +104,7 @@ class BudgetEnforcer(msgspec.Struct, eq=False, kw_only=True):
         # Estimated size of the first call; the kernel's own texts are negligible.
         sent_bytes = sum(len(turn.text) for turn in start.messages) + len(start.system) + len(start.message)
         sent_bytes += sum(len(entry.text) + len(bytes(entry.native)) for entry in start.entries)
-        self._open[leased.instruction] = _Open(
+        self._open[leased.instruction] = _AttemptAccounts(
             leased=leased,
             definition=definition,
             provider=_provider(start),
@@ -124,7 +124,7 @@ class BudgetEnforcer(msgspec.Struct, eq=False, kw_only=True):
     def adopt(self, leased: Leased, definition: AgentDefinition, handed: HandedBudget) -> None:
         """Open the accounts of an attempt that the previous kernel process started."""
         known = {name: getattr(handed, name) for name in HandedBudget.__struct_fields__}
-        self._open[leased.instruction] = _Open(leased=leased, definition=definition, **known)
+        self._open[leased.instruction] = _AttemptAccounts(leased=leased, definition=definition, **known)
         if not self._open[leased.instruction].mocked:
             self._priced.set()
 
@@ -185,7 +185,7 @@ class BudgetEnforcer(msgspec.Struct, eq=False, kw_only=True):
         accounts = self._accounts(self._open[instruction])
         return min((one.limit - one.used - one.reserved for one in accounts if one.measure == "usd"), default=None)
 
-    def _accounts(self, attempt: _Open) -> Iterator[Account]:
+    def _accounts(self, attempt: _AttemptAccounts) -> Iterator[Account]:
         yield from self._times(attempt)
         own = attempt.definition.budget.instruction
         if own.tokens is not None or own.usd is not None:
@@ -200,7 +200,7 @@ class BudgetEnforcer(msgspec.Struct, eq=False, kw_only=True):
             spent = SpentAmounts(money.spent_tokens, money.spent_usd)
             yield from _limits(scope, money.budget_tokens, money.budget_usd, spent, others)
 
-    def _times(self, attempt: _Open) -> Iterator[Account]:
+    def _times(self, attempt: _AttemptAccounts) -> Iterator[Account]:
         now_ms = self.now_ms()
         own = attempt.definition.budget.instruction.wall_time
         if own is not None:
@@ -210,7 +210,7 @@ class BudgetEnforcer(msgspec.Struct, eq=False, kw_only=True):
             used_ms = money.wall_time_ms - (money.deadline_ms - now_ms)
             yield Account("workflow", "seconds", money.wall_time_ms / 1000, used_ms / 1000)
 
-    def _of_agent(self, attempt: _Open) -> Iterator[Account]:
+    def _of_agent(self, attempt: _AttemptAccounts) -> Iterator[Account]:
         own = attempt.definition.budget
         if own.tokens is None and own.usd is None and own.wall_time is None:
             return
@@ -230,10 +230,10 @@ class BudgetEnforcer(msgspec.Struct, eq=False, kw_only=True):
             until_ms = regained_ms(amounts, account.limit, _window_ms(attempt))
             yield Account(account.scope, account.measure, account.limit, account.used, until_ms=until_ms)
 
-    def _since_ms(self, attempt: _Open) -> int:
+    def _since_ms(self, attempt: _AttemptAccounts) -> int:
         return self.now_ms() - _window_ms(attempt)
 
-    def _live_ms(self, attempt: _Open) -> int:
+    def _live_ms(self, attempt: _AttemptAccounts) -> int:
         return min(self.now_ms() - attempt.opened_ms, _window_ms(attempt))
 
     def _money(self, leased: Leased) -> RunMoney | None:
@@ -258,7 +258,7 @@ _AMOUNT: Final[Mapping[Measure, Callable[[SpentAmounts], float]]] = MappingProxy
 )
 
 
-def _window_ms(attempt: _Open) -> int:
+def _window_ms(attempt: _AttemptAccounts) -> int:
     return round(attempt.definition.budget.window * 1000)
 
 

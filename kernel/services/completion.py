@@ -107,7 +107,7 @@ def of_bug(error: Exception) -> AttemptOutcome:
     )
 
 
-def judged(
+def final_outcome(
     ending: AttemptOutcome | None,
     exited: Exited | None,
     stopped: str | None,

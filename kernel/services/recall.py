@@ -53,7 +53,7 @@ TIERS: Final[tuple[Tier, ...]] = ("core", "working")
 """Tiers of memory that are searched by default."""
 
 
-class _Known(NamedTuple):
+class _IndexedMemory(NamedTuple):
     memory: Memory
     places: Mapping[str, int]
 
@@ -72,7 +72,7 @@ class Recall(msgspec.Struct, eq=False, kw_only=True):
     _behind: bool = True
     _trouble: str = ""
     """Last reported reason why the index cannot be written."""
-    _kept: dict[str, _Known] = {}
+    _kept: dict[str, _IndexedMemory] = {}
     """Last indexed memory of each agent."""
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
@@ -348,11 +348,11 @@ class Recall(msgspec.Struct, eq=False, kw_only=True):
             await trio.to_thread.run_sync(recall_index.remove, self.path)
 
 
-def _put_memory(conn: Connection, agent: str, memory: Memory) -> _Known:
+def _put_memory(conn: Connection, agent: str, memory: Memory) -> _IndexedMemory:
     texts = [(one.entry, remembered(one.entry).text) for one in memory.kept]
     rows = [KeptText(entry.key, entry.tier, sha256(text.encode()).digest(), text) for entry, text in texts]
     turn_index.put_kept(conn, agent, rows)
-    return _Known(memory, {entry.key: place for place, (entry, _) in enumerate(texts)})
+    return _IndexedMemory(memory, {entry.key: place for place, (entry, _) in enumerate(texts)})
 
 
 def _beside(place: TurnPlace | None, texts: Mapping[TurnPlace, HistoryTurn]) -> HistoryTurn | None:

@@ -24,7 +24,7 @@ from kernel.policy.scheduling import HERE
 from kernel.procs.handle import TERM_SECONDS, CannotHandOver, Handle, can_be_handed_over, stop
 from kernel.procs.procfs import ProcessId
 from kernel.procs.spec import SpawnTransient
-from kernel.services.completion import AttemptOutcome, AttemptResult, commit_with_retry, judged, of_bug
+from kernel.services.completion import AttemptOutcome, AttemptResult, commit_with_retry, final_outcome, of_bug
 from kernel.services.conversation import AttemptServices, StopReason, WorkerConversation, not_started, publish
 from kernel.services.handover import HandedAttempt, without_prompt
 from kernel.services.kept_workers import LEAVE_SECONDS, KeptWorkers, WorkerPlace, WorkerProcess
@@ -374,7 +374,7 @@ class RunningAttempt(msgspec.Struct, eq=False):
             self.place.kept = self.kept.keep(worker, self.leased, frame.definition.reuse)
         if exited is None and self.place.kept is None:
             exited = await stop(handle, grace_seconds=0.0)
-        return judged(
+        return final_outcome(
             ending, exited, self.stop_reason, start.backend, self.at.name, reached_mcp=self.reached_mcp
         ), exited
 

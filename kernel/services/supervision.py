@@ -250,7 +250,7 @@ class InFlight:
         self.left: frozenset[InstructionId] | None = None
         """Instructions that the previous kernel was processing when it ended; None if unknown."""
         self._free = list(range(PLACES - 1, -1, -1))
-        self._at_work: dict[str, _Work] = {}
+        self._at_work: dict[str, _InFlightWork] = {}
         try:
             self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
             data = os.pread(self._fd, PLACES * _PLACE.size, 0)
@@ -264,18 +264,18 @@ class InFlight:
         if self._fd is not None:
             os.ftruncate(self._fd, 0)
 
-    def working(self, instruction: str) -> "_Work":
+    def working(self, instruction: str) -> "_InFlightWork":
         """Return a context manager during which ``instruction`` is recorded; it may be nested."""
-        return self._at_work.get(instruction) or _Work(self, instruction)
+        return self._at_work.get(instruction) or _InFlightWork(self, instruction)
 
-    def enter(self, work: "_Work") -> None:
+    def enter(self, work: "_InFlightWork") -> None:
         """Record ``work`` if there is a free slot."""
         self._at_work[work.instruction] = work
         if self._free:
             work.place = self._free.pop()
             self._write(work.place, number_of(work.instruction, "i") or _NOBODY)
 
-    def leave(self, work: "_Work") -> None:
+    def leave(self, work: "_InFlightWork") -> None:
         """Remove ``work`` from the record."""
         del self._at_work[work.instruction]
         if work.place is not None:
@@ -294,7 +294,7 @@ class InFlight:
             self._fd = None
 
 
-class _Work(msgspec.Struct, eq=False):
+class _InFlightWork(msgspec.Struct, eq=False):
     record: InFlight
     instruction: str
     _depth: int = 0

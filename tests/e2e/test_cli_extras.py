@@ -174,7 +174,7 @@ def test_its_program_is_given_what_was_let_in(project: Project, tmp_path: Path) 
     assert given.keys() == {"own", "daemon"} and given["own"]["env"] == {"DOOR": SECRET}
     assert list(json.loads((notes / "settings.json").read_text())["hooks"]) == ["PreToolUse"]
     assert [path.name for path in (notes / OWN_SKILLS).iterdir()] == ["deploy"]
-    assert "the project has a server own too" in refused["text"]
+    assert "name own is already used by a server of the project" in refused["text"]
 
 
 @pytest.mark.promise("P19")

@@ -208,7 +208,7 @@ def test_a_working_directory_that_became_a_link_is_not_worked_in(project: Projec
     try:
         within.write(".workflows/w.yaml", AGAIN)
         ran = within.awk("run", "w", env=ENV)
-        assert "the working directory of alice is a link now" in ran.out + ran.err
+        assert "working directory of alice was replaced by a link" in ran.out + ran.err
     finally:
         within.stop()
 

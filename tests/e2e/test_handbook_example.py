@@ -103,7 +103,7 @@ def test_what_a_failed_task_holds_asks_for_a_person_and_goes_on_by_the_command_t
     wait_until(lambda: bool(held()))
     (need,) = held()
     assert (need["id"], need["agent"]) == ("t4", "scribe")
-    assert need["text"].endswith("waits for t3, which is not done and will not be")
+    assert need["text"].endswith("depends on t3, which will not be done")
     command = need["actions"][0]["command"]
     assert command == "awk task done @handbook t3"
     assert team.awk(*command.split()[1:]).code == 0

@@ -58,7 +58,7 @@ def test_all_that_agents_did_lands_in_one_move_with_the_checkout(project: Projec
     assert "Instructions: i2" in project.git("log", "-1", "--format=%B")
     assert "awk merge" in project.git("reflog", "main")
     again = project.awk("merge", "r1")
-    assert (again.code, "there was nothing to merge" in again.out) == (0, True), again.out
+    assert (again.code, "nothing to merge" in again.out) == (0, True), again.out
     assert project.git("rev-parse", "main") == merged.json()["commit"]
     assert project.awk("merge", "r9").code == 5
     assert project.awk("merge", "r1", "--into", "a..b").code == 2

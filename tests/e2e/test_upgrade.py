@@ -97,9 +97,9 @@ def test_another_version_takes_over_and_starts_new_workers_itself(project: Proje
 BROKEN: Final = {
     "cannot be imported": ({"kernel__app": "import nothing_of_that_name"}, "nothing_of_that_name"),
     "ends at once": ({"kernel__boot__arguments": "raise SystemExit(3)"}, "exit code 3"),
-    "says nothing": ({"kernel__boot__arguments": "import time; time.sleep(600)"}, "said nothing for"),
+    "says nothing": ({"kernel__boot__arguments": "import time; time.sleep(600)"}, "did not answer within"),
     "has no workers": ({"worker__zygote": "import nothing_for_workers"}, "nothing_for_workers"),
-    "cannot read the table": ({"kernel__services__handover": "OLDEST = FORMAT = 2"}, "it hands over format 1"),
+    "cannot read the table": ({"kernel__services__handover": "OLDEST = FORMAT = 2"}, "handover has format 1"),
     "raises when it takes over": (
         {"kernel__adoption": "def _get_ready(*_): raise RuntimeError('not me')"},
         "could not take over: RuntimeError: not me",
@@ -110,7 +110,7 @@ BROKEN: Final = {
     ),
     "hangs when it takes over": (
         {"kernel__adoption": "import time\ndef _get_ready(*_): time.sleep(600)"},
-        "said nothing for",
+        "did not answer within",
     ),
 }
 
@@ -248,7 +248,7 @@ def test_a_kernel_that_is_told_to_stop_in_an_upgrade_stops(project: Project) -> 
 
 
 @pytest.mark.parametrize(
-    ("to", "said"), [("relative", "is not an absolute path"), ("/nowhere/at/all", "neither a virtual environment nor")]
+    ("to", "said"), [("relative", "is not absolute"), ("/nowhere/at/all", "neither a virtual environment nor")]
 )
 def test_what_is_no_version_is_refused_before_anything_happens(shared_kernel: Project, to: str, said: str) -> None:
     record = shared_kernel.record()

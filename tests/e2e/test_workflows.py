@@ -200,7 +200,7 @@ def test_the_files_of_a_run_are_there_when_it_returns(project: Project) -> None:
     for tag in ("a", "b", "c"):
         assert project.awk("run", "f", "--tag", tag, "--trust").code == 0
         lines = (project.root / f".workspace/f/{tag}/channel.jsonl").read_text().splitlines()
-        assert "ended: nothing is left to do" in lines[-1]
+        assert "ended: all work is done" in lines[-1]
 
 
 @pytest.mark.promise("P30")

@@ -320,7 +320,7 @@ def decide_workflow(fact: Fact, view: RuleView) -> tuple[Effect, ...]:
     match fact.draft.payload:
         case RunSpec() as started:
             if view.workspace(fact.draft.space) is not None:
-                hint = f"stop it first with awk stop @{started.name}:{started.tag}"
+                hint = f"stop it first: awk stop @{started.name}:{started.tag}"
                 raise Refused("already_running", f"Workflow {place_of(fact.draft.space)} is already running", hint)
             limits = _definition.decode(started.definition).limits
             begin = StartRun(space=fact.draft.space, spec=started, limits=limits)

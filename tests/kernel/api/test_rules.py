@@ -52,12 +52,12 @@ async def test_a_person_defines_a_rule_which_is_listed_tried_and_switched_off(ke
 @pytest.mark.parametrize(
     ("rule", "why"),
     [
-        ({"name": "x", "then": [{"assign": "nobody"}]}, "is no member"),
-        ({"name": "x", "then": [{"say": "${{ env.HOME }}"}]}, "is no variable of a rule"),
-        ({"name": "x", "when": {"said": {"matches": "(?=a)"}}, "then": [{"say": "y"}]}, "RE2"),
+        ({"name": "x", "then": [{"assign": "nobody"}]}, "Member 'nobody' not found"),
+        ({"name": "x", "then": [{"say": "${{ env.HOME }}"}]}, "Variable 'env.HOME' unknown"),
+        ({"name": "x", "when": {"said": {"matches": "(?=a)"}}, "then": [{"say": "y"}]}, "Pattern '(?=a)' invalid"),
         ({"name": "x", "when": {"said": {}, "done": {}}, "then": [{"say": "y"}]}, "exactly one"),
         ({"name": "x", "then": [{"say": "y", "assign": "alice"}]}, "exactly one"),
-        ({"name": "x", "then": []}, "from 1 to 16"),
+        ({"name": "x", "then": []}, "1 to 16 are allowed"),
         ({"name": "X!", "then": [{"say": "y"}]}, "X!"),
     ],
 )

@@ -71,7 +71,7 @@ async def test_one_that_ended_needs_a_person_and_goes_on_when_it_is_tried_again(
     await fail(kernel, found[0], 0, DeliveryVerdict("disabled"))
     (need,) = (await kernel.ask("GET", "/needs")).json["items"]
     assert (need["kind"], need["id"]) == ("webhook", webhook_id(found[0]))
-    assert need["text"].startswith("https://one.example wants to be told nothing")
+    assert need["text"].startswith("Webhook https://one.example returned 410 Gone")
     assert need["actions"][0]["command"] == f"awk webhook retry {need['id']}"
     assert (await kernel.ask("GET", "/status")).json["needs"] == (await kernel.ask("GET", "/ps")).json["needs"] == 1
     assert (await standing(kernel))[0] == ("ended", 0)

@@ -205,10 +205,10 @@ def test_a_place_is_the_whole_path_of_a_folder(to: str, tmp_path: Path) -> None:
         ("following", 0.0, None),
         ("following", STALE_SECONDS - 1, None),
         ("copying", 5.0, None),
-        ("following", STALE_SECONDS, "60 s behind: the place takes nothing (see to it)"),
+        ("following", STALE_SECONDS, "60 s behind: the place accepts no data (check the place)"),
         ("copying", 2 * STALE_SECONDS, "120 s behind"),
-        ("behind", 0.5, "0 s behind: the place takes nothing"),
-        ("untrusted", 0.0, "is not made"),
+        ("behind", 0.5, "0 s behind: the place accepts no data"),
+        ("untrusted", 0.0, "is not running"),
     ],
 )
 def test_a_copy_that_follows_or_begins_is_no_news_and_all_else_is(

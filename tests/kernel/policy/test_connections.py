@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernel.policy.access import KEPT_BACK, NO_TOKEN, Shares, gives_way, shares
+from kernel.policy.access import KEPT_BACK, NO_TOKEN, Shares, holder_over_limit, shares
 
 pytestmark = pytest.mark.promise("P9")
 
@@ -24,7 +24,7 @@ def test_half_of_the_descriptors_are_for_our_own_work(descriptors: int) -> None:
 @given(HOLDERS)
 def test_as_long_as_somebody_gives_way_it_ends_within_the_limits(counts: dict[str, int]) -> None:
     limits = Shares(strangers=8, each_attempt=6, all=30)
-    while (holder := gives_way(counts, limits, OWNER)) is not None:
+    while (holder := holder_over_limit(counts, limits, OWNER)) is not None:
         counts[holder] -= 1
         assert counts[holder] >= 0
     assert sum(counts.values()) <= limits.all
@@ -34,10 +34,10 @@ def test_as_long_as_somebody_gives_way_it_ends_within_the_limits(counts: dict[st
 
 def test_strangers_never_push_out_who_has_a_token() -> None:
     limits = Shares(strangers=8, each_attempt=6, all=30)
-    assert gives_way({NO_TOKEN: 9, OWNER: 15, "i1-1": 6}, limits, OWNER) == NO_TOKEN
-    assert gives_way({NO_TOKEN: 8, OWNER: 16, "i1-1": 6}, limits, OWNER) is None
+    assert holder_over_limit({NO_TOKEN: 9, OWNER: 15, "i1-1": 6}, limits, OWNER) == NO_TOKEN
+    assert holder_over_limit({NO_TOKEN: 8, OWNER: 16, "i1-1": 6}, limits, OWNER) is None
 
 
 def test_an_attempt_cannot_take_the_owners_place() -> None:
     limits = Shares(strangers=8, each_attempt=6, all=30)
-    assert gives_way({"i1-1": 7, OWNER: 1}, limits, OWNER) == "i1-1"
+    assert holder_over_limit({"i1-1": 7, OWNER: 1}, limits, OWNER) == "i1-1"

@@ -43,10 +43,10 @@ def some(
 def test_what_is_not_worth_it_is_not_kept_and_what_belongs_elsewhere_is_moved() -> None:
     refused = verdict(answer(keep=False, why="junk"), entry())
     assert refused is not None and not refused.kept
-    assert refused.told("working").startswith("the guard did not keep it: it is a state of work")
+    assert refused.message("working").startswith("the guard did not store it: it is a work status")
     moved = verdict(answer(), entry())
     assert moved is not None and (moved.kept, moved.tier) == (True, "archive")
-    assert moved.told("working") == "the guard put it into archive, not working: it will not be true for long"
+    assert moved.message("working") == "the guard stored it in archive instead of working: it will soon be outdated"
     assert verdict(f"Here:\n```json\n{answer()}\n```", entry()) == moved
 
 

@@ -45,7 +45,7 @@ def test_an_answer_that_does_not_fit_fails_only_what_was_done() -> None:
     assert exit_by_output(DONE, None) == DONE
     assert exit_by_output(FAILED, "why") == FAILED
     assert exit_by_output(DONE, "$.x: no") == RunCompletion(
-        "failed", 1, "the final answer does not fit output_schema: $.x: no"
+        "failed", 1, "the final answer does not match output_schema: $.x: no"
     )
 
 

@@ -123,7 +123,7 @@ def test_naming_a_message_leaves_out_none_that_is_trusted_less() -> None:
 
 @pytest.mark.parametrize("named", ["m3", "m0", "i1", "", "m1\n", "M1"])
 def test_an_id_that_was_never_given_is_refused(named: str) -> None:
-    with pytest.raises(Refused, match="no message that you were given"):
+    with pytest.raises(Refused, match="not found among the messages that you received"):
         source_of("key", "x", Source(("m1", named), "agent"), seen("user", "m1"), GIVEN)
 
 

@@ -182,7 +182,7 @@ def test_without_a_channel_agents_do_not_hear_each_other_and_the_user_reaches_al
     view = ViewDouble(team("alice", "bob"), has_channel=False)
     said(view, "done, @bob", kind="reply", sender="alice", cause=1)
     assert (view.woken(), view.delivered()) == ([], [])
-    with pytest.raises(Refused, match="has no channel: its agents do not hear each other"):
+    with pytest.raises(Refused, match="has no channel: its agents cannot communicate"):
         said(view, "@bob look", sender="alice", cause=1)
     assert said(view, "@bob hi").woken() == [("bob@review:main", "immediate")]
     assert said(view, "hi", to=("alice",)).woken()[1:] == [("alice@review:main", "normal")]

@@ -240,7 +240,7 @@ async def test_a_script_that_books_tokens_without_a_price_has_none_either(
     script = (Rule(do=(Action(text="hi"), Action(usage=MockUsage(**booked)))),)
     ids = await kernel.start("@ann go", RunBudget(usd=1.0))
     leased = await kernel.lease(ids[0])
-    with nullcontext() if known else pytest.raises(CannotStart, match="needs a price"):
+    with nullcontext() if known else pytest.raises(CannotStart, match="requires a price"):
         await kernel.budgets.ready(leased, msgspec.structs.replace(PLAIN, mock=script), start_of(leased))
 
 

@@ -93,7 +93,7 @@ async def test_what_cannot_be_confined_is_refused(tmp_path: Path) -> None:
         with pytest.raises(CauseError, match="bwrap is not on the kernel's PATH"):
             confine.of(ALICE, WorkingDirectory("/t", "/t"), start(tmp_path))
         own = msgspec.structs.replace(ALICE, backend="exec", command=("x",))
-        with pytest.raises(CauseError, match="your program is the worker"):
+        with pytest.raises(CauseError, match="whose program is the worker itself"):
             confine.of(own, WorkingDirectory("/t", "/t"), start(tmp_path))
 
 

@@ -211,7 +211,7 @@ async def test_whatever_goes_wrong_the_answer_is_the_one_by_words(
     assert len(ground.api.requests) == 1
     told = [record.getMessage() for record in caplog.records if "vectors.none" in record.getMessage()]
     assert len(told) == 1 and KEY not in told[0]
-    with pytest.raises(Refused, match="there are no vectors"):
+    with pytest.raises(Refused, match="Embeddings unavailable"):
         await ground.search(vectors=True)
     ground.now += service.REST_SECONDS
     ground.api.answer = ground.api.vectors
@@ -249,7 +249,7 @@ async def test_a_silent_endpoint_costs_a_bounded_time(ground: Ground, monkeypatc
     ("change", "why"),
     [
         ("no key", "no key for own: set EMBED_KEY"),
-        ("not trusted", "not trusted yet"),
+        ("not trusted", "is not trusted"),
         ("no embeddings", "has no embeddings"),
     ],
 )

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from kernel.rule.draft import Draft, MemberSpec, RunSpec
-from kernel.services.completion import AttemptOutcome, describe_exit, judged, of_error, of_exit, of_result
+from kernel.services.completion import AttemptOutcome, describe_exit, final_outcome, of_error, of_exit, of_result
 from kernel.store.transitions.append import append
 from protocol.api.runs import RunOptions
 from protocol.instruction import Usage
@@ -46,8 +46,8 @@ def test_a_worker_that_leaves_without_a_result_has_failed(exited: Exited, cause:
     ],
 )
 def test_a_worker_killed_by_others_as_it_is_written_to_is_a_crash(exited: Exited, cause: str) -> None:
-    unread = AttemptOutcome("failed", "the worker does not read its input (BrokenResourceError)", cause="protocol")
-    assert judged(unread, exited, None, "sdk", "here", reached_mcp=True).cause == cause
+    unread = AttemptOutcome("failed", "worker does not read its input (BrokenResourceError)", cause="protocol")
+    assert final_outcome(unread, exited, None, "sdk", "here", reached_mcp=True).cause == cause
 
 
 def test_frames_carry_their_ending() -> None:

@@ -167,10 +167,10 @@ def test_a_table_of_the_version_before_lacks_what_has_a_default_and_has_what_is_
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"format": 2}, "it hands over format 2, and this version reads 1 to 1"),
-        ({"format": 0}, "it hands over format 0"),
-        ({"upgrade": 1}, r"cannot be read: .*\$.upgrade"),
-        ({"attempts": [{}]}, r"cannot be read: .*\$.attempts"),
+        ({"format": 2}, "handover has format 2, but this version reads 1 to 1"),
+        ({"format": 0}, "handover has format 0"),
+        ({"upgrade": 1}, r"handover is unreadable: .*\$.upgrade"),
+        ({"attempts": [{}]}, r"handover is unreadable: .*\$.attempts"),
     ],
 )
 def test_a_table_that_cannot_be_read_is_refused_with_words(changes: dict[str, Any], said: str) -> None:
@@ -333,11 +333,14 @@ async def test_a_version_that_reads_what_it_is_given_says_its_own(tmp_path: Path
     ("script", "said"),
     [
         ("echo 'no such schema' >&2; exit 78", r"cannot take over \(exit code 78\): no such schema"),
-        ("exit 3", r"exit code 3\): it does not say why"),
+        ("exit 3", r"exit code 3\): no reason given"),
         ("kill -9 $$", r"exit code -9"),
-        ("echo 'python: No module named kernel' >&2; exit 1", r"no agent-worker beside \S+: install it in that env"),
-        ("echo 2.0", "does not say its version: it said b'2.0'"),
-        ("yes | head -c 10000000", "does not say its version"),
+        (
+            "echo 'python: No module named kernel' >&2; exit 1",
+            r"agent-worker is not installed beside \S+: install it in that env",
+        ),
+        ("echo 2.0", "did not report its version; its output: b'2.0'"),
+        ("yes | head -c 10000000", "did not report its version"),
     ],
 )
 async def test_a_version_that_fails_says_why(tmp_path: Path, script: str, said: str) -> None:
@@ -348,7 +351,7 @@ async def test_a_version_that_fails_says_why(tmp_path: Path, script: str, said: 
 @pytest.mark.promise("P93")
 async def test_a_version_that_says_nothing_is_ended(tmp_path: Path) -> None:
     note = tmp_path / "pid"
-    with trio.fail_after(SECONDS), pytest.raises(TrialFailed, match=r"said nothing for 0\.2 s"):
+    with trio.fail_after(SECONDS), pytest.raises(TrialFailed, match=r"did not answer within 0\.2 s"):
         await try_version(program(tmp_path, f"echo $$ > {note}.new; mv {note}.new {note}; exec sleep 600"), b"", 0.2)
     noted = note.read_text() if note.exists() else ""
     assert not noted or not psutil.pid_exists(int(noted))
@@ -367,9 +370,9 @@ def test_a_virtual_environment_is_named_by_its_folder_or_by_a_program_in_it(tmp_
     for place in (tmp_path, programs / "agent-worker", programs / "awk", python):
         assert interpreter_at(str(place)) == str(python)
     for name in ("venv", str(tmp_path / "nowhere"), str(programs / "bash"), str(programs)):
-        with pytest.raises(Refused, match=r"absolute path|neither a virtual environment"):
+        with pytest.raises(Refused, match=r"is not absolute|neither a virtual environment"):
             interpreter_at(name)
-    with pytest.raises(Refused, match=r"nowhere is neither .*: it is not there"):
+    with pytest.raises(Refused, match=r"nowhere is neither .*: the path does not exist"):
         interpreter_at(str(tmp_path / "nowhere"))
     os.chmod(python, 0o644)
     if os.geteuid():

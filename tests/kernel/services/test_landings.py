@@ -131,7 +131,7 @@ async def test_a_branch_that_changes_what_another_holds_for_a_task_waits_for_tha
     before = place.refs()
     refused = await place.land(run)
     assert (refused.state, refused.files, place.refs()) == ("refused", ("src/a.txt",), before)
-    assert "held by bob for the task t1" in refused.why
+    assert "claimed by bob for task t1" in refused.why
     assert (await place.land(run, MergeRequest(agent="bob"))).state == "merged"
     await place.writer.commit(end)
     assert (await place.land(run)).state == "merged"
@@ -510,9 +510,9 @@ async def test_a_branch_that_others_move_meanwhile_gets_what_they_did_as_well(pl
     place.branch("alice", {"a.txt": b"alice again\n"})
     place.interference.acts["checked"] = [lambda: place.git_project.git("branch", "-D", "main")]
     gone = await place.land(await place.run_of("alice", base="elsewhere"), MergeRequest(into="main"))
-    assert (gone.state, "there is no branch main: git branch main makes it" in gone.why) == ("refused", True)
+    assert (gone.state, "branch main not found: create it with git branch main" in gone.why) == ("refused", True)
     odd = await place.land(await place.run_of("alice", base="elsewhere"), MergeRequest(into="x;$(id)"))
-    assert "git branch 'x;$(id)' makes it" in odd.why
+    assert "create it with git branch 'x;$(id)'" in odd.why
 
 
 @pytest.mark.long("tests/kernel/policy/test_landing.py")

@@ -73,7 +73,7 @@ async def test_logins_of_other_vendors_in_the_file_are_not_lent(place: Place) ->
     assert json.loads(copy_of(start).read_text()) == {"anthropic": OAUTH}
     kernel.give_back(leased.attempt)
     for provider in ("openai", "google"):
-        with pytest.raises(CauseError, match=f"holds no login for {provider} that can be lent"):
+        with pytest.raises(CauseError, match=f"has no login for {provider} that can be lent"):
             await kernel.lend(*place.attempt("bob", "opencode", provider))
     place.keep("claude", {**LOGIN, "mcpOAuth": {"other|1": {"accessToken": "m-1"}}})
     leased, start = place.attempt("carol")

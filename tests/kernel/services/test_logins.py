@@ -200,7 +200,7 @@ async def test_a_login_is_with_one_attempt_at_a_time(place: Place, autojump_cloc
     (alice, start), (bob, bobs) = place.attempt("alice"), place.attempt("bob")
     await kernel.lend(alice, start)
     for one in (kernel, other):
-        with pytest.raises(SpawnTransient, match="the login of Claude Code is with alice in team:main"):
+        with pytest.raises(SpawnTransient, match="login of Claude Code is in use by alice in team:main"):
             await one.lend(bob, bobs)
         assert not place.copy("bob").exists()
     async with trio.open_nursery() as nursery:
@@ -225,7 +225,7 @@ def test_a_login_stays_with_a_tree_that_outlives_its_kernel(place: Place) -> Non
         after = place.kernel()
         after.settle()
         assert place.copy("alice").exists()
-        with pytest.raises(SpawnTransient, match="is with alice"):
+        with pytest.raises(SpawnTransient, match="is in use by alice"):
             trio.run(after.lend, bob, bobs, clock=trio.testing.MockClock(autojump_threshold=0))
         place.write(place.copy("alice"), RENEWED)
         keeper.stdin.close()
@@ -307,7 +307,7 @@ async def test_a_token_is_lent_to_any_number_at_once(place: Place) -> None:
 async def test_a_file_that_holds_no_login_is_missing_credentials(place: Place, held: str) -> None:
     place.home.write_text(held)
     kernel, (leased, start) = place.kernel(), place.attempt("alice")
-    with pytest.raises(CauseError, match=r"holds no login") as caught:
+    with pytest.raises(CauseError, match=r"has no login") as caught:
         await kernel.lend(leased, start)
     assert (caught.value.cause, place.left()) == ("auth", [])
     place.write(place.home, LOGIN)

@@ -115,9 +115,9 @@ def test_a_name_from_a_strange_database_is_the_name_of_no_file(tmp_path: Path, n
         Message(seq=1, kind="said", space="w:main", sender=name, instruction="i1"),
         Message(seq=1, kind="said", space="w:main", sender="user", to=(name,)),
     ):
-        with pytest.raises(ValueError, match="is no name"):
+        with pytest.raises(ValueError, match="is not a name"):
             files.append(target, [told])
-    with pytest.raises(ValueError, match="is no name"):
+    with pytest.raises(ValueError, match="is not a name"):
         files.remove(target, [name])
     assert sorted(path.name for path in tmp_path.glob("*.jsonl")) == ["escaped.jsonl", "kept.jsonl"]
     assert (tmp_path / "escaped.jsonl").read_text() == "theirs"

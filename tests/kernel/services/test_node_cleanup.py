@@ -136,7 +136,7 @@ async def test_a_node_makes_up_no_agents_and_no_second_clone(tmp_path: Path, cap
         refs = g.place.git_project.git("for-each-ref", "--format=%(refname)").splitlines()
         assert len([name for name in refs if LOST in name]) == 1
         assert not any("mallory" in name for name in refs)
-        assert "nobody of that name" in caplog.text
+        assert "no agent of that name" in caplog.text
         assert (folder / "alice/tree").exists()
 
 

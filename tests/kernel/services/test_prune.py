@@ -31,11 +31,11 @@ STAYS = {
     "state set aside link": "is a link",
     "state set aside new": "younger than a day",
     "copies of comparison c2": "has not ended",
-    "copies of comparison c3": "somebody is at it",
+    "copies of comparison c3": "it is in use",
     "copies of comparison c4": "younger than a day",
-    "copies of comparison c5": "nobody can say",
-    "copies of comparison c6": "nobody can say",
-    "attempt i2-1": "somebody is at it",
+    "copies of comparison c5": "may still be in use",
+    "copies of comparison c6": "may still be in use",
+    "attempt i2-1": "it is in use",
     "attempt i3-1": "younger than an hour",
     "attempt i4-1": "is a link",
 }
@@ -148,8 +148,8 @@ def test_a_prune_that_is_killed_leaves_nothing_half(tmp_path: Path, monkeypatch:
         assert ([why for _, why in ended], (state / "pruned").exists()) == (["", ""], False)
         (state / "pruned").symlink_to(outside)
         [(one, why)] = service.prune_files(str(state), "unfinished", NOW_MS, dry_run=False)
-        assert (one.what, "no link is followed" in why) == ("pruned", True)
+        assert (one.what, "links are not followed" in why) == ("pruned", True)
         decided = service.prune_files(str(state), "comparisons", NOW_MS, dry_run=False)
-        assert "not all of it can be removed" in decided[0][1]
+        assert "could not be deleted completely" in decided[0][1]
         assert _all(outside) == ["precious"]
         assert (state / "comparisons/c1/base").exists()

@@ -311,7 +311,7 @@ async def test_common_words_are_named_and_still_find_the_newest(
 
 
 async def test_a_query_without_a_word_is_refused(archive: Archive) -> None:
-    with pytest.raises(Refused, match="no word"):
+    with pytest.raises(Refused, match="no searchable word"):
         await archive.search("alice", "?!")
 
 

@@ -155,7 +155,7 @@ async def test_a_system_that_cannot_tell_of_edits_is_no_reason_to_fail(
         it.write(".agents/alice.yaml", SOUND.format("new"))
         assert it.says("alice") == "new"
     assert [record.message for record in caplog.records].count(
-        "reload.off No space left on device: an edited file counts when its agent works next"
+        "reload.off No space left on device: edited files are read when their agent works next"
     ) == 1
 
 

@@ -117,8 +117,8 @@ async def it() -> AsyncGenerator[Vote]:
     [
         ([ASK, YES], "done", 0, "yes", "and the verdict (release) is yes"),
         ([ASK, NO], "rejected", 8, "no", "the verdict (release) is no"),
-        ([ASK, ("user", {"choice": "no"}), YES], "incomplete", 6, None, "there is no verdict: release had no winner"),
-        ([], "incomplete", 6, None, "there is no verdict: proposal release was never created"),
+        ([ASK, ("user", {"choice": "no"}), YES], "incomplete", 6, None, "no verdict: release had no winner"),
+        ([], "incomplete", 6, None, "release was never created"),
         ([("ask", OTHER), ("late", {}), ("yes", {"votes": False})], "incomplete", 6, None, "was never created"),
         ([ASK, ("forge", {"column": "binding = 0"}), YES], "incomplete", 6, None, "release is not binding"),
         (

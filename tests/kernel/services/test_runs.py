@@ -155,9 +155,9 @@ async def test_why_the_work_of_a_run_failed_gives_its_exit_code(cause: Cause, ex
 @pytest.mark.parametrize(
     ("text", "status", "output", "told"),
     [
-        ('{"verdict": "ok"}', "done", {"verdict": "ok"}, "nothing is left to do"),
-        ("LGTM", "failed", None, "the final answer does not fit output_schema: it is not JSON"),
-        ("", "failed", None, "the final answer does not fit output_schema: there is none"),
+        ('{"verdict": "ok"}', "done", {"verdict": "ok"}, "all work is done"),
+        ("LGTM", "failed", None, "the final answer does not match output_schema: it is not JSON"),
+        ("", "failed", None, "the final answer does not match output_schema: there is none"),
     ],
 )
 async def test_the_final_answer_of_a_run_has_to_fit_its_schema(

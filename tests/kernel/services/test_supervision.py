@@ -71,7 +71,7 @@ async def test_a_service_that_goes_on_failing_ends_the_kernel_in_order_and_says_
         await it.boundary.keep("mirror", broken)
         assert it.shutdown.begun()
         assert it.shutdown.by == "failure of mirror"
-        assert it.boundary.gave_up == "mirror: 5 crashes within 60 s, the last: ValueError: no\\nway"
+        assert it.boundary.gave_up == "mirror: 5 crashes within 60 s, last error: ValueError: no\\nway"
         assert [one[2] for one in it.told()] == [False] * 4 + [True]
         assert it.pauses == sorted(it.pauses)
 

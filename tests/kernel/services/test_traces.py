@@ -250,7 +250,7 @@ async def test_a_collector_that_takes_nothing_for_long_is_a_need_that_its_comman
     assert not needs(reader.now(snapshot, clock.now_ms))
     clock.now_ms += traces.AWAY_MS
     (need,) = needs(reader.now(snapshot, clock.now_ms))
-    assert need.text.startswith("the collector of otel takes no spans: status 503")
+    assert need.text.startswith("the collector of otel rejects spans: status 503")
     assert [one.command for one in need.actions] == ["awk webhook retry otel"]
     await bench.store.writer.commit(traces.retry, "http://127.0.0.1")
     assert not needs(reader.now(snapshot, clock.now_ms))

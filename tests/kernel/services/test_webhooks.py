@@ -242,7 +242,7 @@ async def test_a_failed_delivery_of_a_deleted_event_is_given_up(bench: Bench) ->
     bench.clock[0] += 5_000
     await bench.look()
     assert [one["data"]["ids"]["event"] for one in receiver.bodies] == [1, 3]
-    assert bench.told()[-1][1]["why"] == "the event is gone"
+    assert bench.told()[-1][1]["why"] == "the event was deleted"
 
 
 @pytest.mark.promise("P60")

@@ -64,7 +64,7 @@ async def test_a_worker_that_never_reads_its_input_is_given_up_and_holds_nobody_
 
     async with unread.stdin, trio.open_nursery() as nursery:
         nursery.start_soon(tick)
-        with trio.fail_after(100), pytest.raises(WorkerNotReading, match="does not read"):
+        with trio.fail_after(100), pytest.raises(WorkerNotReading, match="did not read"):
             await link.send(Entry(k=0, kind="note", text="x" * 1_000_000))
         nursery.cancel_scope.cancel()
     assert trio.current_time() == 30.0
@@ -194,7 +194,7 @@ def test_a_path_of_the_project_is_noticed_once(args: str, named: list[str]) -> N
     """claude-code 62547 and kin: an agent that leaves its tree by an absolute path is told of."""
     warnings = PathWarnings("/w/proj", "/w/proj/.state/worktrees/review/main/alice")
     found = warnings.of(calling(args))
-    assert [text.split()[2].rstrip(",") for text in found] == named
+    assert [text.split()[3].rstrip(",") for text in found] == named
     assert warnings.of(calling(args)) == ()
 
 

@@ -93,7 +93,7 @@ async def test_who_is_woken_while_the_tree_is_removed_gets_it_anew(
         monkeypatch.setattr(it.repository, "remove", slowly)
         nursery.start_soon(it.sweep.run_once)
         await removing.wait()
-        with pytest.raises(CauseError, match="was removed with it"):
+        with pytest.raises(CauseError, match="was removed when the run ended"):
             it.trees.working_directory(it.alice)
         await it.give_back()
         assert it.trees.working_directory(it.alice).cwd == it.tree().cwd

@@ -157,7 +157,7 @@ TREES = f"{ONE}workspace: {{git: worktree}}\n"
         (ONE + "verdit: x\n", "verdit", (2, 1), "unknown key", "verdict?"),
         (ONE + "verdict: x\nworkspace: false\n", "verdict", (2, 1), "nobody could vote", "remove"),
         (ONE + "tasks: [{title: x, needs: [y]}]\n", "tasks[0].needs", (2, 1), "'y' is no key", "key:"),
-        (ONE + "tasks: [{title: x, for: ann}]\n", "tasks", (2, 1), "for 'ann', who is no member", "are bob"),
+        (ONE + "tasks: [{title: x, for: ann}]\n", "tasks", (2, 1), "member 'ann' not found", "members: bob"),
         (ONE + "tasks: [{key: a, title: x, needs: [a]}]\n", "tasks", (2, 1), "wait for each other: a -> a", ""),
         (ONE + "tasks: [{title: '${{ workflow.name }}'}]\n", "tasks[0]", (2, 1), "know no variables", "kickoff"),
         (ONE + "tasks: [{title: x, on_failure: stop}]\n", "tasks[0].on_failure", (2, 32), "is not allowed", "hold"),

@@ -95,7 +95,7 @@ async def test_what_the_guard_does_not_keep_is_in_no_file_and_the_agent_and_the_
 ) -> None:
     told, _ = await answered(kernel, "memory_write", WRITE, FORGET)
     assert told["entry"] is None
-    assert "did not keep it" in told["note"]
+    assert "did not store it" in told["note"]
     assert await kept(kernel) == {}
     assert not any("CANARY-JUNK" in one.read_text() for one in (tmp_path / "project/.agents").rglob("*.yaml"))
     (row,) = await audited(kernel)
@@ -108,7 +108,7 @@ async def test_what_the_guard_does_not_keep_is_in_no_file_and_the_agent_and_the_
 async def test_what_the_guard_moves_is_in_that_tier(kernel: ServedKernel) -> None:
     told, _ = await answered(kernel, "memory_write", WRITE, MOVE)
     assert told["entry"]["tier"] == "archive"
-    assert "into archive, not working" in told["note"]
+    assert "in archive instead of working" in told["note"]
     assert (await audited(kernel))[0]["note"] == "working to archive: temporary"
     told, _ = await answered(kernel, "memory_write", {**WRITE, "key": "other"}, KEEP)
     assert (told["entry"]["tier"], told["note"]) == ("working", "")

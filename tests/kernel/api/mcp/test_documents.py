@@ -157,7 +157,7 @@ async def test_who_does_not_own_the_documents_suggests_and_the_owner_is_woken(te
     await team.attempt("alice@team", token="alices")
     assert (await done(team, "read", "alices"))["file"] == "index.md"
     wrong = await refused(team, "write", "alices", content="x", file="plans/todo.md")
-    assert (wrong["code"], wrong["hint"]) == ("forbidden", "suggest the change: team_doc_suggest")
+    assert (wrong["code"], wrong["hint"]) == ("forbidden", "suggest the change with team_doc_suggest")
     await done(team, "suggest", "alices", suggestion="- begin\n", file="plans/todo.md", reason="a start")
     queue = (await team.ask("GET", "/agents/bob@team:main/queue")).json["instructions"]
     assert [(row["status"], row["lane"]) for row in queue] == [("queued", "immediate")]
