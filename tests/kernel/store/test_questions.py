@@ -406,8 +406,8 @@ async def test_a_limit_that_holds_the_question_leaves_both_to_be_continued(store
     assert await store.writer.commit(end_run, 1)
     assert {state for state, *_ in rows(store).values()} == {"incomplete"}
     said = [one.text for one in store.reader.now(messages.channel, "review:main", 10)]
-    notices = [text for text in said if "ended incomplete" in text]
-    assert [text.rpartition(" (")[2] for text in notices] == ["resource: limit)"] * 2, "no money was short"
+    notices = [text for text in said if "resource: limit" in text]
+    assert len(notices) == 2, "no money was short"
 
 
 async def test_who_waits_for_what_is_gone_is_no_reason_to_go_on(store: Store) -> None:
