@@ -27,7 +27,7 @@ class _Document(_Body, frozen=True, kw_only=True):
 
 
 class MemoryRow(Entry, frozen=True, kw_only=True):
-    """An entry as it is told. ``trust`` is that of the least of its sources, ``file`` in the folder ``memory/``."""
+    """Memory entry. ``trust`` is the lowest class among its sources; ``file`` is in the folder ``memory/``."""
 
     trust: SourceClass  # pyright: ignore[reportIncompatibleMethodOverride]
     file: str

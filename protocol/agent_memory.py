@@ -53,9 +53,9 @@ _TIME: Final = re.compile(
 
 
 class Source(msgspec.Struct, frozen=True):
-    """The source of an entry: the messages it was made of, and the least trusted of their classes.
+    """Source of an entry: its messages, and the lowest trust class among them.
 
-    Without messages and by nobody: a person wrote it into the file. ``by`` is what people call its author.
+    Without messages and ``by``, a person wrote the entry into the file. ``by`` is the name of the author.
     """
 
     messages: tuple[str, ...] = ()

@@ -298,7 +298,7 @@ class Ready(_Frame, frozen=True, kw_only=True, tag="ready"):
 
 
 class Delta(_Frame, frozen=True, kw_only=True, tag="delta"):
-    """Text of a reply as it is generated. Not stored."""
+    """Text of a reply during its generation. Not stored."""
 
     text: str
 

@@ -31,7 +31,7 @@ async def test_who_asks_is_told_at_once_whom_and_as_what(kernel: ServedKernel, n
     content = first["structuredContent"]
     assert isinstance(content, dict)
     assert (first["isError"], content["agent"], content["instruction_id"]) == (False, "bob", "i2")
-    assert "follows" in str(content["note"])
+    assert "next message" in str(content["note"])
     again = await call(kernel, "ask_agent", {"agent": name, "query": "how many, @alice?"}, **{CALL_KEY: "0.0:c"})
     assert again["structuredContent"] == content
     queue = (await kernel.ask("GET", "/agents/bob@review:main/queue")).json["instructions"]

@@ -343,4 +343,4 @@ async def test_who_knows_all_it_can_keeps_nothing_more(kernel: ServedKernel, mon
     monkeypatch.setattr(own_memory, "MOST_ENTRIES", 1)
     await kernel.attempt()
     said = [str(await call(kernel, "memory_write", {"key": key, "value": "x"})) for key in ("a", "b", "a")]
-    assert ["forget some" in one for one in said] == [False, True, False]
+    assert ["delete entries with memory_forget" in one for one in said] == [False, True, False]

@@ -96,7 +96,7 @@ async def test_another_spaces_resource_is_as_if_it_were_not_there(kernel: Served
         refused = await call(kernel, "resource_read", {"id": name}, "carols")
         assert refused["isError"]
         assert refused["structuredContent"]["code"] == "not_found"
-        assert refused["structuredContent"]["detail"] == f"there is no resource {name!r} here"
+        assert refused["structuredContent"]["detail"] == f"resource {name!r} not found in this workspace"
     assert (await kernel.ask("GET", f"/spaces/dm:carol/resources/{made['id']}")).status == 404
     assert (await kernel.ask("GET", f"/spaces/review/resources/{made['id']}")).json["content"] == "ours"
     part = (await kernel.ask("GET", f"/resources/{made['id']}?offset=1&limit=2")).json
