@@ -118,7 +118,7 @@ async def it() -> AsyncGenerator[Vote]:
         ([ASK, YES], "done", 0, "yes", "and the verdict (release) is yes"),
         ([ASK, NO], "rejected", 8, "no", "the verdict (release) is no"),
         ([ASK, ("user", {"choice": "no"}), YES], "incomplete", 6, None, "no verdict: release had no winner"),
-        ([], "incomplete", 6, None, "release was never created"),
+        ([], "incomplete", 6, None, "no verdict: proposal release was never created"),
         ([("ask", OTHER), ("late", {}), ("yes", {"votes": False})], "incomplete", 6, None, "was never created"),
         ([ASK, ("forge", {"column": "binding = 0"}), YES], "incomplete", 6, None, "release is not binding"),
         (
@@ -154,7 +154,7 @@ async def test_a_vote_decides_how_a_run_ends_and_only_a_yes_is_a_success(
 )
 async def test_what_could_not_decide_does_not_use_up_the_id_of_the_verdict(it: Vote, terms: dict[str, Any]) -> None:
     await it.start()
-    with pytest.raises(Refused, match="has to be a binding approval"):
+    with pytest.raises(Refused, match="must be a binding approval"):
         await it.step(("ask", terms))
     await it.step(ASK)
 
@@ -189,7 +189,7 @@ async def test_who_asks_cannot_change_the_terms_of_the_verdict(
 ) -> None:
     await it.start(verdict=verdict, members=TEAM)
     alice = await by(it, "alice")
-    with pytest.raises(Refused, match=f"whose file says how it is decided: {named} cannot be changed"):
+    with pytest.raises(Refused, match=f"are fixed by the workflow file: {named} cannot be changed"):
         await it.on.writer.commit(create, HERE, ProposalTerms(**{**BARE, **terms}), author=alice)
     put = await it.on.writer.commit(create, HERE, ProposalTerms(**BARE), author=alice)
     assert put.ballot.id == "release"
@@ -215,9 +215,9 @@ async def test_the_file_says_who_votes_how_long_and_what_breaks_a_tie(it: Vote) 
     asked = ProposalTerms(**BARE, resolution=same, timeout_seconds=120)
     put = await it.on.writer.commit(create, HERE, asked, author=bob)
     assert (put.ballot.electors, put.ballot.resolution, len(put.instruction_ids)) == (("bob", "carol"), same, 1)
-    with pytest.raises(Refused, match="alice is not among those who vote on release") as refused:
+    with pytest.raises(Refused, match="'alice' is not an elector of proposal 'release'") as refused:
         await it.on.writer.commit(vote, HERE, "release", "yes", author=alice)
-    assert refused.value.hint == "they are bob, carol"
+    assert refused.value.hint == "electors: bob, carol"
     await it.on.writer.commit(vote, HERE, "release", "no", author=carol)
     await it.on.writer.commit(vote, HERE, "release", "yes", author=bob)
     assert it.report().verdict is None
@@ -230,9 +230,9 @@ async def test_what_nothing_relies_on_cannot_be_binding(it: Vote, kind: Any) -> 
     await it.start(members=TEAM)
     options = () if kind == "approval" else (Option(id="a"), Option(id="b"))
     asked = ProposalTerms(type=kind, title="x", options=options, binding=True)
-    with pytest.raises(Refused, match=f"nothing relies on what comes of this {kind}") as refused:
+    with pytest.raises(Refused, match=f"this {kind} has no effect") as refused:
         await it.on.writer.commit(create, HERE, asked)
-    assert "binding is: the approval release decides over this workflow" in str(refused.value.hint)
+    assert "these are binding: the approval release decides this workflow" in str(refused.value.hint)
     await it.on.writer.commit(create, HERE, msgspec.structs.replace(asked, binding=False))
 
 
@@ -262,7 +262,7 @@ async def test_a_vote_that_may_last_longer_than_its_run_is_waited_for_until_the_
     await it.on.runs.run_once()
     report = it.report()
     assert (report.status, report.exit_code, report.verdict) == ("timeout", 124, None)
-    assert "the time was up" in report.messages[-2].text
+    assert "the deadline passed" in report.messages[-2].text
     assert "[RESOLVED:release]" in report.messages[-1].text
 
 
@@ -352,7 +352,7 @@ async def test_what_ended_by_its_deadline_is_not_called_off_afterwards(it: Vote,
     await it.work(None)
     it.on.now_ms += 60_000
     if way == "cancel":
-        with pytest.raises(Refused, match="it is expired"):
+        with pytest.raises(Refused, match="has ended: expired"):
             await it.step(("cancel", {}))
     else:
         await it.on.writer.commit(clear, HERE)
