@@ -1,8 +1,4 @@
-"""Agents: definitions, queues, control, and the process table.
-
-Agents of files are edited in their files, agents created at run time through these operations. Control operations name
-an agent by its key.
-"""
+"""Agents: definitions, queues, control by their keys, and the process table."""
 
 import itertools
 from collections.abc import Callable, Iterator
@@ -225,8 +221,7 @@ async def rename_agent(asked: AgentRename, store: StoreAccess, files: ProjectFil
 async def remove_agent(asked: OfAgent, store: StoreAccess, files: ProjectFiles, memory: MemoryAccess) -> Response:
     """Delete an idle agent with its conversation.
 
-    The agent was created at run time or its file is gone; agent files are deleted by their owner. If an agent created
-    at run time shares its name with a new file, it becomes the agent of that file, with its queue and conversation.
+    The agent was created at run time or its file is gone. If a new file has its name, the agent takes that file.
     """
     name = asked.name
     in_files = files.catalog.defines(name)
