@@ -237,7 +237,7 @@ def fetch_skills(source: str, environ: Mapping[str, str]) -> "FetchedSkills":
 @_question
 def trust_demands(project: Project, asked: Sequence[str], environ: Mapping[str, str]) -> "Demands":
     """Return what the named files demand, all of the project's without any. Raises Failure."""
-    from kernel.inspect.preview import trust_demands
+    from kernel.inspect.trust import trust_demands
 
     root, state = map(Path, project)
     return trust_demands(root, asked, lambda name: _fetched(project, name, shell_environment(environ)), state)

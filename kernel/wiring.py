@@ -77,7 +77,7 @@ from kernel.source.safe_paths import keep_root, root_fault
 from kernel.store.database import Database
 from kernel.store.transitions.clock_correction import HostClock
 from kernel.store.writer import Writer
-from kernel.workflows.find import Remotes
+from kernel.workflows.remote import Remotes
 from protocol.discovery import PLACEHOLDERS, RUN, WORKTREES
 from protocol.errors import Refused
 

@@ -3,6 +3,7 @@
 import re
 import shlex
 from collections.abc import Iterator
+from pathlib import Path
 from textwrap import dedent
 from typing import Final, NamedTuple
 
@@ -52,6 +53,12 @@ def blocks(text: str) -> list[Block]:
     return [
         Block(kind, dedent(body), dict(_MARK.findall(comments))) for comments, _, kind, body in _BLOCK.findall(text)
     ]
+
+
+def part(page: Path, heading: str) -> list[Block]:
+    """Return the blocks under ``heading``, up to the next heading."""
+    _, _, rest = page.read_text("utf-8").partition(f"{heading}\n")
+    return blocks(re.split(r"^##+ ", rest, maxsplit=1, flags=re.MULTILINE)[0])
 
 
 def commands(script: str) -> Iterator[list[str]]:

@@ -1,7 +1,4 @@
-"""A LangGraph graph as a worker of `backend: exec`: each node's result is an entry.
-
-See docs/contributing/worker-protocol.md.
-"""
+"""A LangGraph graph as a worker of `backend: exec`: each node's result is an entry."""
 
 import json
 import os

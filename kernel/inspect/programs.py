@@ -24,7 +24,8 @@ from kernel.git.fetch import BadObjects, FetchGit, File, files_of, parse_objects
 from kernel.procs.command import VersionProbes
 from kernel.procs.launcher import Launcher, choose_launcher
 from kernel.source.files import MAX_BYTES, MAX_FILES, FolderFile
-from kernel.workflows.find import Checkout, Remotes
+from kernel.workflows.find import Checkout
+from kernel.workflows.remote import Remotes
 from protocol.agent import AgentDefinition
 from protocol.api.kernel import BackendList
 from protocol.backends import COMMANDED, acp_program

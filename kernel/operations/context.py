@@ -49,9 +49,10 @@ from kernel.store.transitions.lease import Leased
 from kernel.store.transitions.runs import StartedRun
 from kernel.store.workflows import WorkflowRecord
 from kernel.store.writer import CommitWriter
-from kernel.workflows.find import Remotes, workflow_names
+from kernel.workflows.find import workflow_names
 from kernel.workflows.instruction_prompt import definition_for
 from kernel.workflows.load import Definitions
+from kernel.workflows.remote import Remotes
 from protocol.agent import AgentDefinition
 from protocol.api.kernel import PruneReport, PruneRequest
 from protocol.errors import Refused

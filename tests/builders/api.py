@@ -67,8 +67,8 @@ from kernel.store.transitions.lease import Leased, lease
 from kernel.store.transitions.worktrees import Worktree
 from kernel.store.workflows import WorkflowRecord
 from kernel.store.writer import StoreLog, Writer
-from kernel.workflows.find import Remotes
 from kernel.workflows.instruction_prompt import settings_of
+from kernel.workflows.remote import Remotes
 from kernel.workflows.setup import CheckOutcome
 from protocol.agent import AgentLimits
 from protocol.api.kernel import PruneReport, PruneRequest, UpgradeReport

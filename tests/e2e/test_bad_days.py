@@ -76,7 +76,7 @@ def test_a_second_kernel_for_the_project_leaves_at_once(shared_kernel: Project) 
         env=shared_kernel.environ, capture_output=True, text=True, timeout=20, check=False,
     )  # fmt: skip
     assert second.returncode == 0
-    assert "already runs" in second.stderr
+    assert "already running" in second.stderr
     assert shared_kernel.awk("status").code == 0
 
 

@@ -56,7 +56,7 @@ def test_what_is_no_process_of_an_attempt_is_refused(calling: Project) -> None:
     outside = calling.awk("call", "team_members")
     assert (outside.code, "error: this process does not belong to an attempt" in outside.err) == (2, True)
     stolen = calling.awk("call", "team_members", env={"AGENT_WORKER_CALL": calling.record()["url"]})
-    assert (stolen.code, "by no process of an attempt that runs" in stolen.err) == (4, True)
+    assert (stolen.code, "no process of a running attempt" in stolen.err) == (4, True)
 
 
 def test_one_process_that_serves_two_attempts_calls_for_the_one_that_it_serves(calling: Project) -> None:

@@ -88,7 +88,7 @@ def test_a_node_of_the_project_file_is_listed_drained_and_kept_apart(nodes: Proj
     assert rows(nodes)["g1"]["state"] == "draining"
     assert nodes.awk("node", "drain", "g1", "--undo").code == 0
     until(nodes, "g1", is_up)
-    assert "is in the project file" in nodes.awk("node", "rm", "g1").err
+    assert "is defined in the project file" in nodes.awk("node", "rm", "g1").err
 
 
 @pytest.mark.promise("P87")

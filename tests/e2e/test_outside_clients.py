@@ -98,7 +98,7 @@ async def test_a_coding_agent_leads_a_team_over_two_kernels(project: Project) ->
     ls = project.awk("ls", env=by_token)
     assert (ls.code, "writer" in ls.out) == (0, True), ls.err
     stopped = project.awk("stop", "--yes", env=by_token)
-    assert "needs the scope admin" in stopped.err
+    assert "scope admin is required" in stopped.err
     assert project.awk("token", "revoke", made["id"]).code == 0
     gone = project.awk("ls", env=by_token)
     assert gone.code != 0

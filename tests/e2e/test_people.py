@@ -51,7 +51,7 @@ def test_a_model_takes_up_what_a_person_was_asked_and_the_run_ends(project: Proj
     moved = project.awk("reassign", "i1", "bob")
     assert (moved.code, moved.out.split()[0]) == (0, "i1")
     late = project.awk("answer", "i1", "yes", "--as", "carol")
-    assert (late.code, "i1 is bob's now" in late.err) == (1, True)
+    assert (late.code, "i1 belongs to agent bob" in late.err) == (1, True)
     wait_until(lambda: project.ask("GET", "/runs/r1")["status"] == "done")
     report = project.ask("GET", "/runs/r1")
     assert [(one["from"], one["text"]) for one in report["messages"] if one["kind"] == "reply"] == [
@@ -80,5 +80,5 @@ def test_an_agent_does_not_answer_for_a_person_with_the_users_own_token(project:
     )
     assert project.awk("send", "carol", "may we ship?").code == 0
     assert project.awk("send", "eve", "go", "--wait", env=TRUST).code == 0
-    assert "asked by a process that an agent started" in (project.root / "out").read_text()
+    assert "but a process of an agent sent it" in (project.root / "out").read_text()
     assert project.ask("GET", "/instructions/i1")["waits_for"] == "person"

@@ -29,7 +29,7 @@ def row(project: Project) -> dict[str, object]:
 
 
 def until_kept(project: Project) -> int:
-    wait_until(lambda: "kept for more work" in str(row(project)["doing"]))
+    wait_until(lambda: "kept for reuse" in str(row(project)["doing"]))
     return int(str(row(project)["pid"]))
 
 

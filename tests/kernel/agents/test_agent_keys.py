@@ -136,8 +136,8 @@ def test_it_is_read_with_its_units(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("needs", "where", "message"),
     [
-        ("{labels: ['a b']}", "needs.labels[0]", "is no label"),
-        ("{labels: [gpu, '-x']}", "needs.labels[1]", "is no label"),
+        ("{labels: ['a b']}", "needs.labels[0]", "is not a valid label"),
+        ("{labels: [gpu, '-x']}", "needs.labels[1]", "is not a valid label"),
         (f"{{labels: [{', '.join(f'l{n}' for n in range(17))}]}}", "needs.labels", "more than 16"),
         ("{labels: gpu}", "needs.labels", "needs a list"),
         ("{memory: 1MiB}", "needs.memory", "at least 64MiB"),

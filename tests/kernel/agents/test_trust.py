@@ -13,7 +13,7 @@ from interface.trust_file import TrustFile
 from kernel.agents.catalog import Catalog
 from kernel.agents.resources import NOTHING
 from kernel.agents.trust import TrustStore, Untrusted, agent_units, missing_grants
-from kernel.inspect.preview import trust_demands
+from kernel.inspect.trust import trust_demands
 from kernel.workflows.prepare import prepare
 from protocol.api.workflows import StartRequest
 from protocol.trust import changes

@@ -208,7 +208,7 @@ async def test_a_purge_tells_of_the_copies_of_the_database_that_a_kernel_saved(
     purge = "/agents/alice/memory/purge"
     assert (await kernel.ask("POST", purge, {"source": "web"})).json["left"] == []
     left = (await kernel.ask("POST", purge, {"source": "m1"})).json["left"]
-    assert left == [f"the copy of the database {database}.saved-1"]
+    assert left == [f"copy of the database {database}.saved-1"]
 
 
 @pytest.mark.promise("P46")
@@ -328,7 +328,7 @@ async def test_what_colleagues_programs_were_told_goes_with_their_sessions(kerne
     bobs = ("bob@review:main#1", "review:main#1")
     assert (bobs in homes.asked) is not at_work
     assert ("alice", None) in homes.asked
-    assert done["left"] == (["sessions of bob@review:main#1's program, which is at work"] if at_work else [])
+    assert done["left"] == (["sessions of bob@review:main#1's program, which is running"] if at_work else [])
 
 
 @pytest.mark.promise("P46")

@@ -119,7 +119,7 @@ def test_keys_end_and_wrong_ones_are_bounded() -> None:
         keys.take("old", KEY_SECONDS)
     for number in range(OPEN_KEYS + 1):
         keys.offer(f"key {number}", 100.0, read_only=number == 1)
-    with pytest.raises(Refused, match="not known"):
+    with pytest.raises(Refused, match="key is not valid"):
         keys.take("key 0", 100.0)
     codes = []
     for _ in range(2 * WRONG_KEYS):

@@ -45,7 +45,7 @@ def test_no_record_of_the_context_is_a_bag() -> None:
     for record in msgspec.structs.fields(Services):
         parts = msgspec.structs.fields(record.type)
         assert len(parts) <= 8
-        assert all(one.required for one in parts)
+        assert all(one.default is msgspec.NODEFAULT for one in parts)
 
 
 @pytest.mark.promise("P17")

@@ -35,9 +35,9 @@ async def test_a_run_is_shown_by_its_id_also_when_others_came_after_it(kernel: S
     assert await texts(kernel) == await texts(kernel, "?run=r2") == ["word 2"]
     assert await texts(kernel, "?run=r1") == ["word 1"]
     for path, text in {
-        "/runs/r9": "there is no run 'r9'",
-        "/spaces/task:main/channel?run=r9": "there is no run 'r9'",
-        "/spaces/task:main/diff?run=x": "there is no run 'x'",
+        "/runs/r9": "run 'r9' not found",
+        "/spaces/task:main/channel?run=r9": "run 'r9' not found",
+        "/spaces/task:main/diff?run=x": "run 'x' not found",
     }.items():
         refused = await kernel.ask("GET", path)
         assert (refused.code, refused.json["detail"]) == ("not_found", text)
@@ -47,7 +47,7 @@ async def test_the_run_of_another_workflow_is_none_of_this_one(kernel: ServedKer
     await run(kernel, 1)
     await kernel.ask("POST", "/workflows", {"workflow": "review"})
     refused = await kernel.ask("GET", "/spaces/review:main/channel?run=r1")
-    assert refused.json["detail"] == "r1 is no run of review:main: it is one of task:main"
+    assert refused.json["detail"] == "r1 is not a run of review:main: it is a run of task:main"
 
 
 async def test_a_start_that_continues_has_the_words_before_it(kernel: ServedKernel) -> None:

@@ -121,7 +121,7 @@ async def test_the_same_suggestion_of_another_agent_is_its_own(
     kernel: ServedKernel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each is decided for whom it is about; and only its own open ones keep an agent from another."""
-    monkeypatch.setattr("kernel.store.souls.MOST_OPEN", 1)
+    monkeypatch.setattr("kernel.store.souls.MOST_SUGGESTIONS", 1)
     assert (
         await kernel.ask("POST", "/agents", {"name": "bob", "model": "mock/x", "mock": [{"text": "hi"}]})
     ).status == 201

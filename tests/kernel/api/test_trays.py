@@ -162,7 +162,7 @@ async def test_a_tray_of_another_workspace_is_to_a_vote_like_one_that_is_not_the
     await kernel.services.store.writer.commit(lambda tx: tx.write("UPDATE tray SET space = 'task:main#9'", ()))
     refused = (await votes_on(kernel, name, "yes"))["structuredContent"]
     assert (refused["code"], refused["detail"].replace(name, "")) == (
-        "not_found", "nothing called '' of review:main waits in a tray",
+        "not_found", "memory proposal '' not found in review:main",
     )  # fmt: skip
 
 

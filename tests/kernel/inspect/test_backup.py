@@ -289,7 +289,7 @@ async def test_a_file_that_is_no_backup_is_told_as_that_also_while_a_kernel_runs
     fcntl.flock(lock, fcntl.LOCK_EX)
     told = refused(lambda: restore(place.root, place.state, "/etc/passwd", now=LATER))
     os.close(lock)
-    assert "it is no backup" in told.text
+    assert "it is not a backup" in told.text
     assert "kernel" not in told.text
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from kernel.policy.tools import GUARDED, LONE, TEAM, Situation, offered_tools
 from protocol.agent import NAMED_ONLY, SCOPES, Scope
-from protocol.tools import CONTEXT_SCOPES, CONTEXT_TOOLS, ToolScope
+from protocol.tools import CONTEXT_SCOPES, CONTEXT_TOOLS, DEPRECATED_TOOLS, ToolScope
 
 pytestmark = pytest.mark.promise("P42")
 
@@ -48,7 +48,7 @@ def test_what_was_granted_or_is_no_part_of_the_default_is_offered() -> None:
     assert offered_tools(Situation(guarded=True), DEFAULT) == LONE | GUARDED
     assert offered_tools(Situation(), DEFAULT, switches=("bash", "feedback")) == LONE | {"feedback_submit"}
     every = offered_tools(Situation(True, True), {*IN_TREE, *NAMED_ONLY}, get_args(Scope), ("feedback",))
-    assert CONTEXT_TOOLS - every == {"auth_request"}
+    assert CONTEXT_TOOLS - every == {"auth_request", *DEPRECATED_TOOLS}
 
 
 @given(SITUATIONS, st.frozensets(st.sampled_from(sorted(get_args(Scope)))))

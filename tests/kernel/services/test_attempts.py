@@ -330,7 +330,7 @@ async def test_a_program_writes_no_more_than_its_quota_of_bytes_over_all_attempt
     assert isinstance(await second.hear(), Start)
     stop = await second.hear()
     assert isinstance(stop, Stop)
-    assert "2,048 bytes of text to be kept (limits.bytes)" in stop.reason
+    assert "2,048 bytes of stored text (limits.bytes)" in stop.reason
     await second.leave(Exited(code=0))
     assert await it.until(instruction, lambda status: status not in ("queued", "leased", "running")) == "incomplete"
     conn = it.database.reader()

@@ -13,7 +13,7 @@ import trio
 from kernel.agents.catalog import Catalog
 from kernel.agents.sections import embedding_units
 from kernel.agents.trust import ProjectTrust, TrustedFiles
-from kernel.inspect.preview import trust_demands
+from kernel.inspect.trust import trust_demands
 from kernel.policy.recall import fused
 from kernel.procs.launcher import ExecLauncher
 from kernel.services import embeddings as service

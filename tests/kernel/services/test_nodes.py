@@ -318,7 +318,7 @@ async def test_a_node_is_added_by_hand_and_removed(bench: Bench, nursery: trio.N
     settings = NodeSettings(via="command", argv=("sh", "-c", "exec cat"))
     assert await bench.service.add("b", settings, None) is None
     await bench.until("b", lambda one: one.state == "up")
-    with pytest.raises(Refused, match="there is a node b already"):
+    with pytest.raises(Refused, match="node b already exists"):
         await bench.service.add("b", settings, None)
     bench.running["b"] = 2
     with pytest.raises(Refused, match="2 attempts run on it"):

@@ -40,7 +40,7 @@ fireworks, google, groq, lmstudio, mistral, mock, moonshot, ollama, openai, open
     Helper: {backend: mock, mock: [{text: hi}]}
 7:16 limits.hops: needs a whole number, has '010'
   limits: {hops: 010, wall_time: 2 hours}
-    hint: remove the leading zero: whether it means octal depends on the reader
+    hint: remove the leading zero: some programs read it as octal
 7:32 limits.wall_time: needs a duration, has '2 hours'
   limits: {hops: 010, wall_time: 2 hours}
     hint: write it as 200ms, 30s, 10m, 2h or 1d

@@ -14,8 +14,9 @@ from kernel.agents.trust import Untrusted
 from kernel.git.fetch import BadObjects, FetchGit, GitObject, files_of, parse_objects
 from kernel.procs.launcher import Launcher
 from kernel.source.diagnostics import BadDefinition
-from kernel.workflows.find import Checkout, Remotes, pin, pinned
+from kernel.workflows.find import Checkout, pin, pinned
 from kernel.workflows.prepare import PreparedWorkflow, prepare
+from kernel.workflows.remote import Remotes
 from protocol.api.workflows import StartRequest
 from protocol.errors import Refused
 from protocol.remote_ref import parse_remote
