@@ -252,7 +252,7 @@ def test_a_long_answer_reaches_a_colleague_by_reference_and_a_person_exactly(pro
     assert [row["from"] for row in kept] == ["bob", "alice"], "the same text is the same resource"
     assert added.out == f"resource:{kept[0]['id']}\n"
     missing = project.awk("resource", "get", "0" * 20)
-    assert (missing.code, "no resource" in missing.err) == (5, True)
+    assert (missing.code, "not found" in missing.err) == (5, True)
 
 
 BEGINS = """\
