@@ -100,7 +100,7 @@ OPENED: Final[dict[str, str]] = {
     "kernel/store/snapshot.py::check_snapshot": SYSTEM,
     "kernel/git/clone.py::store_pack": MADE,
     "kernel/git/node_sync.py::NodeSync.bring": MADE,
-    "kernel/workflows/find.py::_read_commit": STATE,
+    "kernel/workflows/remote.py::_read_commit": STATE,
     "kernel/workflows/setup.py::_copy_one": "the new file of a copy, O_EXCL and O_NOFOLLOW",
     "osfiles/safe_open.py::open_regular": "it is the safe opener: all of its flags are in FILE",
     "osfiles/atomic_write.py::open_new": "a new file, O_EXCL and O_NOFOLLOW",

@@ -104,7 +104,7 @@ async def test_an_approval_rule_with_the_deprecated_name_of_a_tool_grants_calls_
     await call(kernel, "auth_request", asked)
     assert (await kernel.ask("POST", "/approvals/a1/approve", {"always": '{"rule":*}'})).status == 200
     await kernel.services.store.writer.commit(
-        lambda tx: tx.conn.execute("UPDATE approval_rules SET tool = 'proposal_define'").fetchall()
+        lambda tx: tx.write("UPDATE approval_rules SET tool = 'proposal_define'", ())
     )
     granted = await call(kernel, "auth_request", asked | {"input": {"rule": 2}})
     assert granted["structuredContent"]["decision"] == "granted", granted
