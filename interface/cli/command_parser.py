@@ -62,7 +62,7 @@ class CommandParser(argparse.ArgumentParser):
 
 
 def parser_for(command: Command, program: str, configure: Configure) -> CommandParser:
-    """The parser of one command."""
+    """Return the parser of a command."""
     prog = f"{program} {command.word}"
     epilog = f"Words after -- are {command.after}." if command.takes_params else None
     parser = CommandParser(prog=prog, description=f"{command.help}.", epilog=epilog, allow_abbrev=False)
@@ -73,7 +73,7 @@ def parser_for(command: Command, program: str, configure: Configure) -> CommandP
 
 
 def name_argument(parser: argparse.ArgumentParser) -> None:
-    """NAME."""
+    """Add the argument NAME."""
     parser.add_argument("name", metavar="NAME", help="name of the agent")
 
 
@@ -94,7 +94,7 @@ class AgentArguments:
         )
 
     def add(self, word: str) -> argparse.ArgumentParser:
-        """The parser of one."""
+        """Add a verb and return its parser."""
         parser = self._words.add_parser(word, allow_abbrev=False)
         common_flags(parser)
         return parser

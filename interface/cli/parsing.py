@@ -125,7 +125,7 @@ def continue_flag(parser: "argparse.ArgumentParser") -> None:
 
 
 def target_argument(parser: "argparse.ArgumentParser") -> "argparse.Action":
-    """TARGET."""
+    """Add the argument TARGET."""
     return parser.add_argument("target", metavar="TARGET", help="alice, @review[:tag] or alice@review[:tag]")
 
 

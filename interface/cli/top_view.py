@@ -331,7 +331,7 @@ class TopView:
 
 
 def decode_table(body: bytes) -> Ps:
-    """GET /ps."""
+    """Decode the answer of GET /ps."""
     return msgspec.json.decode(body, type=Ps)
 
 

@@ -258,7 +258,7 @@ class MemoryAccess(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NodeAccess(msgspec.Struct, frozen=True):
-    """Nodes."""
+    """Access to the nodes of the project."""
 
     control: Nodes
     door: NodeDoor

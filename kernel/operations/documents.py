@@ -44,7 +44,7 @@ HISTORY_LIMIT = 100
 
 
 class DocumentRequest(InSpace, frozen=True, kw_only=True):
-    """Document."""
+    """Request that names a document."""
 
     path: Annotated[str, msgspec.Meta(min_length=1, description="Path of the document.")]
 
@@ -95,7 +95,7 @@ class DocumentAppendRequest(DocumentPut, frozen=True, kw_only=True):
 
 
 class DocumentCreateRequest(InSpace, frozen=True, kw_only=True):
-    """A document to create."""
+    """Request to create a document."""
 
     file: File
     content: Content
@@ -134,7 +134,7 @@ class DocumentDiffRequest(DocumentRequest, frozen=True, kw_only=True):
 
 
 class SuggestionsRequest(ForwardInSpace, frozen=True, kw_only=True):
-    """The suggestions to list."""
+    """Filter for a list of suggestions."""
 
     state: Annotated[Literal["open"], msgspec.Meta(description="Only open suggestions.")] | None = None
 
@@ -151,7 +151,7 @@ class DocumentSuggestRequest(InSpace, frozen=True, kw_only=True):
 
 
 class SuggestionRequest(InSpace, frozen=True, kw_only=True):
-    """Suggestion."""
+    """Request that names a suggestion."""
 
     suggestion: Suggestion = msgspec.field(name="id")
 

@@ -31,7 +31,7 @@ class GrantsRequest(Forward, frozen=True, kw_only=True):
 
 
 class OneGrantRequest(Ask, frozen=True, kw_only=True):
-    """Grant."""
+    """Request that names a grant."""
 
     grant: Annotated[Name, msgspec.Meta(description="Id of a grant that you gave (w3).")] = msgspec.field(name="id")
 

@@ -45,7 +45,7 @@ from protocol.names import SpaceId, name_of, place_of
 
 
 class OneInstruction(Ask, frozen=True, kw_only=True):
-    """Instruction."""
+    """Request that names an instruction."""
 
     id: Annotated[str, msgspec.Meta(min_length=1, description="Id of the instruction, such as i7.")]
 

@@ -54,7 +54,7 @@ class MemoryReadRequest(OfAgent, frozen=True, kw_only=True):
 
 
 class EntryRequest(OfAgent, frozen=True, kw_only=True):
-    """Entry."""
+    """Request that names an entry."""
 
     path: str
 
@@ -99,7 +99,7 @@ class NotePut(OfAgent, frozen=True, kw_only=True):
 
 
 class NoteRequest(OfAgent, frozen=True, kw_only=True):
-    """Note."""
+    """Request that names a note."""
 
     file: str
 
@@ -117,7 +117,7 @@ class TodoPut(TodoText, frozen=True, kw_only=True):
 
 
 class TodoItemRequest(OfAgent, frozen=True, kw_only=True):
-    """Item."""
+    """Request that names an item of the todo list."""
 
     n: str
 

@@ -102,7 +102,7 @@ def _units_of(definition: AgentDefinition, project: ProjectDefinition, root: Pat
 
 
 class MessageRequest(Ask, frozen=True, kw_only=True):
-    """Message."""
+    """Request that names a message."""
 
     id: str
 

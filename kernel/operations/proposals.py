@@ -54,13 +54,13 @@ class ProposalRequest(ProposalTerms, frozen=True, kw_only=True):
 
 
 class ProposalsRequest(Backward, frozen=True, kw_only=True):
-    """The proposals to list."""
+    """Filter for a list of proposals."""
 
     state: Annotated[Literal["open"], msgspec.Meta(description="Only open proposals.")] | None = None
 
 
 class OneProposalRequest(InSpace, frozen=True, kw_only=True):
-    """Proposal."""
+    """Request that names a proposal."""
 
     proposal: Name = msgspec.field(name="id")
 
@@ -72,7 +72,7 @@ class ProposalStatusRequest(InSpace, frozen=True, kw_only=True):
 
 
 class VoteRequest(OneProposalRequest, frozen=True, kw_only=True):
-    """A vote."""
+    """Request to vote."""
 
     choice: Annotated[str, msgspec.Meta(min_length=1, max_length=64, description="Id of an option.")]
     reason: Reason = ""

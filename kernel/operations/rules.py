@@ -32,7 +32,7 @@ class RuleRequest(InSpace, frozen=True, kw_only=True):
 
 
 class OneRuleRequest(InSpace, frozen=True, kw_only=True):
-    """Rule."""
+    """Request that names a rule."""
 
     name: Annotated[str, msgspec.Meta(description="Name of the rule.")]
 

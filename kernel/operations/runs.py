@@ -55,7 +55,7 @@ RunName = Annotated[str, msgspec.Meta(min_length=1, description=_RUN_NAME)]
 
 
 class OneRun(Ask, frozen=True, kw_only=True):
-    """Run."""
+    """Request that names a run."""
 
     run: RunName
 

@@ -98,7 +98,7 @@ Ids = Annotated[tuple[Annotated[str, msgspec.Meta(max_length=20)], ...], msgspec
 
 
 class TrayItemRequest(OfAgent, frozen=True, kw_only=True):
-    """Item."""
+    """Request that names an item of the tray."""
 
     id: str
 

@@ -70,7 +70,7 @@ class TasksRequest(ForwardInSpace, frozen=True, kw_only=True):
 
 
 class TaskRequest(InSpace, frozen=True, kw_only=True):
-    """Task."""
+    """Request that names a task."""
 
     task: Name = msgspec.field(name="id")
 

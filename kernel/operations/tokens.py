@@ -24,7 +24,7 @@ class TokenRequest(Ask, frozen=True, kw_only=True):
 
 
 class OneTokenRequest(Ask, frozen=True, kw_only=True):
-    """Token."""
+    """Request that names a token."""
 
     id: str
 

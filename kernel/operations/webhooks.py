@@ -37,7 +37,7 @@ logger = logging.getLogger(__name__)
 
 
 class WebhookRequest(Ask, frozen=True, kw_only=True):
-    """Webhook."""
+    """Request that names a webhook."""
 
     id: str
 

@@ -53,7 +53,7 @@ def _has_heading(page: str, number: str) -> bool:
 
 @cache
 def _has_row(number: str) -> bool:
-    return bool(re.search(rf"^(?:### |- \*\*){re.escape(number)}\b", _page("promises.md"), re.MULTILINE))
+    return bool(re.search(rf"^###+ {re.escape(number)}\b", _page("promises.md"), re.MULTILINE))
 
 
 def _is_decision(number: str) -> bool:

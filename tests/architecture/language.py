@@ -6,7 +6,7 @@ import tokenize
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from tests.architecture.sources import ROOT, Source, product
 
@@ -30,44 +30,31 @@ VISIBLE: Final = ("schema", "tests/wire/recorded")
 """Recorded texts that users and models read: help, descriptions, keys of files, messages."""
 
 
-class Phrase(NamedTuple):
-    """One phrase and its location."""
-
-    file: str
-    line: int
-    text: str
-
-    def __str__(self) -> str:
-        return f"{self.file}:{self.line} {self.text}"
-
-
 def phrases(text: str) -> list[str]:
     """Return the phrases of a text in their order."""
     return [" ".join(found.group(0).split()) for found in PHRASES.finditer(text)]
 
 
 @cache
-def in_code() -> tuple[Phrase, ...]:
-    """Return the phrases in docstrings, comments and strings of the product."""
+def in_code() -> tuple[str, ...]:
+    """Return the phrases in docstrings, comments and strings of the product, each with its location."""
     return tuple(found for source in product() for found in _of_source(source))
 
 
-def _of_source(source: Source) -> Iterator[Phrase]:
+def _of_source(source: Source) -> Iterator[str]:
     for token in tokenize.generate_tokens(io.StringIO(source.text).readline):
         if token.type not in STRINGS:
             continue
         for found in phrases(token.string):
-            yield Phrase(source.name, token.start[0], found)
+            yield f"{source.name}:{token.start[0]} {found}"
         docstring = token.string.lstrip("rRbBfF").startswith('"""')
         if docstring and (opening := OPENS_WITH_A_PRONOUN.match(token.string.lstrip('rRbBfF"'))):
-            yield Phrase(source.name, token.start[0], opening.group(0))
+            yield f"{source.name}:{token.start[0]} {opening.group(0)}"
 
 
-def in_files(*names: str) -> list[Phrase]:
+def in_files(*names: str) -> list[str]:
     """Return the phrases in documents and recorded texts; a name is a file or a folder below the root."""
-    return [
-        Phrase(str(path.relative_to(ROOT)), n, found) for path, n, line in _lines(*names) for found in phrases(line)
-    ]
+    return [f"{path.relative_to(ROOT)}:{n} {found}" for path, n, line in _lines(*names) for found in phrases(line)]
 
 
 def lines_of(*names: str) -> int:

@@ -94,11 +94,12 @@ def _lines(data: Promises) -> Iterator[str]:
         yield _wrapped(f"- Tests: {_tests(row.tests)}", "  ") + "\n"
     yield _FAULTS
     for family in data.faults:
-        yield f"\n### {family.family}\n\n"
+        yield f"\n### {family.family}\n"
         for fault in family.rows:
-            proof = _tests(fault.tests) or f"reason: {fault.reason}"
-            note = f" {fault.note}." if fault.note else ""
-            yield _wrapped(f"- **{fault.id}**: {fault.outcome}.{note} Tests: {proof}", "  ") + "\n"
+            proof = f"Tests: {_tests(fault.tests)}" if fault.tests else f"No test: {fault.reason}"
+            text = f"{fault.outcome[:1].upper()}{fault.outcome[1:]}." + (f" {fault.note}." if fault.note else "")
+            yield f"\n#### {fault.id}\n\n{_wrapped(text)}\n\n"
+            yield _wrapped(f"- {proof}", "  ") + "\n"
 
 
 def page() -> str:

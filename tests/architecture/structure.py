@@ -278,10 +278,10 @@ def _language() -> Iterator[tuple[str, Figure]]:
     code, total = language.in_code(), sum(source.lines for source in _modules().values())
     documents = language.in_files(*language.DOCUMENTS)
     visible = language.in_files(*language.VISIBLE)
-    yield "phrases-code", Figure(round(1000 * len(code) / total, 1), [*map(str, code)])
+    yield "phrases-code", Figure(round(1000 * len(code) / total, 1), [*code])
     share = round(1000 * len(documents) / language.lines_of(*language.DOCUMENTS), 1)
-    yield "phrases-docs", Figure(share, [*map(str, documents)])
-    yield "phrases-visible", Figure(len(visible), [*map(str, visible)])
+    yield "phrases-docs", Figure(share, documents)
+    yield "phrases-visible", Figure(len(visible), visible)
 
 
 def _unused_rules() -> Iterator[tuple[str, Figure]]:

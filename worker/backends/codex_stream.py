@@ -190,7 +190,7 @@ class _Item(msgspec.Struct, frozen=True):
 
 
 class CodexLine(msgspec.Struct, frozen=True):
-    """Any line."""
+    """Line of the output of codex."""
 
     type: str
     thread_id: str = ""

@@ -92,7 +92,7 @@ class _Trouble(msgspec.Struct, frozen=True):
 
 
 class OpencodeLine(msgspec.Struct, frozen=True, rename={"session": "sessionID"}):
-    """Any line."""
+    """Line of the output of opencode."""
 
     type: str
     session: str = ""

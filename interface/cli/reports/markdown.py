@@ -64,7 +64,7 @@ def money(cost: float | None) -> str:
 
 
 def finding_line(one: Finding) -> str:
-    """A finding in a list."""
+    """Return a finding as a list item."""
     by = f" ({code(one.author, 64)})" if one.author else ""
     return f"- {one.level}: {code(f'{one.path}:{one.line}')} {code(one.text, _TEXT)}{by}"
 

@@ -133,8 +133,9 @@ EVIL = {
 }
 
 
-async def test_a_large_pack_of_a_confined_agent_is_verified(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kernel.git.clone._LOOSE", 0)  # as if every pack had 100 objects
+@pytest.mark.parametrize("loose", [0, 100])  # as if every pack had 100 objects, and as it is
+async def test_a_pack_is_verified_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, loose: int) -> None:
+    monkeypatch.setattr("kernel.git.clone._LOOSE", loose)
     async with launched(tmp_path) as launcher:
         one = await confined_in(tmp_path / "one", launcher)
         one.do(EVIL["a folder .git"])
