@@ -4,7 +4,7 @@ Agents of the user, in ``~/.agents``, are in every project, unless the project h
 trust as its own are, for what their words lead to are the project's files.
 
 A stale definition costs trust: a file is read again unless it is certain that it is what was read before. An agent made
-at run time (``awk new``, POST /agents) is checked by the rules of the agent file.
+at run time (``awk agent create --ephemeral``, POST /agents) is checked by the rules of the agent file.
 """
 
 import os

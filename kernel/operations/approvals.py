@@ -113,7 +113,7 @@ class AuthRequestResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
 
     decision: Outcome
     id: str | None = None
-    """Id of the request, as in ``awk pending``. Unset if no person was asked."""
+    """Id of the request, as in ``awk needs``. Unset if no person was asked."""
     reason: str = ""
     first: bool = False
     """Whether the decision was not reported before, so the call has not started."""
@@ -143,7 +143,7 @@ def show_approval(conn: apsw.Connection, asked: ApprovalRequest) -> ApprovalInfo
     found = approvals.info(conn, asked.id)
     if found is None:
         raise Refused(
-            "not_found", f"approval request {asked.id[:40]!r} not found", "list the open requests with `awk pending`"
+            "not_found", f"approval request {asked.id[:40]!r} not found", "list the open requests with `awk needs`"
         )
     return found
 

@@ -305,7 +305,7 @@ def known_space(store: StoreAccess, files: ProjectFiles, text: str) -> SpaceId:
         if store.reader.now(agents.row, tag) is None and not any(
             not message.cleared for message in store.reader.now(messages.channel, place, 1)
         ):
-            raise Refused("unknown_agent", f"agent {tag[:60]!r} not found", hint="list the agents with `awk ls`")
+            raise Refused("unknown_agent", f"agent {tag[:60]!r} not found", hint="list agents: `awk agent list`")
         return place
     found = store.reader.now(workflows.space_at, place)
     if found is None and is_below(place):

@@ -191,7 +191,7 @@ class MemoryGuard(msgspec.Struct, eq=False, kw_only=True):
         record = self.log.reader.now(agents.row, key)
         if record is None or record.origin == "inline":
             raise Refused(
-                "unknown_agent", f"Agent {key[:60]!r} not found, or without a memory", "list the agents with awk ls"
+                "unknown_agent", f"Agent {key[:60]!r} not found, or without a memory", "list agents: awk agent list"
             )
 
 
@@ -279,7 +279,7 @@ class Souls(msgspec.Struct, eq=False, kw_only=True):
         record = self.reader.now(agents.row, key)
         if record is None or record.origin == "inline":
             text = f"Agent {key[:60]!r} not found, or without a soul"
-            raise Refused("unknown_agent", text, "list the agents with awk ls")
+            raise Refused("unknown_agent", text, "list agents: awk agent list")
         return record
 
     async def _standing(self, key: AgentKey) -> tuple[AgentDefinition, SoulStanding]:

@@ -434,7 +434,7 @@ def remove_agent(tx: Transaction, key: AgentKey) -> None:
     """Delete an agent without open work. Raises Refused (unknown_agent, conflict)."""
     require_idle(tx, key)
     if tx.conn.execute(DELETE, (key,)).fetchone() is None:
-        raise Refused("unknown_agent", f"agent {key!r} not found", "awk ls lists the agents")
+        raise Refused("unknown_agent", f"agent {key!r} not found", "list the agents: awk agent list")
     tx.conn.execute(DELETE_TIMERS, (key,))
     tx.conn.execute(DELETE_RULES, (key,))
     tx.emit("agent.changed", agent=name_of(key), data={"state": "deleted", "reason": None})
@@ -446,5 +446,5 @@ SET_STATE: Final = "UPDATE agents SET state = ?, reason = ? WHERE key = ? RETURN
 def set_agent_state(tx: Transaction, key: AgentKey, state: AgentState, reason: str | None = None) -> None:
     """Change the state of an agent. Raises Refused (unknown_agent)."""
     if tx.conn.execute(SET_STATE, (state, reason, key)).fetchone() is None:
-        raise Refused("unknown_agent", f"agent {key!r} not found", "awk ls lists the agents")
+        raise Refused("unknown_agent", f"agent {key!r} not found", "list the agents: awk agent list")
     tx.emit("agent.changed", agent=name_of(key), data={"state": state, "reason": reason})

@@ -51,11 +51,11 @@ class AgentRow(AgentSummary, frozen=True, kw_only=True):
 
 
 class AgentMade(AgentSummary, frozen=True, kw_only=True, tag_field="schema", tag="awk/new/1"):
-    """``awk new``, 201 of POST /agents: the created agent, as in a list."""
+    """``awk agent create --ephemeral``, 201 of POST /agents: the created agent, as in a list."""
 
 
 class AgentList(Document, frozen=True, kw_only=True):
-    """``awk ls``, GET /agents."""
+    """``awk agent list``, GET /agents."""
 
     agents: tuple[AgentRow, ...]
     schema: str = "awk/agent-list/1"

@@ -29,7 +29,7 @@ class ApprovalRow(ApprovalCall, frozen=True, kw_only=True):
 
 
 class Pending(Page, frozen=True, kw_only=True):
-    """``awk pending``: open approval requests, the oldest first. Pass ``next`` as ``after``."""
+    """``awk needs``: open approval requests, the oldest first. Pass ``next`` as ``after``."""
 
     approvals: tuple[ApprovalRow, ...]
     schema: str = "awk/pending/1"
@@ -60,7 +60,7 @@ class ApprovalRuleRow(Body, frozen=True, kw_only=True):
 
 
 class ApprovalRules(Page, frozen=True, kw_only=True):
-    """``awk pending --rules``: calls that are granted without a request, the oldest first.
+    """``awk needs --rules``: calls that are granted without a request, the oldest first.
 
     Pass ``next`` as ``after``.
     """

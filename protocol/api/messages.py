@@ -108,7 +108,7 @@ class SendReport(Document, frozen=True, kw_only=True):
 
 
 class Channel(Page, frozen=True, kw_only=True):
-    """``awk channel``, ``awk peek``: oldest first. Pass ``next`` as ``since`` if that was given, else as ``before``."""
+    """``awk channel``: oldest first. Pass ``next`` as ``since`` if that was given, else as ``before``."""
 
     space: str
     messages: tuple[Message, ...]

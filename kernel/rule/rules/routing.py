@@ -115,7 +115,7 @@ def _personal(fact: Fact, view: RuleView) -> tuple[Effect, ...]:
     name = split_space(fact.draft.space)[1]
     key = AgentKey(name)
     if not view.agent_exists(key):
-        raise Refused("unknown_agent", f"Agent {name!r} not found", "list the agents with awk ls")
+        raise Refused("unknown_agent", f"Agent {name!r} not found", "list agents: awk agent list")
     return assign(key, name, "immediate", fact.hops, continues=continues(fact, key, view))
 
 

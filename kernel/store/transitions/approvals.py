@@ -198,7 +198,7 @@ def decide(
     name = approval_id(number)
     row = tx.conn.execute(REQUEST, (number,)).fetchone()
     if row is None:
-        raise Refused("not_found", f"request {name} not found", "list the open requests: awk pending")
+        raise Refused("not_found", f"request {name} not found", "list the open requests: awk needs")
     agent, space, tool, given, state, decided_by, why = cast("tuple[str, str, str, bytes, str, str | None, str]", row)
     if state not in ("open", decision):
         if state == "expired":
@@ -232,7 +232,7 @@ def drop_rule(tx: Transaction, rule: str) -> None:
     number = number_of(rule, "r") or 0
     row = tx.conn.execute(DELETE_RULE, (number,)).fetchone()
     if row is None:
-        raise Refused("not_found", f"approval rule {rule[:40]!r} not found", "list the rules: awk pending --rules")
+        raise Refused("not_found", f"approval rule {rule[:40]!r} not found", "list the rules: awk needs --rules")
     agent, tool = row
     data = {"id": rule_id(number), "tool": tool, "state": "taken back"}
     tx.emit("approval.rule", agent=None if agent is None else name_of(agent), data=data)
@@ -244,6 +244,6 @@ def _number(approval: str) -> int:
         raise Refused(
             "not_found",
             f"request {approval[:40]!r} not found",
-            "list the open requests, with ids such as a3: awk pending",
+            "list the open requests, with ids such as a3: awk needs",
         )
     return number

@@ -144,7 +144,7 @@ def answer(tx: Transaction, space: str, request: str, *, author: Author, call_ke
         raise Refused("not_found", text, "the id, such as a3, is in the message of the agent that asks")
     receiver = Receiver(AgentKey(str(row[0])), str(row[1]))
     if receiver.key == who.held.agent:
-        raise Refused("forbidden", "an agent cannot approve its own call", "a person can approve it: awk pending")
+        raise Refused("forbidden", "an agent cannot approve its own call", "a person can approve it: awk needs")
     approvals.expire(tx)
     approvals.decide(tx, number, "granted", who.name)
     terms = GrantTerms(None, None if warrant is None else warrant.line[0], None)

@@ -89,7 +89,7 @@ def reset_agent(tx: Transaction, agent: AgentKey) -> tuple[InstructionId, ...]:
 def _state(tx: Transaction, agent: AgentKey) -> AgentState:
     row = tx.conn.execute(STATE, (agent,)).fetchone()
     if row is None:
-        raise Refused("unknown_agent", f"agent {agent!r} not found", "awk ls lists the agents")
+        raise Refused("unknown_agent", f"agent {agent!r} not found", "list the agents: awk agent list")
     return cast(AgentState, row[0])
 
 
@@ -249,7 +249,7 @@ def retry(tx: Transaction, instruction: str, *, fresh: bool = False) -> None:
         raise Refused("conflict", f"{instruction} is {found.state}: only failed or dead work can be retried", hint)
     # Work never runs outside of its workflow (fault TF08), nor for a deleted agent.
     if tx.conn.execute(AGENT_THERE, (found.agent,)).fetchone() is None:
-        raise Refused("unknown_agent", f"agent {found.name} was deleted", "awk ls lists the agents")
+        raise Refused("unknown_agent", f"agent {found.name} was deleted", "list the agents: awk agent list")
     if is_personal(found.space) or tx.conn.execute(MEMBER_NOW, (found.space, found.agent)).fetchone() is not None:
         pass
     else:
