@@ -14,7 +14,6 @@ from kernel.store.instructions import AgentInSpace
 from kernel.store.transaction import Transaction
 from protocol.agent_memory import CLASSES, SourceClass, least
 from protocol.names import base_space
-from protocol.text import encode_json
 
 UNKNOWN: Final[SourceClass] = "tool"
 """Class of work whose row was deleted."""
@@ -38,9 +37,11 @@ def of_work(conn: apsw.Connection, number: int | None) -> SourceClass:
 
 
 # Data from other sources may be stored in a space, and in an agent's past, in any form.
+# One step down the index for each space: this runs for each tool answer, on the event loop.
 IN_SPACE: Final = """
-SELECT max(i.trust) FROM json_each(?) AS s CROSS JOIN instructions AS i INDEXED BY instructions_doubted
-  ON i.space = s.value AND i.trust > 1
+SELECT max(
+  ifnull((SELECT max(trust) FROM instructions INDEXED BY instructions_doubted WHERE space = ? AND trust > 1), 0),
+  ifnull((SELECT max(trust) FROM instructions INDEXED BY instructions_doubted WHERE space = ? AND trust > 1), 0))
 """
 OF_AGENT: Final = """
 SELECT max(i.trust) FROM instructions AS i INDEXED BY instructions_doubtful
@@ -50,8 +51,7 @@ WHERE i.agent = :agent AND i.trust > 1 AND (:space IS NULL OR i.space = :space)
 
 def in_space(conn: apsw.Connection, space: str) -> SourceClass:
     """Return the least trusted class of the output of instructions in ``space`` and the space above it."""
-    spaces = encode_json((space, base_space(space))).decode()
-    return CLASSES[conn.execute(IN_SPACE, (spaces,)).get or 0]
+    return CLASSES[int(conn.execute(IN_SPACE, (space, base_space(space))).get)]
 
 
 def of_agent(conn: apsw.Connection, agent: str, space: str | None = None) -> SourceClass:

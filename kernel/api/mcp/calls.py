@@ -51,6 +51,8 @@ P = ParamSpec("P")
 T = TypeVar("T")
 STOPPING: Final = Refused("stopping", "the kernel is stopping; the call may or may not have taken effect")
 KEY_LIMIT: Final = 200
+SMALL_BYTES: Final = 16 * 1024
+"""Answers up to this size are searched for their trust class on the event loop: a thread costs more."""
 
 
 class Failure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -175,7 +177,11 @@ class ToolDispatcher:
         async def booked() -> Answer:
             """Record the trust of the answer before it is sent: what its reader writes is trusted no more than that."""
             store, number = self._services.store, number_of(caller.agent.instruction, "i")
-            seen = await store.reader.read(trust.of_answer, caller.agent, ToolResult(tool.name, answer.text))
+            result = ToolResult(tool.name, answer.text)
+            if len(answer.body) > SMALL_BYTES:
+                seen = await store.reader.read(trust.of_answer, caller.agent, result)
+            else:
+                seen = store.reader.now(trust.of_answer, caller.agent, result)
             if CLASSES.index(seen) > CLASSES.index(store.reader.now(trust.of_work, number)):
                 await store.writer.commit(trust.lower, number, seen)
             return answer
