@@ -21,6 +21,8 @@ NOTES: Final = "notes"
 TODO: Final = "todo"
 TODO_FILE: Final = "index.md"
 """In the folder ``todo``: a checklist (protocol.agent_memory)."""
+KNOWLEDGE: Final = (MEMORY, NOTES, TODO)
+"""Folders of what an agent knows."""
 SOUL_FILE: Final = "soul.yaml"
 """Traits, once somebody approved a change of them: they win over those in the agent's file (kernel.agents.soul)."""
 CONVERSATIONS: Final = "conversations"

@@ -22,6 +22,7 @@ from kernel.agents.prompt import FOLDED_CHARACTERS, AssembledPart, quoted
 from kernel.policy.budget import JOIN, tokens
 from kernel.policy.recall import Corpus, Remembered, asked_words, rank, within_budget, words
 from kernel.store.agents import AgentRecord
+from protocol import agent_layout
 from protocol.agent import Memory
 from protocol.agent_memory import CUT, Item, Note, SourceClass, least
 from protocol.memory_files import StoredEntry
@@ -253,9 +254,11 @@ class Memories:
         return Known(always, found, kept.todos, kept.notes, kept.skipped)
 
     def place(self, key: str, record: AgentRecord | None) -> ContextPlace | None:
-        """The place of what agent ``key`` knows; None where there is nothing yet. Raises Refused, BadDefinition."""
+        """The place of what agent ``key`` knows; None if it knows nothing yet. Raises Refused, BadDefinition."""
         place = self._contexts.place(key, record)
-        return place if os.path.isdir(os.path.join(place.root, place.folder)) else None
+        # The mirror of its conversation creates the folder, too.
+        folders = (os.path.join(place.root, place.folder, part) for part in agent_layout.KNOWLEDGE)
+        return place if any(map(os.path.isdir, folders)) else None
 
     def _index(self, place: ContextPlace, memory: tuple[StoredEntry, ...]) -> _Index:
         """The index of ``memory``; of a file whose items are those of the last time it is taken as it was."""

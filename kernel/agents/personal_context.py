@@ -108,12 +108,22 @@ class Personal(NamedTuple):
 _agent: Final = msgspec.json.Decoder(AgentDefinition)
 
 
+def _has_no_link(root: str, path: str) -> bool:
+    """Return whether ``path`` below ``root`` is plain, which is the usual case and faster to see than to resolve it."""
+    steps = path.split("/")
+    folders = ("/".join(steps[:count]) for count in range(1, len(steps) + 1))
+    return not {"", os.curdir, os.pardir}.intersection(steps) and not any(
+        os.path.islink(f"{root}/{folder}") for folder in folders
+    )
+
+
 class PersonalContexts:
     """Reads and writes the contexts of the agents of ``catalog``; of those without a file, below ``state``."""
 
     def __init__(self, catalog: Catalog, state: Path, now: Callable[[], float] = time.monotonic) -> None:
         """``now``: seconds, of a clock that nobody sets."""
         self._catalog = catalog
+        self._root = os.path.realpath(catalog.root)
         self._state = state
         self._files = ContextFiles(now)
         self._merged: dict[str, tuple[tuple[int, ...], dict[str, MemoryFile], Memory]] = {}
@@ -131,8 +141,8 @@ class PersonalContexts:
             if record is None or record.definition is None:
                 raise
             definition = _agent.decode(record.definition)
-        root, said = os.path.realpath(self._catalog.root), context_dir(definition)
-        real = os.path.relpath(os.path.realpath(os.path.join(root, said)), root)
+        root, said = self._root, context_dir(definition)
+        real = said if _has_no_link(root, said) else os.path.relpath(os.path.realpath(os.path.join(root, said)), root)
         fault = "leads outside the project" if real.startswith(os.pardir) else dir_fault(real, key)
         if fault is not None:
             raise fail(self._catalog.file_of(key), f"{said[:200]!r} {fault}", where="context.dir")
