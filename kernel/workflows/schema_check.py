@@ -12,11 +12,6 @@ import sys
 from collections.abc import Iterator
 from typing import Any, Final, NoReturn
 
-from jsonschema import Draft202012Validator
-from jsonschema.exceptions import best_match
-from referencing.exceptions import Unresolvable
-from referencing.jsonschema import EMPTY_REGISTRY
-
 _FENCED: Final = re.compile(r"\s*(?P<marks>`{3,})[a-zA-Z]*[ ]*\n(?P<body>.*?)\n(?P=marks)\s*", re.DOTALL)
 
 
@@ -43,6 +38,8 @@ MOST_FAULTS: Final = 5
 
 def faults(schema: dict[str, Any]) -> Iterator[tuple[tuple[str | int, ...], str]]:
     """The mistakes in ``schema`` itself: the path of each fault, and its text; the first few."""
+    from jsonschema import Draft202012Validator  # noqa: PLC0415  (0.1 s; the kernel imports this module, too)
+
     validator = Draft202012Validator(
         Draft202012Validator.META_SCHEMA, format_checker=Draft202012Validator.FORMAT_CHECKER
     )
@@ -54,6 +51,11 @@ def faults(schema: dict[str, Any]) -> Iterator[tuple[tuple[str | int, ...], str]
 
 def mismatch(schema: dict[str, Any], text: str) -> str | None:
     """The reason why ``text`` does not fit ``schema``; None where it does."""
+    from jsonschema import Draft202012Validator  # noqa: PLC0415  (as above)
+    from jsonschema.exceptions import best_match  # noqa: PLC0415
+    from referencing.exceptions import Unresolvable  # noqa: PLC0415
+    from referencing.jsonschema import EMPTY_REGISTRY  # noqa: PLC0415
+
     try:
         value = read_output(text)
     except NotJson as wrong:
