@@ -101,8 +101,10 @@ def trashed(root: str, traces: ProvenanceMarks) -> Iterator[str]:
     """The files of deleted agents that hold ``traces``: whoever takes them out of the trash has the items again."""
     for folder, _, names in os.walk(os.path.join(root, AGENTS, TRASH)):
         for name in sorted(names):
-            flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-            with suppress(OSError), closing_descriptor(os.open(folder, flags)) as descriptor:
+            with (
+                suppress(OSError),
+                closing_descriptor(os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)) as descriptor,
+            ):
                 if _held(read_here(descriptor, name)[0], traces):
                     yield os.path.relpath(os.path.join(folder, name), root)
 

@@ -144,8 +144,8 @@ def create_attempt_dir(run_dir: Path, attempt: str, cookie: str, spares: Directo
         except FileNotFoundError:  # the first attempt of all
             run_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
             os.mkdir(directory.name, 0o700)
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
-    with closing_descriptor(os.open(directory.lock, flags, 0o600)) as fd:
+    fd = os.open(directory.lock, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    with closing_descriptor(fd):
         os.write(fd, f"boot {boot_id()}\ncookie {cookie}\n".encode())
     return directory
 
