@@ -54,67 +54,28 @@ SWITCHES: Final = frozenset({*(row.switch for row in _ROWS), *ON_DEMAND.values()
 ToolScope = Scope | Literal["all", "tree"]
 """``all``: for every agent. ``tree``: for agents with a working tree."""
 
-CONTEXT_SCOPES: Final[Mapping[str, ToolScope]] = {
-    "channel_read": "channel.read",
-    "my_inbox": "channel.read",
-    "my_inbox_ack": "channel.read",
-    "channel_send": "channel.write",
-    "resource_create": "channel.write",
-    "team_doc_read": "documents.read",
-    "team_doc_list": "documents.read",
-    "team_doc_history": "documents.read",
-    "team_doc_write": "documents.write",
-    "team_doc_append": "documents.write",
-    "team_doc_create": "documents.write",
-    "team_doc_delete": "documents.write",
-    "team_doc_suggest": "documents.write",
-    "team_doc_accept": "documents.write",
-    "team_doc_reject": "documents.write",
-    "team_task_plan": "tasks",
-    "team_task_list": "tasks",
-    "team_task_claim": "tasks",
-    "team_task_done": "tasks",
-    "team_task_fail": "tasks",
-    "team_task_split": "tasks",
-    "team_proposal_create": "votes",
-    "team_vote": "votes",
-    "team_proposal_status": "votes",
-    "team_proposal_cancel": "votes",
-    "history_search": "memory",
-    "history_read": "memory",
-    "memory_recall": "memory",
-    "memory_read": "memory",
-    "memory_write": "memory",
-    "memory_forget": "memory",
-    "note_write": "memory",
-    "note_read": "memory",
-    "todo_list": "memory",
-    "todo_add": "memory",
-    "todo_done": "memory",
-    "my_status_set": "status",
-    "handover_write": "status",
-    "ask_agent": "ask",
-    "memory_ask": "ask",
-    "share_with": "memory",
-    "memory_tray": "memory",
-    "soul_reflect": "memory",
-    "soul_suggest": "memory",
-    "feedback_submit": "feedback",
-    "rule_list": "rules",
-    "rule_define": "rules",
-    "rule_invoke": "rules",
-    "team_members": "all",
-    "resource_read": "all",
-    AUTH_REQUEST: "all",
-    "auth_grant": "auth",
-    "auth_revoke": "auth",
-    "space_create": "spaces",
-    "space_members": "spaces",
-    "tree_status": "tree",
-    "tree_take": "tree",
-    "tree_commit": "tree",
-}
-"""Daemon MCP's tools, each with its scope."""
+_BY_SCOPE: Final[tuple[tuple[ToolScope, str], ...]] = (
+    ("channel.read", "channel_read my_inbox my_inbox_ack"),
+    ("channel.write", "channel_send resource_create"),
+    ("documents.read", "team_doc_read team_doc_list team_doc_history"),
+    ("documents.write", "team_doc_write team_doc_append team_doc_create team_doc_delete"),
+    ("documents.write", "team_doc_suggest team_doc_accept team_doc_reject"),
+    ("tasks", "team_task_plan team_task_list team_task_claim team_task_done team_task_fail team_task_split"),
+    ("votes", "team_proposal_create team_vote team_proposal_status team_proposal_cancel"),
+    ("memory", "history_search history_read memory_recall memory_read memory_write memory_forget"),
+    ("memory", "note_write note_read todo_list todo_add todo_done"),
+    ("status", "my_status_set handover_write"),
+    ("ask", "ask_agent memory_ask"),
+    ("memory", "share_with memory_tray soul_reflect soul_suggest"),
+    ("feedback", "feedback_submit"),
+    ("rules", "rule_list rule_define rule_invoke"),
+    ("all", "team_members resource_read auth_request"),
+    ("auth", "auth_grant auth_revoke"),
+    ("spaces", "space_create space_members"),
+    ("tree", "tree_status tree_take tree_commit"),
+)
+CONTEXT_SCOPES: Final[Mapping[str, ToolScope]] = {name: scope for scope, names in _BY_SCOPE for name in names.split()}
+"""Daemon MCP's tools, each with its scope, in the order in which they are listed."""
 
 DEPRECATED_TOOLS: Final[Mapping[str, str]] = {
     "proposal_list": "rule_list",
@@ -129,26 +90,7 @@ CONTEXT_TOOLS: Final = frozenset({*CONTEXT_SCOPES, *DEPRECATED_TOOLS})
 RULES_FILES: Final = ("CLAUDE.md", "AGENTS.md")
 """Files of a project with rules for agents."""
 
-CONTEXT_FAMILIES: Final = (
-    "ask_",
-    "auth_",
-    "channel_",
-    "feedback_",
-    "handover_",
-    "history_",
-    "memory_",
-    "my_",
-    "note_",
-    "proposal_",
-    "resource_",
-    "rule_",
-    "share_",
-    "soul_",
-    "space_",
-    "team_",
-    "todo_",
-    "tree_",
-)
+CONTEXT_FAMILIES: Final = tuple(sorted({f"{name.partition('_')[0]}_" for name in CONTEXT_TOOLS}))
 """Reserved prefixes of Daemon MCP's tools. No other tool may use them."""
 
 SERVER_PREFIX: Final = "mcp__"

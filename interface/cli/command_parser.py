@@ -115,10 +115,10 @@ class Subcommand(NamedTuple):
     """Module in interface.cli.commands (default: the module of the command)."""
 
 
-def generated(words: str) -> Subcommand:
-    """Return a command that is made of an operation."""
-    about: str = verbs()[words]["help"]
-    return Subcommand(words.rsplit(maxsplit=1)[-1], about[0].upper() + about[1:], GENERATED)
+def generated(word: str) -> tuple[Subcommand, ...]:
+    """Return the commands under ``word`` that are made of operations, in the order of these."""
+    found = ((words.removeprefix(f"{word} "), verb["help"]) for words, verb in verbs().items())
+    return tuple(Subcommand(name, about[0].upper() + about[1:], GENERATED) for name, about in found if " " not in name)
 
 
 class Subcommands(NamedTuple):

@@ -21,9 +21,11 @@ from kernel.policy.circuit_breaker import Breaker
 from kernel.policy.metrics import COUNTED, CounterKey, Durations
 from kernel.services.telemetry import EventCounters
 from kernel.store.metrics import Gauges, KeptCounters, ModelSpending
+from protocol.agent import NAMED_ONLY
 from protocol.instruction import Usage
 from protocol.message import DURABLE, LIVE, Event
 from protocol.standby import StandbyState
+from protocol.tools import ToolScope
 from tests.architecture.sources import ROOT
 
 _WRITTEN: Final = "*This page is written by `scripts/generate`.*\n"
@@ -41,7 +43,8 @@ _TOOLS: Final = f"""\
 Scopes, answers and notifications: [MCP](mcp.md). Arguments with `?` are optional.
 
 {_WRITTEN}
-## Tools for agents
+## Scopes
+
 """
 _EVENTS: Final = f"""\
 # Events
@@ -143,9 +146,19 @@ def _route(route: Operation, operation: Schema, schemas: Mapping[str, Schema]) -
 
 
 def tools_page() -> str:
+    scopes: dict[ToolScope, list[str]] = {}
+    for tool in TOOLS.values():
+        scopes.setdefault(tool.scope, []).append(tool.name)
+    rows = [(_scope(scope), ", ".join(names)) for scope, names in scopes.items()]
+    table = "".join(_table(("scope", "tools"), rows)).lstrip("\n")
     team = "".join(line for tool in TOOLS.values() for line in _tool(tool, f"`{tool.scope}`"))
     management = "".join(line for tool in MANAGEMENT.values() for line in _tool(tool, f"`{tool.row.needs}`"))
-    return f"{_TOOLS}{team}\n## Management tools\n{management}"
+    return f"{_TOOLS}{table}\n## Tools for agents\n{team}\n## Management tools\n{management}"
+
+
+def _scope(scope: ToolScope) -> str:
+    common = {"all": "(all agents)", "tree": "(agents with a working tree)"}
+    return common.get(scope) or (f"`{scope}`, only if named" if scope in NAMED_ONLY else f"`{scope}`")
 
 
 def _tool(tool: TeamTool | PeopleTool, scope: str) -> Iterator[str]:

@@ -27,7 +27,7 @@ TOKEN_VERBS: Final = Subcommands(
     "token",
     (
         Subcommand("create", "Create a token and print it once"),
-        generated("token list"),
+        *generated("token"),
         Subcommand("revoke", "Revoke tokens, effective with their next request"),
     ),
 )
@@ -152,7 +152,7 @@ def _show(context: Context, url: str) -> bool:
     return webbrowser.open(f"file://{quote(path)}")
 
 
-WEBHOOK_VERBS: Final = Subcommands("webhook", (generated("webhook list"), generated("webhook retry")))
+WEBHOOK_VERBS: Final = Subcommands("webhook", generated("webhook"))
 
 
 def webhooks_lines(found: WebhookList, screen: Screen) -> list[str]:
@@ -171,10 +171,9 @@ STEERING: Final = ("PYTHON", "LD_", "DYLD_")
 NODE_VERBS: Final = Subcommands(
     "node",
     (
-        generated("node list"),
+        *generated("node")[:1],
         Subcommand("add", "Add a node that the project file does not define"),
-        generated("node drain"),
-        generated("node rm"),
+        *generated("node")[1:],
     ),
     required=False,
 )

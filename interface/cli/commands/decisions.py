@@ -223,8 +223,7 @@ def path_of(client: Client, named: Target) -> str:
 RULE_VERBS: Final = Subcommands(
     "rule",
     (
-        generated("rule list"),
-        generated("rule show"),
+        *generated("rule"),
         Subcommand("add", "Add or replace rules from a file"),
         Subcommand("rm", "Disable rules without deleting them"),
         Subcommand("test", "Test a rule against the messages of a run without taking effect"),

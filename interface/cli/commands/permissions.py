@@ -135,7 +135,7 @@ GRANT_VERBS: Final = Subcommands(
     (
         Subcommand("list", "List grants, their origin and their current state"),
         Subcommand("give", "Grant an agent a scope that its file does not include"),
-        generated("grant revoke"),
+        *generated("grant"),
     ),
 )
 

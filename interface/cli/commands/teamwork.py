@@ -84,10 +84,7 @@ TASK_VERBS: Final = Subcommands(
         Subcommand("list", "List the tasks of a workflow with their states and assignees"),
         Subcommand("show", "Show a task, its dependencies and its result"),
         Subcommand("add", "Add a task, with --for as work of an agent"),
-        generated("task claim"),
-        generated("task done"),
-        generated("task fail"),
-        generated("task cancel"),
+        *generated("task"),
         Subcommand("graph", "Show the dependency graph of the tasks"),
     ),
 )
