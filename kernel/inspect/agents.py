@@ -34,7 +34,7 @@ from protocol.tools import BUILT_IN, ON_DEMAND, BuiltIn, ProjectTool
 
 _NO_PROVIDER: Final = "unknown provider"
 _NO_TOOL: Final = "unknown tool"
-_NO_AGENT: Final = re.compile(r"there is no agent '([^']*)'")
+_NO_AGENT: Final = re.compile(r"agent '([^']*)' not found")
 """Beginnings of mistakes that may only follow from a project file that could not be read."""
 
 

@@ -299,4 +299,4 @@ def test_who_begins_anew_after_crashes_is_told_that_it_is_a_retry(shared_kernel:
     shared_kernel.agent("ben", "exit: { signal: KILL }")
     work = shared_kernel.send("ben", "go")
     assert shared_kernel.ended(work)["status"] == "dead"
-    assert told(shared_kernel, work).startswith("go\n\n(This is a retry: the work was begun 2 times before")
+    assert told(shared_kernel, work).startswith("go\n\n(This is a retry: this work was interrupted 2 times before")

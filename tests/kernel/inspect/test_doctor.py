@@ -133,16 +133,16 @@ FAULTS: Final[dict[str, tuple[str, str, Callable[[Path], Mapping[str, Any]]]]] =
         "sandbox", "signal 9", lambda _: {"confined": ("alice",), "bubblewrap": ProgramOnPath("/bwrap", "", "signal 9")}
     ),
     "home in the project": (
-        "sandbox", "is the project's folder",
+        "sandbox", "is the project folder",
         lambda tmp: {"confined": ("alice",), **environ(HOME=str(found(tmp).root))(tmp)},
     ),
     "a wrong key": ("files", "alice.yaml:1: modell", files({".agents/alice.yaml": "modell: x\n" + MOCKED})),
     "no YAML": ("files", "alice.yaml:2: not YAML", files({".agents/alice.yaml": "a: [\n"})),
     "no key of a provider": (
-        "files", "no key for anthropic", files({".agents/alice.yaml": "model: sonnet\nprompt: { system: x }\n"})
+        "files", "API key for anthropic", files({".agents/alice.yaml": "model: sonnet\nprompt: { system: x }\n"})
     ),
     "an unknown ref": (
-        "files", "there is no agent 'bob'", files({".workflows/w.yaml": "agents: { bob: { ref: bob } }\n"})
+        "files", "agent 'bob' not found", files({".workflows/w.yaml": "agents: { bob: { ref: bob } }\n"})
     ),
     "nobody begins": (
         "files", "so nobody begins",

@@ -34,7 +34,7 @@ def test_members_are_told_with_model_endpoint_and_key(tmp_path: Path) -> None:
     assert (alice.ref, alice.provider, alice.keys, alice.ready) == ("alice", "anthropic", ("ANTHROPIC_API_KEY",), False)
     assert (bob.ref, bob.model, bob.base_url, bob.ready) == (None, "acme/large", "https://acme.example/v1", True)
     assert len(found.missing) == 1
-    assert found.missing[0].startswith("alice: no key for anthropic")
+    assert found.missing[0].startswith("alice: API key for anthropic not found")
 
 
 def test_trust_that_is_needed_is_told_and_not_asked_for(tmp_path: Path) -> None:

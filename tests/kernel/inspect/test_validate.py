@@ -213,7 +213,8 @@ def test_a_key_that_is_not_set_is_warned_of(tmp_path: Path) -> None:
         found = validate(tmp_path, tmp_path, (), {"PATH": "/bin", **environ}).files
         return [(one.line, one.where, one.message) for file in found for one in file.warnings]
 
-    missing = "no key for anthropic: set ANTHROPIC_API_KEY where the kernel starts; in this shell it is not"
+    hint = "set ANTHROPIC_API_KEY in the environment of the kernel"
+    missing = f"API key for anthropic not found: {hint}; in this shell it is not"
     other = missing.replace("anthropic", "openai").replace("ANTHROPIC", "OPENAI")
     assert warned({}) == [(2, "model", missing), (1, "agents.bob.model", other)]
     assert warned({"ANTHROPIC_API_KEY": "k", "OPENAI_API_KEY": "k"}) == []

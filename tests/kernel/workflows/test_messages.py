@@ -26,13 +26,13 @@ kickoff: |
 """
 
 EXPECTED = """\
-2:19 agents.reviewer.ref: there is no agent 'reviwer'
+2:19 agents.reviewer.ref: agent 'reviwer' not found
     reviewer: {ref: reviwer}
-    hint: did you mean reviewer? (each has a file .agents/<name>.yaml)
+    hint: did you mean reviewer? (defined in .agents/<name>.yaml)
 4:5 agents.coder.model: unknown provider 'opnai'; known: anthropic, cursor, deepseek, \
 fireworks, google, groq, lmstudio, mistral, mock, moonshot, ollama, openai, openrouter, together, xai
       model: opnai/gpt-5.5
-    hint: did you mean openai? (or give base_url under providers: in .agents.yaml (or moniro.yaml))
+    hint: did you mean openai? (or set base_url under providers: in .agents.yaml (or moniro.yaml))
 5:5 agents.coder.promt: unknown key 'promt'
       promt: {system: You write code.}
     hint: did you mean prompt?

@@ -133,7 +133,7 @@ async def test_a_member_is_its_file_as_it_is_now_with_the_overrides_of_the_workf
         assert now("alice", "dm:alice") == ("alice", 100, 99)
         assert now("bob@review:main#1", started.space) == ("bob", 100, 8192)
         (catalog.root / ".agents" / "alice.yaml").unlink()
-        with pytest.raises(Refused, match="there is no agent 'alice'"):
+        with pytest.raises(Refused, match="agent 'alice' not found"):
             now("alice", started.space)
 
 
@@ -242,7 +242,7 @@ def test_missing_keys_are_told_before_anything_runs(catalog: Catalog) -> None:
     write(catalog, "agents: {b: {model: openai/m, prompt: {system: s}}}\nkickoff: '@b go'\n")
     error = refusal(catalog)
     assert (error.code, error.meaning.exit_code) == ("no_credentials", 4)
-    assert error.text == "b: no key for openai: set OPENAI_API_KEY where the kernel starts"
+    assert error.text == "b: API key for openai not found: set OPENAI_API_KEY in the environment of the kernel"
     assert checked(catalog, environ={"OPENAI_API_KEY": "k"}).place == "review:main"
 
 

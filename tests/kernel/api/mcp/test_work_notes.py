@@ -123,8 +123,8 @@ async def test_the_prompt_says_what_else_waits_and_what_of_it_presses(kernel: Se
     urgent = (await kernel.ask("POST", "/messages", {"to": "alice", "text": "URGENT: the build is red"})).json
     shown = (await kernel.ask("GET", "/instructions/i1/prompt")).json["messages"][-1]["text"]
     assert shown == (
-        f"the work\n\n(2 more messages wait for you here, urgent: {urgent['message_id']}; "
-        "my_inbox lists what waits. Go on with this first.)"
+        f"the work\n\n(2 more messages are waiting for you here, urgent: {urgent['message_id']}; "
+        "my_inbox lists what waits. Finish this work first.)"
     )
 
 
