@@ -314,7 +314,7 @@ async def test_files_that_were_taken_back_after_a_kernel_died_are_told(place: La
     git_project.git("commit", "--quiet", "-am", "back")
     await place.serve()
     info, commit = place.outcome(landing), git_project.git("rev-parse", "main")
-    assert (info.state, info.why) == ("merged", f"since then 2 files were taken back by {commit}: 'a.txt', 'gone.txt'")
+    assert (info.state, info.why) == ("merged", f"since then 2 files were reverted by {commit}: 'a.txt', 'gone.txt'")
     assert git_project.git("status", "--porcelain") == "?? untracked.txt"
 
 

@@ -223,11 +223,11 @@ async def test_what_is_too_large_is_refused_before_git_reads_it(
 
     monkeypatch.setattr(ProjectGit, "run", seen)
     for name, why in (
-        ("file", "'d/large' has 1,001 bytes, and may have 1000B"),
+        ("file", "'d/large' has 1,001 bytes; the limit is 1000B"),
         ("between", "'large.bin' has 1,002 bytes"),
         ("all", "it adds 2"),
         ("names", "it changes files of 20,979 bytes"),
-        ("list", "the list of its files is longer than"),
+        ("list", "the file list exceeds"),
     ):
         with subtests.test(name):
             before = place.refs()
