@@ -1,10 +1,8 @@
-"""The spec of a process to start, its three pipes, its limit of open descriptors, and the failures to start it.
+"""The specification of a process to start, its three pipes, its descriptor limit, and errors of the start.
 
-A failure in the child itself is no exception: it is ``Exited.failed``.
-
-A connection or a worker each take some descriptors: the kernel raises its soft limit to the hard one. What it starts
-gets the limit back that the kernel was started with: a program that calls ``select`` fails with high descriptors, and
-some close every number up to the limit before they do anything.
+A failure in the child itself is not an exception, but ``Exited.failed``. Connections and workers each take descriptors,
+so the kernel raises its soft limit to the hard one. Started programs get the original limit: ``select`` fails with high
+descriptors, and some programs close every number up to the limit at their start.
 """
 
 import errno
@@ -24,14 +22,14 @@ from protocol.ipc import Order
 
 _SOFT, _HARD = resource.getrlimit(resource.RLIMIT_NOFILE)
 NEEDED_FILES: Final = 64
-"""Below it a kernel starts, and its launcher fails."""
+"""Minimum of descriptors: below it a kernel starts, but its launcher fails."""
 NEEDED_TASKS: Final = 16
-"""The threads of a kernel, its launcher and a worker."""
+"""Number of threads of a kernel, its launcher and a worker."""
 SHELL: Final = "/bin/sh"
 
 
 def open_standard() -> None:
-    """Open /dev/null in the place of each standard descriptor that is closed: no file or socket may become one."""
+    """Open /dev/null for each closed standard descriptor, so that no file or socket gets its number."""
     for number in range(3):
         try:
             os.fstat(number)
@@ -40,7 +38,7 @@ def open_standard() -> None:
 
 
 def raise_limit() -> None:
-    """Let this process have as many as the system allows. Where that is refused it stays as it is."""
+    """Raise the limit of open descriptors as far as the system allows; ignore a refusal."""
     try:
         resource.setrlimit(resource.RLIMIT_NOFILE, (_HARD, _HARD))
     except (OSError, ValueError):  # macOS allows fewer than its hard limit says
@@ -48,9 +46,9 @@ def raise_limit() -> None:
 
 
 def limits_fault() -> str | None:
-    """Return why the limits of this user are too low for a kernel; None where they suffice. Starts threads for that.
+    """Return why the limits of this user are too low for a kernel, or None. Starts threads to find out.
 
-    The limit of processes counts threads, and all that the user runs: only the system knows what is left of it.
+    The limit of processes counts threads and all processes of the user: only the system knows the rest.
     """
     files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     if files != resource.RLIM_INFINITY and files < NEEDED_FILES:
@@ -72,14 +70,14 @@ def limits_fault() -> str | None:
 
 
 def restore_limit() -> None:
-    """Take the first limit again, for a program that takes this one's place and asks what it was. All stays open."""
+    """Restore the original limit for a program that replaces this one. Open descriptors remain."""
     resource.setrlimit(resource.RLIMIT_NOFILE, (_SOFT, _HARD))
 
 
 def under_first_limit(argv: Sequence[str]) -> list[str]:
-    """``argv``, executed (by the same pid) with the limit that we were started with.
+    """Return ``argv`` wrapped to run with the original limit under the same pid.
 
-    A shell does it: between fork and exec Python may run nothing here, for the kernel has threads.
+    A shell does it: Python must not run code between fork and exec, because the kernel has threads.
     """
     if resource.getrlimit(resource.RLIMIT_NOFILE)[0] == _SOFT:
         return list(argv)
@@ -93,18 +91,18 @@ _ATTEMPT: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}", re.ASCII)
 
 
 class Spec(Order, frozen=True, kw_only=True):
-    """A worker (without ``argv``) or a command.
+    """A worker (without ``argv``) or a command to start.
 
     ``attempt`` names the directory below ``run/`` and must not be in use. ``cwd`` None: the root directory for a fork,
-    the kernel's for exec; a worker is told its own in ``start``. ``env`` is the whole environment of a command, and
-    ignored for a worker, whose programs get theirs from ``start``. ``sandbox`` confines a command. ``spare``: it may
-    be ended at any time, and is started again once it is wanted.
+    the kernel's for exec; a worker gets its own in ``start``. ``env`` is the whole environment of a command, and
+    ignored for a worker, whose programs get theirs from ``start``. ``sandbox`` confines a command. ``spare``: it may be
+    stopped at any time, and is started again when needed.
     """
 
     spare: bool = False
 
     def __post_init__(self) -> None:
-        """Raise ValueError for an attempt that would not be a plain directory name, or an empty command."""
+        """Raise ValueError for an attempt that is not a plain directory name, or an empty command."""
         if not _ATTEMPT.fullmatch(self.attempt):
             raise ValueError(f"{self.attempt!r} cannot name a directory below run/")
         if self.argv is not None and not self.argv:
@@ -112,32 +110,32 @@ class Spec(Order, frozen=True, kw_only=True):
 
     @property
     def order(self) -> dict[str, Any]:
-        """The fields of any order to start it."""
+        """Return the fields of an order to start it."""
         return {name: getattr(self, name) for name in Order.__struct_fields__}
 
 
 TRANSIENT: Final = frozenset(
     {errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOSPC, errno.ETOOMANYREFS}
 )
-"""The machine is short of something: descriptors, processes, memory. It was not the command's fault."""
+"""Errors of exhausted resources: descriptors, processes, memory. The command did not cause them."""
 
 TRANSIENT_NAMES: Final = frozenset(errno.errorcode[number] for number in TRANSIENT)
 
 
 class SpawnTransient(Exception):
-    """Nothing was started and nothing is left of it; the same may work in a few seconds.
+    """The start failed without a trace, and may succeed in a few seconds.
 
-    Raised for exhausted descriptors, processes, memory or disk, and where no zygote answers. Not raised for a command
-    that cannot be executed: that is an ``Exited`` with ``failed``.
+    Raised for exhausted descriptors, processes, memory or disk, and if no zygote answers. Not raised for a command that
+    cannot be executed: that is an ``Exited`` with ``failed``.
     """
 
 
 class NodeLost(SpawnTransient):
-    """The node of an attempt is not there: nothing was started on it, or nothing of it is left."""
+    """The node of an attempt is not connected: no process was started on it, or none remains."""
 
 
 class KeeperLost(SpawnTransient):
-    """The keeper went away before it had started anything, mostly because its zygote was killed."""
+    """The keeper exited before it had started a process, usually because its zygote was killed."""
 
 
 class PipeEnds(msgspec.Struct, frozen=True):
@@ -154,7 +152,7 @@ class PipeEnds(msgspec.Struct, frozen=True):
 
 
 def open_pipes() -> tuple[PipeEnds, PipeEnds]:
-    """Ours and theirs, all close-on-exec. Raises OSError, and then none is left open."""
+    """Return our and their ends, all close-on-exec. Raises OSError, and then none is open."""
     pairs: list[tuple[int, int]] = []
     with ExitStack() as undo:
         for _stream in range(3):
@@ -167,17 +165,17 @@ def open_pipes() -> tuple[PipeEnds, PipeEnds]:
 
 
 class ChildStream(trio.abc.SendStream, trio.abc.ReceiveStream):
-    """Our end of what a child reads, or writes."""
+    """Our end of a child's input or output stream."""
 
     @abstractmethod
     def close(self) -> None:
-        """Close it now."""
+        """Close the stream at once."""
 
 
 class Pipe(ChildStream):
-    """Our end of one of a child's pipes. What need not wait takes no turn of the event loop.
+    """Our end of one of a child's pipes. Operations that need not wait take no turn of the event loop.
 
-    Reads that never have to wait take a turn all the same, one in READS_IN_A_ROW: the others have theirs.
+    Every READS_IN_A_ROW reads, one takes a turn, so that other tasks can run.
     """
 
     def __init__(self, fd: int) -> None:
@@ -185,7 +183,7 @@ class Pipe(ChildStream):
         self._fd = fd
         self._reads = 0
         self._waited = False
-        """Somebody waited for it: the event loop knows it."""
+        """Whether a task has waited for it, so that the event loop knows it."""
 
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
         """See SendStream."""
@@ -220,7 +218,7 @@ class Pipe(ChildStream):
                 raise trio.BrokenResourceError from error
 
     def fileno(self) -> int:
-        """Return its descriptor; -1 once it is closed."""
+        """Return its descriptor, or -1 after it was closed."""
         return self._fd
 
     def _open_fd(self) -> int:
@@ -229,7 +227,7 @@ class Pipe(ChildStream):
         return self._fd
 
     def close(self) -> None:
-        """Close it now."""
+        """Close the pipe at once."""
         fd, self._fd = self._fd, -1
         if fd >= 0:
             if self._waited:
