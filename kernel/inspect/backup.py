@@ -1,7 +1,7 @@
-"""``awk backup`` and ``awk restore``: a project's state as one file, and such a file in the place of the state.
+"""``awk backup`` and ``awk restore``: save a project's state to one file, and restore it from such a file.
 
-State is the database and what agents keep in files. What is made from the log, what git has, what only processes need,
-and whatever lets somebody in stays out (docs/how-to/operate/run-as-a-service.md).
+State is the database and agents' context files. Data derived from the log, in git, only for running processes, and all
+credentials are excluded (docs/how-to/operate/run-as-a-service.md).
 """
 
 import fcntl
@@ -41,10 +41,7 @@ _DOCUMENTS: Final = "documents"
 
 
 def backup(root: Path, state: Path, file: str, *, now: float, force: bool = False) -> BackupReport:
-    """Write the state of the project at ``root`` into ``file``. Blocks. Raises Refused.
-
-    A kernel may be at work meanwhile.
-    """
+    """Write the state of the project at ``root`` to ``file``. Blocks. Raises Refused. A kernel may run meanwhile."""
     database = state / DATABASE
     if os.path.lexists(state / JOURNAL):
         raise Refused("conflict", "a restore was interrupted here", "repeat it, or awk start, which ends it")
@@ -86,7 +83,7 @@ def backup(root: Path, state: Path, file: str, *, now: float, force: bool = Fals
 
 
 def trees_in(path: str) -> tuple[BackedUpTree, ...]:
-    """The working trees that the copy of a database at ``path`` knows."""
+    """Return the working trees in the database copy at ``path``."""
     return tuple(
         BackedUpTree(run=run_id(one.run), agent=one.agent, branch=one.branch, tip=one.tip)
         for one in snapshot.trees_of(path)
@@ -94,10 +91,10 @@ def trees_in(path: str) -> tuple[BackedUpTree, ...]:
 
 
 def kept_files(root: Path, state: Path) -> Iterator[tuple[str, int]]:
-    """Descriptors of the files in which agents keep what they know, by their names in a backup. No link is followed."""
+    """Yield descriptors of agents' context files with their names in a backup. Links are not followed."""
     stated = {context_dir(one.definition) for one in PartialCatalog(root).survey().loaded}
     usual = {f"{AGENTS}/{path.name}" for path in (root / AGENTS).glob("[!.]*") if path.is_dir()}
-    for folder in sorted(stated | usual):  # also of those whose files have mistakes
+    for folder in sorted(stated | usual):  # also of agents with invalid files
         for part in (*sorted(backup_file.PARTS), ""):
             inside = f"{folder}/{part}".rstrip("/")
             yield from _files_in(str(root), inside, f"{backup_file.PROJECT}/{inside}", only=None if part else SOUL_FILE)
@@ -108,7 +105,7 @@ def kept_files(root: Path, state: Path) -> Iterator[tuple[str, int]]:
 
 
 def pack_kept(writer: backup_file.BackupWriter, root: Path, state: Path) -> None:
-    """Pack what agents keep in files."""
+    """Pack agents' context files."""
     for name, descriptor in kept_files(root, state):
         with open(descriptor, "rb") as content:
             if backup_file.name_fault(name) is None:
@@ -134,7 +131,7 @@ def _files_in(root: str, folder: str, shown: str, only: str | None = None) -> It
 
 @contextmanager
 def no_kernel(state: Path) -> Generator[None]:
-    """Keep kernels away while the block lasts. Raises Refused where one lives."""
+    """Prevent kernels from starting during the block. Raises Refused if one is running."""
     descriptor = os.open(state / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -148,9 +145,9 @@ def no_kernel(state: Path) -> Generator[None]:
 def restore(
     root: Path, state: Path, file: str, *, now: float, force: bool = False, trusted: bool = False
 ) -> RestoreReport:
-    """Have what is in ``file`` in the place of the state of the project at ``root``. Blocks. Raises Refused.
+    """Replace the state of the project at ``root`` with ``file``. Blocks. Raises Refused.
 
-    Killed at any moment, it leaves all that was there, or all that is in the file.
+    If it is killed, either the old state or the complete new state remains.
     """
     os.umask(0o077)
     if os.path.isdir(file):
@@ -174,7 +171,7 @@ def restore(
 def put_in_place(
     root: Path, state: Path, manifest: BackupManifest, *, now_ms: int, force: bool, trusted: bool
 ) -> RestoreReport:
-    """Have what is staged, which was checked but for its database, in the place of the state.
+    """Replace the state with the staged data, which was checked except for its database.
 
     Raises Refused, SnapshotRefused, BadBackup and OSError.
     """
@@ -193,7 +190,7 @@ def put_in_place(
     term = snapshot.term_of(str(state / DATABASE))
     done = snapshot.fit_snapshot(str(staged / DATABASE), places, now_ms=now_ms, term=term, trusted=trusted)
     journal = _plan(root, state, manifest, aside)
-    # What would be set aside, but for files from which nothing can be gone on with.
+    # What would be set aside, except files that cannot be continued from.
     there = [str(state / DATABASE)] if (state / DATABASE).exists() else []
     if (state / CONTEXTS).is_dir() and any((state / CONTEXTS).iterdir()):
         there.append(str(state / CONTEXTS))
@@ -224,7 +221,7 @@ def put_in_place(
 
 
 def _plan(root: Path, state: Path, manifest: BackupManifest, aside: str) -> Journal:
-    """Everything that has to be moved. The database's own logs go before it: they would be taken for the new one's."""
+    """Return all moves. The database's logs are moved first, because they would be used with the new database."""
     names = (*(f"{DATABASE}{log}" for log in _LOGS), RECALL, *(f"{RECALL}{log}" for log in _LOGS), IN_FLIGHT, SESSIONS)
     contexts = f"{STAGED}/{CONTEXTS}" if (state / STAGED / CONTEXTS).is_dir() else None
     moves = (

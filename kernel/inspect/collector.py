@@ -1,4 +1,4 @@
-"""Looks whether spans would reach the collector of the project file: trust, header fields, somebody who answers."""
+"""Checks whether spans would reach the collector of the project file: trust, header fields, and a connection."""
 
 import socket
 from collections.abc import Iterator, Mapping
@@ -15,7 +15,7 @@ CONNECT_SECONDS: Final = 2.0
 
 
 def collector_rows(settings: OtelSettings, environ: Mapping[str, str], kept: GrantSource) -> Iterator[DoctorRow]:
-    """What keeps it from being told, each with a way out. Connects to it, and says nothing."""
+    """Return reasons why the collector cannot be reached, each with a fix. Connects without sending data."""
     host, fields = host_of(settings.endpoint), header_fields(settings, environ)
     if environ.get("AGENT_WORKER_TRUST") != "1" and missing_grants((otel_unit(settings),), kept):
         yield DoctorRow(

@@ -1,4 +1,4 @@
-"""``awk df``: what of a project's state takes room, and how there is less of it. Changes nothing, follows no link."""
+"""``awk df``: disk usage of a project's state, and how to reduce it. Changes nothing, follows no links."""
 
 import os
 from pathlib import Path
@@ -20,7 +20,7 @@ _SET_ASIDE: Final = "what restores set aside: awk prune aside removes what is ol
 _LOGS: Final = f"{LOG}, {LOG}.1"
 
 PLACES: Final = (
-    # Group, what, the beginning of names in the state, and how there is less of it.
+    # Group, description, name prefix in the state, and how to reduce it.
     ("database", "write-ahead log", (f"{DATABASE}-",), None),
     ("database", "copies that a kernel saved", (f"{DATABASE}.saved-",), _SAVED),
     ("index", "index of what was said", (RECALL,), None),
@@ -34,7 +34,7 @@ PLACES: Final = (
 
 
 def disk_usage(root: Path, state: Path, runs: int) -> DiskUsage:
-    """Measure it. A kernel may be at work. ``runs``: so many are told at most. Blocks. Raises Refused."""
+    """Measure disk usage; at most ``runs`` runs are listed. A kernel may be running. Blocks. Raises Refused."""
     rows: list[DiskRow] = []
     found = []
     count = 0

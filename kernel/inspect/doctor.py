@@ -1,7 +1,7 @@
-"""``doctor``: what keeps agents from working here, or will, each with a way out. Looks, and changes nothing.
+"""``doctor``: problems that prevent agents from working now or later, each with a fix. Changes nothing.
 
-A table of checks, each over what one look at the machine and the project found. What is in order has a row too, so that
-one sees what was looked at. Programs are asked for their versions by keepers of this process, as a kernel asks them.
+A table of checks over the findings about the machine and the project. Successful checks have a row too, so that the
+user sees what was checked. Keepers of this process query versions of programs, as in a kernel.
 """
 
 import os
@@ -43,22 +43,22 @@ DISK_BYTES: Final = 1024**3
 DISK_FILES: Final = 10_000
 OPEN_FILES: Final = 1024
 CLOCK_SECONDS: Final = 60.0
-"""A clock that is so far behind the log was put back."""
+"""Difference from the log at which the clock counts as set back."""
 LOCK_SECONDS: Final = 600.0
-"""A lock of git's that is so old is one that a killed git left."""
+"""Age at which a git lock counts as left behind by a killed git."""
 _NUMBERS: Final = re.compile(r"\d+(?:\.\d+)+")
 _NO_NAMESPACES: Final = {
     "kernel/unprivileged_userns_clone": "0",
     "user/max_user_namespaces": "0",
     "kernel/apparmor_restrict_unprivileged_userns": "1",
 }
-"""Settings of Linux, below /proc/sys, and the value with which no program may confine another."""
+"""Linux settings below /proc/sys, with the value that forbids sandboxes."""
 _STEERING: Final = ("LD_PRELOAD", "LD_LIBRARY_PATH", "PYTHONPATH", "PYTHONHOME")
 """Variables that change what the kernel loads."""
 
 
 class ProgramOnPath(msgspec.Struct, frozen=True):
-    """A program on PATH, as it says itself; ``path`` None: it is not there."""
+    """A program on PATH with its version; ``path`` None if it is missing."""
 
     path: str | None
     version: str = ""
@@ -66,13 +66,13 @@ class ProgramOnPath(msgspec.Struct, frozen=True):
 
     @property
     def number(self) -> tuple[int, ...]:
-        """Its version as numbers; none where it said none."""
+        """Return its version as numbers; empty if unknown."""
         found = _NUMBERS.search(self.version)
         return tuple(map(int, found[0].split("."))) if found else ()
 
 
 class Findings(msgspec.Struct, frozen=True, kw_only=True):
-    """The findings of one look. ``state`` is the project's directory of state; ``runs``: a kernel of it is up."""
+    """Findings about machine and project. ``state`` is the state directory; ``runs``: its kernel is running."""
 
     root: Path
     state: Path
@@ -82,37 +82,37 @@ class Findings(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds since 1970."""
     files: tuple[CheckedFile, ...]
     used: frozenset[str]
-    """Backends that agents of the project ask for."""
+    """Backends that agents of the project use."""
     confined: tuple[str, ...]
-    """Agents that are to be run in a sandbox."""
+    """Agents with a sandbox."""
     backends: tuple[BackendRow, ...]
     git: ProgramOnPath
     bubblewrap: ProgramOnPath
     database: Checkup | None
-    """None: there is none yet, or a kernel has it open."""
+    """None if there is no database yet, or a kernel has it open."""
     programs: tuple[DoctorRow, ...] = ()
-    """Those that files of agents name."""
+    """Programs named in agent files."""
     collector: tuple[DoctorRow, ...] = ()
-    """Nothing where the project names none."""
+    """Empty if the project has no collector."""
     standby: tuple[DoctorRow, ...] = ()
-    """As that."""
+    """Empty if the project has no standby."""
 
 
 Check = Callable[[Findings], Iterator[DoctorRow]]
 
 
 def fine(check: str, detail: str) -> DoctorRow:
-    """The row of what is in order."""
+    """Return the row of a successful check."""
     return DoctorRow(check=check, ok=True, detail=detail)
 
 
 def fault(check: str, detail: str, fix: str) -> DoctorRow:
-    """The row of what is not."""
+    """Return the row of a problem."""
     return DoctorRow(check=check, ok=False, detail=detail, fix=fix)
 
 
 def python(found: Findings) -> Iterator[DoctorRow]:
-    """Our interpreter, and variables that would have it load something else."""
+    """Check our interpreter, and variables that change what it loads."""
     yield fine("python", f"{sys.version.partition(' ')[0]} at {sys.executable}")
     for name in _STEERING:
         if found.environ.get(name):
@@ -120,7 +120,7 @@ def python(found: Findings) -> Iterator[DoctorRow]:
 
 
 def commands(found: Findings) -> Iterator[DoctorRow]:
-    """The commands of this installation are those that a shell finds."""
+    """Check that a shell finds the commands of this installation."""
     ours = os.path.dirname(sys.executable)
     for word in ("agent-worker", "awk"):
         seen = shutil.which(word, path=found.environ.get("PATH", ""))
@@ -132,7 +132,7 @@ def commands(found: Findings) -> Iterator[DoctorRow]:
 
 
 def git(found: Findings) -> Iterator[DoctorRow]:
-    """git, and the repository of the project."""
+    """Check git, and the repository of the project."""
     program = found.git
     needed = ".".join(map(str, GIT_NEEDED))
     if program.path is None:
@@ -156,7 +156,7 @@ def git(found: Findings) -> Iterator[DoctorRow]:
 
 
 def sandbox(found: Findings) -> Iterator[DoctorRow]:
-    """bubblewrap works here, where agents are to be confined."""
+    """Check that bubblewrap works if agents need a sandbox."""
     who = ", ".join(found.confined[:3])
     program = found.bubblewrap
     needed = ".".join(map(str, BUBBLEWRAP_NEEDED))
@@ -176,13 +176,13 @@ def sandbox(found: Findings) -> Iterator[DoctorRow]:
         try:
             value = Path("/proc/sys", name).read_text("ascii").strip()
         except OSError:
-            continue  # a setting that this Linux does not have
+            continue  # this Linux does not have the setting
         if found.confined and value == closed and os.geteuid() != 0:
             yield fault("sandbox", f"/proc/sys/{name} is {value}", f"as root: sysctl -w {name.replace('/', '.')}=...")
 
 
 def files(found: Findings) -> Iterator[DoctorRow]:
-    """The files of the project: mistakes, and what this machine lacks for what they say (keys, logins, servers)."""
+    """Check the files of the project: errors, and missing requirements (keys, logins, servers)."""
     for file in found.files:
         for mistake in file.errors:
             at = f"{mistake.path}:{mistake.line}: {mistake.where} {mistake.message}".replace("  ", " ")
@@ -197,7 +197,7 @@ def files(found: Findings) -> Iterator[DoctorRow]:
 
 
 def backends(found: Findings) -> Iterator[DoctorRow]:
-    """The programs that agents are run with."""
+    """Check the programs of backends."""
     for row in found.backends:
         if row.name in found.used and not row.available:
             yield fault("backends", f"{row.name}: {row.missing}", "install it, or give its agents another backend")
@@ -210,7 +210,7 @@ def backends(found: Findings) -> Iterator[DoctorRow]:
 
 
 def state(found: Findings) -> Iterator[DoctorRow]:
-    """The directory of state is ours, private, and can be written."""
+    """Check that the state directory is private, owned by the user, and writable."""
     place = found.state
     while not os.path.lexists(place):
         place = place.parent
@@ -240,7 +240,7 @@ def state(found: Findings) -> Iterator[DoctorRow]:
 
 
 def database(found: Findings) -> Iterator[DoctorRow]:
-    """The log can be opened by this program, and is whole."""
+    """Check that this version can open the log, and that it is intact."""
     path = found.state / DATABASE
     checked = found.database
     if checked is None:
@@ -258,7 +258,7 @@ def database(found: Findings) -> Iterator[DoctorRow]:
 
 
 def clock(found: Findings) -> Iterator[DoctorRow]:
-    """The clock is not behind what the log says."""
+    """Check that the clock is not behind the log."""
     behind = 0.0 if found.database is None else found.database.latest_ms / 1000 - found.now
     if behind > CLOCK_SECONDS:
         yield fault("clock", f"it is {behind:.0f} s behind the newest event of the log", "set the clock, e.g. by NTP")
@@ -267,7 +267,7 @@ def clock(found: Findings) -> Iterator[DoctorRow]:
 
 
 def disk(found: Findings) -> Iterator[DoctorRow]:
-    """There is room where the state, the project and temporary files are."""
+    """Check free space for the state, the project and temporary files."""
     told: set[int] = set()
     for name, wanted in (("state", found.state), ("project", found.root), ("TMPDIR", Path(gettempdir()))):
         place = wanted
@@ -293,7 +293,7 @@ def disk(found: Findings) -> Iterator[DoctorRow]:
 
 
 def limits(_found: Findings) -> Iterator[DoctorRow]:
-    """The limits of this user let a kernel have its connections and workers."""
+    """Check that the limits of this user suffice for a kernel's connections and workers."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != resource.RLIM_INFINITY and soft < OPEN_FILES:
         fix = (
@@ -309,7 +309,7 @@ def limits(_found: Findings) -> Iterator[DoctorRow]:
 
 
 def environment(found: Findings) -> Iterator[DoctorRow]:
-    """Variables that steer clients and trust say what they should."""
+    """Check variables that affect clients and trust."""
     environ = found.environ
     if environ.get("AGENT_WORKER_TRUST") == "1":
         yield fine("environment", "AGENT_WORKER_TRUST=1 grants all demands of files; awk trust grants them one by one")
@@ -327,7 +327,7 @@ def environment(found: Findings) -> Iterator[DoctorRow]:
 
 
 def leftovers(found: Findings) -> Iterator[DoctorRow]:
-    """Nothing is left of a kernel that was killed."""
+    """Check for remains of a killed kernel."""
     place = found.state / RUN
     left = sorted(os.listdir(place)) if place.is_dir() and not found.runs else []
     if left:
@@ -338,12 +338,12 @@ def leftovers(found: Findings) -> Iterator[DoctorRow]:
 
 
 def traces(found: Findings) -> Iterator[DoctorRow]:
-    """Spans would reach their collector."""
+    """Check that spans reach their collector."""
     yield from found.collector or (fine("traces", "the project names no collector of spans"),)
 
 
 def standby(found: Findings) -> Iterator[DoctorRow]:
-    """The log can be copied to another place."""
+    """Check that the log can be copied to another location."""
     yield from found.standby or (fine("standby", "the project asks for no copy of its log elsewhere"),)
 
 
@@ -354,12 +354,12 @@ CHECKS: Final[tuple[Check, ...]] = (
 
 
 def examine(found: Findings) -> DoctorReport:
-    """All rows of all checks."""
+    """Return all rows of all checks."""
     return DoctorReport(rows=tuple(row for check in CHECKS for row in check(found)))
 
 
 def doctor(root: Path, state_dir: Path, environ: Mapping[str, str], *, now: float, runs: bool) -> DoctorReport:
-    """Look at the machine and at the project at ``root``. Blocks for as long as programs take to say their versions."""
+    """Inspect the machine and the project at ``root``. Blocks while programs report their versions."""
     env = worker_environment(environ, own_bin=frozenset({os.path.dirname(sys.executable)}))
     git_program, bubblewrap, probed = trio.run(_programs, env, environ)
     catalog = PartialCatalog(root)

@@ -1,6 +1,6 @@
-"""``awk standby check`` and ``awk restore --promote``: what a copy of a log comes to, and the copy in its place.
+"""``awk standby check`` and ``awk restore --promote``: check a copy of a log, and replace the state with it.
 
-The copy is read and never changed; it is put together below the directory of state, or of temporary files.
+The copy is read and never changed; it is assembled below the state or temporary directory.
 """
 
 import os
@@ -56,7 +56,7 @@ WHICH: Final = "nothing was changed; name the folder of standby: {to: ...}, moun
 
 
 class Whole(NamedTuple):
-    """A copy that was put together: the last commit that is in it, its highest term, and what is wrong behind that."""
+    """An assembled copy: the last commit in it, its highest term, and the errors after that."""
 
     found: StandbyCopy
     mark: SnapshotMark
@@ -66,7 +66,7 @@ class Whole(NamedTuple):
 
 
 def check_standby(folder: str, *, now: float) -> StandbyReport:
-    """Put the copy in ``folder`` together elsewhere, and say what it comes to. Blocks. Raises Refused."""
+    """Assemble the copy in ``folder`` elsewhere, and report its state. Blocks. Raises Refused."""
     try:
         with TemporaryDirectory(prefix="agent-worker-") as place:
             whole = put_together(folder, os.path.join(place, DATABASE))
@@ -96,7 +96,7 @@ def check_standby(folder: str, *, now: float) -> StandbyReport:
 
 
 def put_together(folder: str, target: str) -> Whole:
-    """Make the new database ``target`` of the copy in ``folder``. Raises BadPlace, SnapshotRefused, OSError."""
+    """Create the database ``target`` from the copy in ``folder``. Raises BadPlace, SnapshotRefused, OSError."""
     found = look_at(folder)
     room = os.statvfs(os.path.dirname(target))
     if found.total_bytes + ROOM_BYTES > room.f_bavail * room.f_frsize:
@@ -116,7 +116,7 @@ def put_together(folder: str, target: str) -> Whole:
     if last < found.base.needs:
         why = f" ({faults[0]})" if faults else ""
         raise BadPlace(f"what was committed while its base was copied is not all there{why}")
-    mark = check_snapshot(target)  # before anything else is asked of it
+    mark = check_snapshot(target)  # before any other query
     term = term_of(target)
     if not 0 <= term <= LARGEST:
         raise BadPlace(f"its term is {term}: no kernel has come to that")
@@ -127,7 +127,7 @@ def put_together(folder: str, target: str) -> Whole:
 
 
 def _may_live(found: StandbyCopy, now: float) -> bool:
-    """Return whether the original may run: it said so lately, by its clock, and not that it ended."""
+    """Return whether the original may be running: it reported recently, by its clock, and no end."""
     return found.beat is not None and not found.beat.ended and abs(now - found.beat.at) < ALIVE_SECONDS
 
 
@@ -143,7 +143,7 @@ def _files_in(folder: str) -> tuple[int, str | None, str | None]:
 
 @contextmanager
 def _opened_files(folder: str, target: str | None = None) -> Generator[BackupManifest]:
-    """The manifest of what agents keep; with all of it in the new folder ``target``. Raises BadBackup, OSError."""
+    """Open the manifest of agents' files, with all files in the new folder ``target``. Raises BadBackup, OSError."""
     with TemporaryDirectory(prefix="agent-worker-") as place:
         path = os.path.join(folder, FILES)
         os.stat(path)
@@ -155,9 +155,9 @@ def _opened_files(folder: str, target: str | None = None) -> Generator[BackupMan
 def promote(
     root: Path, state: Path, folder: str, *, now: float, force: bool = False, trusted: bool = False
 ) -> RestoreReport:
-    """Have the copy in ``folder`` in the place of the state of the project at ``root``. Blocks. Raises Refused.
+    """Replace the state of the project at ``root`` with the copy in ``folder``. Blocks. Raises Refused.
 
-    Killed at any moment, it leaves all that was there, or all of the copy.
+    If it is killed, either the old state or the complete copy remains.
     """
     os.umask(0o077)
     staged = state / STAGED
@@ -220,7 +220,7 @@ def _check_original(found: StandbyCopy, now: float, *, force: bool) -> None:
 
 
 def _notes(folder: str, whole: Whole, root: Path, now: float) -> list[str]:
-    """Notes for whoever promotes it: up to where it goes, and that the original must not run. The folder says so."""
+    """Return notes for the operator: the last commit in the copy, and that the original must not run."""
     mark, beat = whole.mark, whole.found.beat
     upto = f"event {mark.event}, message m{mark.message}, {rfc3339(mark.at_ms)}"
     ended = beat is not None and beat.ended and not whole.faults
@@ -241,7 +241,7 @@ CHECK: Final = "standby"
 def standby_rows(
     settings: StandbySettings, state: Path, environ: Mapping[str, str], kept: GrantSource, now: float
 ) -> Iterator[DoctorRow]:
-    """Things that keep the copy from being made or used, each with a way out. Reads the folder, and writes nothing."""
+    """Return reasons why the copy cannot be made or used, each with a fix. Reads the folder without writing."""
     to = settings.to
     if environ.get("AGENT_WORKER_TRUST") != "1" and missing_grants((standby_unit(settings),), kept):
         yield DoctorRow(

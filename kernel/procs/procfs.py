@@ -228,7 +228,7 @@ class AcceptedConnection(NamedTuple):
 
 
 def caller(accepted: AcceptedConnection, roots: Collection[ProcessId], pid: int) -> ProcessId | None:
-    """Return the one of ``roots`` whose tree alone owns the other end, apart from processes not below ``pid``.
+    """Return the one of ``roots`` whose tree owns the other end, if no other process below ``pid`` does.
 
     None if no process, another one or several own it, or it was closed meanwhile. Reads all of /proc.
     """

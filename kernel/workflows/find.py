@@ -1,11 +1,9 @@
-"""Finds the file of a workflow: by name from ``.workflows/`` or the project file, by path, or in a commit of another
-repository.
+"""Search for the file of a workflow: by name in ``.workflows/`` or the project file, by path, or in another repository.
 
-A checkout is the plain files of one commit in the state directory (XF04-XF06): a folder for each, with its digest
-beside it. The digest's file tells when its commit was used last. A ref is looked up once: ``.workflows/remote.lock``
-says which commit it stands for from then on, until it is asked to update; people commit that file, and it is believed
-only as far as the user trusts it. A commit that the lock names is never removed. Nothing of what is fetched is run
-here.
+A checkout contains the plain files of one commit in the state directory (XF04-XF06): a folder for each, with its digest
+in a file whose time is that of the last use. A ref is resolved once: ``.workflows/remote.lock`` pins its commit until
+an update is requested; people commit that file, and it is trusted only as far as the user has granted. Pinned commits
+are never removed. Fetched files are not executed here.
 """
 
 import os
@@ -31,7 +29,7 @@ from protocol.remote_ref import Remote, is_commit, is_remote
 
 
 class Checkout(msgspec.Struct, frozen=True):
-    """The files of a ``commit`` in ``folder``. ``digest`` is the SHA-256 of all of them, their names and modes."""
+    """The files of a ``commit`` in ``folder``. ``digest`` is the SHA-256 of all files, names and modes."""
 
     remote: Remote
     url: str
@@ -41,11 +39,11 @@ class Checkout(msgspec.Struct, frozen=True):
 
     @property
     def demand(self) -> str:
-        """The demand that starting it makes on the user's trust."""
+        """Return the demand for starting it."""
         return f"it comes from {self.url}, commit {self.commit}, content sha256:{self.digest}"
 
     def variables(self) -> Mapping[str, str]:
-        """``source.*`` for its texts."""
+        """Return the ``source.*`` variables for its texts."""
         return {
             "source.dir": str(self.folder),
             "source.url": self.url,
@@ -56,31 +54,31 @@ class Checkout(msgspec.Struct, frozen=True):
 
 DIGEST: Final = ".sha256"
 WORKSHOP: Final = "fetching-"
-"""How the folders begin in which somebody fetches now, or died doing so."""
+"""Prefix of folders of fetches that are running or were interrupted."""
 UNUSED_SECONDS: Final = 30 * 86_400.0
 DEAD_SECONDS: Final = 3600.0
-"""A fetch takes minutes at most."""
+"""Age at which a fetch counts as interrupted: it takes minutes at most."""
 
 
 def digest_file(folder: Path) -> Path:
-    """The file that has the digest of the commit in ``folder``."""
+    """Return the digest file of the commit in ``folder``."""
     return folder.with_name(f"{folder.name}{DIGEST}")
 
 
 def used(folder: Path) -> float:
-    """Note that the commit in ``folder`` is used now. Returns that, in the time of the file system. Raises OSError."""
+    """Record the use of the commit in ``folder``. Returns the time of the file system. Raises OSError."""
     mark = digest_file(folder)
     os.utime(mark)
     return mark.stat().st_mtime
 
 
 def remove(folder: Path) -> None:
-    """Remove ``folder``, as far as that is possible."""
+    """Remove ``folder`` as far as possible."""
     shutil.rmtree(folder, ignore_errors=True)
 
 
 def prune(base: Path, now: float, spared: frozenset[str]) -> None:
-    """Remove what was not used for long, but for the commits ``spared``, and what was left by fetches that died."""
+    """Remove commits that were unused for long, except ``spared`` ones, and the rest of interrupted fetches."""
     for workshop in base.glob(f"{WORKSHOP}*"):
         if _age(workshop, now) > DEAD_SECONDS:
             remove(workshop)
@@ -104,7 +102,7 @@ _AGAIN: Final = "repeat with --update to pin it anew"
 
 
 class LockedCommit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The commit that a ref is pinned to: ``digest`` is that of all files of the ``commit``."""
+    """The commit to which a ref is pinned: ``digest`` covers all files of the ``commit``."""
 
     commit: str
     digest: str
@@ -114,9 +112,9 @@ _decode: Final = msgspec.json.Decoder(dict[str, LockedCommit]).decode
 
 
 def pinned(root: Path, remote: Remote) -> LockedCommit | None:
-    """The commit that ``remote`` is pinned to in the project at ``root``.
+    """Return the commit to which ``remote`` is pinned in the project at ``root``.
 
-    Raises BadDefinition where the file is wrong.
+    Raises BadDefinition for an invalid file.
     """
     found = _read(root).get(remote.repository)
     if found is not None and not is_commit(found.commit):
@@ -125,12 +123,12 @@ def pinned(root: Path, remote: Remote) -> LockedCommit | None:
 
 
 def commits(root: Path) -> frozenset[str]:
-    """All commits that are pinned in the project at ``root``. Raises BadDefinition where the file is wrong."""
+    """Return all commits that are pinned in the project at ``root``. Raises BadDefinition for an invalid file."""
     return frozenset(one.commit for one in _read(root).values())
 
 
 def pin(root: Path, checkout: Checkout) -> None:
-    """Note what ``checkout`` stood for, if that is not there already. Raises BadDefinition, Refused(fetch_failed)."""
+    """Pin the commit of ``checkout``, unless it is pinned. Raises BadDefinition, Refused(fetch_failed)."""
     pins = _read(root)
     new = LockedCommit(commit=checkout.commit, digest=checkout.digest)
     if pins.get(checkout.remote.repository) == new:
@@ -164,10 +162,10 @@ SUFFIXES: Final = (".yaml", ".yml")
 
 
 class WorkflowFile(msgspec.Struct, frozen=True):
-    """A workflow's file. ``default_name`` is its name unless it says otherwise; ``bound``: it may not say so.
+    """A workflow's file. ``default_name`` is its name unless the file sets one; ``bound``: it must not.
 
-    ``source`` are the variables that tell where it came from (``source.dir``), and their values; ``checkout`` is what
-    was fetched, for one that is elsewhere.
+    ``source`` are the variables about its origin (``source.dir``) with their values; ``checkout`` is the fetched commit
+    of a remote workflow.
     """
 
     shown: str
@@ -180,7 +178,7 @@ class WorkflowFile(msgspec.Struct, frozen=True):
 
 
 def workflow_names(catalog: Catalog, project: ProjectDefinition) -> tuple[str, ...]:
-    """Names that can be started: those of the project file and of ``.workflows/*.yaml``."""
+    """Return the names that can be started: those of the project file and of ``.workflows/*.yaml``."""
     try:
         files = [entry.stem for entry in (catalog.root / WORKFLOWS).iterdir() if entry.suffix == SUFFIXES[0]]
     except OSError:
@@ -197,10 +195,10 @@ def find_workflow(
     *,
     confined: bool = False,
 ) -> WorkflowFile:
-    """The file that ``asked`` means: a name, or a path, which ``cwd`` (or else the project's root) is the base of.
+    """Return the file for ``asked``: a name, or a path relative to ``cwd`` or else the project root.
 
-    A path given by the owner may lead anywhere; a ``confined`` one, and one in the project file, stays inside.
-    ``checkout`` is what ``asked`` was fetched as, if it is elsewhere. Raises Refused(unknown_workflow), BadDefinition.
+    A path of the owner may lead anywhere; a ``confined`` one, and one in the project file, stays inside. ``checkout``
+    is the fetched commit of a remote ``asked``. Raises Refused(unknown_workflow), BadDefinition.
     """
     if checkout is not None:
         remote = checkout.remote
@@ -223,12 +221,12 @@ def find_workflow(
         raise _unknown(catalog, asked, project)
     if "/" in asked or asked.endswith(SUFFIXES):
         path = (cwd or catalog.root) / asked
-        # How to name path: as seen from the root if it is inside, else as it was given, or by where it leads.
+        # Display a path inside the root as relative, otherwise as given, or by its target.
         real_root, real = os.path.realpath(catalog.root), os.path.realpath(path)
         shown = os.path.relpath(real, real_root) if real.startswith(real_root + os.sep) else asked if cwd else real
         try:
             if confined:
-                shown = os.path.relpath(path, catalog.root)  # where a link leads is nobody's business
+                shown = os.path.relpath(path, catalog.root)  # do not reveal the target of a link
                 path = inside(catalog.root, shown, shown)
             node, problems = read_tree(path, shown)
         except FileMissing:

@@ -1,8 +1,8 @@
-"""Loads one workflow file, checked as a whole: everything that can be wrong is found before anything starts (CF10).
+"""Loading of one workflow file, checked as a whole: all errors are found before anything starts (CF10).
 
-The terms of its verdict are checked as far as files tell. Keys that are known and not taken, of later versions or not a
-ref's to say, are refused with a reason. ``definitions`` are those of a project as they stand now, with their mistakes;
-what a wrong one said before stays in effect.
+The terms of its verdict are checked as far as files allow. Known keys that are not supported (of later versions, or not
+allowed for a ref) are rejected with a reason. ``definitions`` returns the current definitions of a project with their
+errors; the last valid version of an invalid one stays in effect.
 """
 
 import logging
@@ -87,7 +87,7 @@ _OTHER: Final = re.compile(r"[^a-z0-9_-]+")
 
 
 def check_verdict(definition: WorkflowDefinition, node: Node, problems: Diagnostics) -> None:
-    """Note in ``problems`` what is wrong with the ``verdict`` of ``definition``."""
+    """Report errors in the ``verdict`` of ``definition`` in ``problems``."""
     terms = definition.verdict_terms
     if terms is None:
         return
@@ -96,7 +96,7 @@ def check_verdict(definition: WorkflowDefinition, node: Node, problems: Diagnost
     try:
         check_name(terms.id)
     except NameRejected as error:
-        # The name that text is nearest to.
+        # The most similar name.
         near = _OTHER.sub("-", terms.id.lower()).strip("-_0123456789")[:32].rstrip("-")
         problems.add(
             place_at(node, where),
@@ -128,11 +128,11 @@ def check_verdict(definition: WorkflowDefinition, node: Node, problems: Diagnost
 
 _GIVEN: Final = frozenset({"name", "agents"})
 _BRINGING: Final = frozenset({"params", "setup"})
-"""Keys that bring variables along."""
+"""Keys that define variables."""
 
 
 class LoadedWorkflow(msgspec.Struct, frozen=True):
-    """A sound workflow, with each member's definition as it is now. ``path`` is how to name the file."""
+    """A valid workflow, with each member's current definition. ``path`` is the displayed path of the file."""
 
     definition: WorkflowDefinition
     path: str
@@ -141,7 +141,7 @@ class LoadedWorkflow(msgspec.Struct, frozen=True):
     root: Path
     kickoff_place: Location
     source: Mapping[str, str] = MappingProxyType({})
-    """Variables that tell where the file came from, and their values."""
+    """Variables about the origin of the file, and their values."""
     checkout: Checkout | None = None
 
 
@@ -153,7 +153,7 @@ def load_workflow(
     *,
     confined: bool = False,
 ) -> LoadedWorkflow:
-    """The workflow that ``asked`` names, and its agents; a ``confined`` path stays inside the project.
+    """Return the workflow for ``asked`` with its agents; a ``confined`` path stays inside the project.
 
     Raises Refused(unknown_workflow), BadDefinition.
     """
@@ -163,7 +163,7 @@ def load_workflow(
 
 
 class _Reading:
-    """One file being read, and what is wrong with it and with the agents it refers to."""
+    """One file during loading, with the errors in it and in its agents."""
 
     def __init__(self, catalog: Catalog, project: ProjectDefinition, found: WorkflowFile) -> None:
         self._catalog = catalog
@@ -193,7 +193,7 @@ class _Reading:
         name, shown = self._found.default_name, self._found.shown
         file = f"{WORKFLOWS}/{name}{SUFFIXES[0]}"
         if self._found.bound and os.path.normpath(shown) != file and os.path.lexists(self._catalog.root / file):
-            # The project file gives a name to one file, and another in .workflows/ bears it (CF09).
+            # The project file assigns the name to one file, and another in .workflows/ has it (CF09).
             message = f"the workflow {name} is defined twice: here, as the project file says, and in {file}"
             self._problems.add(node.place, "", message, "keep one of them, or take another name")
         given = {"name": self._name(node), "agents": entries}
@@ -223,13 +223,13 @@ class _Reading:
         wrong = {error.where.partition(".")[0].partition("[")[0] for error in self._problems.errors}
         definition = whole
         if definition is None:
-            # Keys that nothing is wrong with are checked too.
+            # Keys without errors are checked too.
             given = {"name": self._found.default_name, "agents": entries}
             converter = Converter(Diagnostics(self._problems.path), WORKFLOW_SHAPES)
             definition = converter.struct(node.without(wrong | _GIVEN), WorkflowDefinition, "", given)
         if definition is not None:
             check_params(definition.params, node.get("params") or node, self._problems)
-            if not wrong & _BRINGING:  # else nobody knows which variables there are
+            if not wrong & _BRINGING:  # otherwise the set of variables is unknown
                 check_texts(definition, node, self._problems, self._found.source)
             check_workspace(definition, node, self._project, self._catalog.root, self._problems)
             check_output(definition, node, self._problems)
@@ -309,7 +309,7 @@ class _Reading:
                 message = "an agent of a workflow has no folder of its own: it ends with the workflow"
                 hint = f"remove dir:, or make it an agent of the project: .agents/{entry.name}.yaml"
                 self._problems.add(place_at(node, "context.dir"), f"{where}.context.dir", message, hint)
-            entry = msgspec.structs.replace(entry, worktree=None)  # the workflow's to say, and checked with that
+            entry = msgspec.structs.replace(entry, worktree=None)  # set by the workflow, and checked there
             own: AgentDefinition
             checkout = self._found.checkout
             texts = self._catalog if checkout is None else Catalog(checkout.folder)
@@ -342,16 +342,16 @@ logger = logging.getLogger(__name__)
 
 
 class Definitions(msgspec.Struct, frozen=True):
-    """The definitions of a project as its files have them, and what is wrong with them."""
+    """The definitions of a project according to its files, with their errors."""
 
     scan: AgentScan | None
-    """None while the project file is wrong: as long, no agent's file is taken over."""
+    """None while the project file is invalid: until then no agent file is registered."""
     errors: tuple[FileError, ...] = ()
-    """In the project file; where that is right, in agents' files and in workflows."""
+    """Errors in the project file; if that is valid, in agent files and workflows."""
 
 
 def definitions(catalog: Catalog) -> Definitions:
-    """All definitions as they are now. Blocks: it looks at every file."""
+    """Return all current definitions. Blocks, because every file is read."""
     try:
         scan = catalog.survey()
     except BadDefinition as error:
@@ -360,7 +360,7 @@ def definitions(catalog: Catalog) -> Definitions:
 
 
 def broken_workflows(catalog: Catalog) -> tuple[FileError, ...]:
-    """In workflow files; what runs keeps to what it was started with. Blocks."""
+    """Return errors in workflow files; running workflows keep their definition. Blocks."""
     found = list(folder_errors(catalog.root, WORKFLOWS))
     for name in workflow_names(catalog, catalog.kept_project()):
         try:

@@ -1,8 +1,7 @@
-"""Checks whether an answer fits a JSON Schema: a process of its own, ``python -I -m kernel.workflows.schema_check``.
+"""Validation of an answer against a JSON Schema in a separate process, ``python -I -m kernel.workflows.schema_check``.
 
-The answer is JSON: all of the text, or all of one fence. The process reads ``{schema, text}`` from standard input and
-prints ``{"why": null}``, or why the text does not fit. It fetches nothing, and ends after so much processor time
-however the schema is made.
+The answer is JSON: the whole text, or one fenced block. The process reads ``{schema, text}`` from standard input and
+prints ``{"why": null}``, or the reason of a mismatch. It fetches nothing, and its CPU time is limited for any schema.
 """
 
 import json
@@ -21,11 +20,11 @@ _FENCED: Final = re.compile(r"\s*(?P<marks>`{3,})[a-zA-Z]*[ ]*\n(?P<body>.*?)\n(
 
 
 class NotJson(ValueError):
-    """A text that is not one JSON value. The text of the error says where."""
+    """A text that is not a single JSON value. The error text has the position."""
 
 
 def read_output(text: str) -> Any:
-    """The JSON value that ``text`` is, by itself or as one fenced block. Raises NotJson."""
+    """Return the JSON value in ``text``, alone or as one fenced block. Raises NotJson."""
     match = _FENCED.fullmatch(text)
     try:
         return json.loads(match["body"] if match else text, parse_constant=_no_number)
@@ -42,7 +41,7 @@ MOST_FAULTS: Final = 5
 
 
 def faults(schema: dict[str, Any]) -> Iterator[tuple[tuple[str | int, ...], str]]:
-    """The mistakes in ``schema`` itself: the path of each fault, and its text; the first few."""
+    """Yield the first errors in ``schema`` itself, each with its path and text."""
     validator = Draft202012Validator(
         Draft202012Validator.META_SCHEMA, format_checker=Draft202012Validator.FORMAT_CHECKER
     )
@@ -53,7 +52,7 @@ def faults(schema: dict[str, Any]) -> Iterator[tuple[tuple[str | int, ...], str]
 
 
 def mismatch(schema: dict[str, Any], text: str) -> str | None:
-    """The reason why ``text`` does not fit ``schema``; None where it does."""
+    """Return why ``text`` does not match ``schema``, or None."""
     try:
         value = read_output(text)
     except NotJson as wrong:
@@ -71,7 +70,7 @@ def mismatch(schema: dict[str, Any], text: str) -> str | None:
 
 
 def main() -> int:
-    """Read, judge, print."""
+    """Read, validate, print."""
     resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS))
     asked = json.load(sys.stdin)
     json.dump({"why": mismatch(asked["schema"], asked["text"])}, sys.stdout)

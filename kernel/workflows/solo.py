@@ -1,9 +1,8 @@
-"""The one agent that a team is compared with: it alone has the prompts and the tools of all members. Pure.
+"""The single agent that a team is compared with: it has the prompts and tools of all members. Pure.
 
-It gets what members had, and nothing that none of them had. Where they differ in what they may, the strictest counts:
-the sandbox as soon as one has it, the approval that asks most, the smallest limits. What there can be only one of (a
-backend with its model and login) is that of most members, and of these of the first in the file. Whatever was chosen or
-left out is told in a note.
+It gets what members had, and nothing else. Differing permissions use the strictest one: the sandbox if any member has
+it, the most restrictive approval, the lowest limits. Unique settings (a backend with its model and login) are those of
+most members, and of the first in the file among equals. All choices and omissions are reported in a note.
 """
 
 import re
@@ -30,7 +29,7 @@ _MENTION: Final = re.compile(r"(?<![\w.@/`+-])@([A-Za-z][A-Za-z0-9_-]{0,31}+)(?!
 
 
 class SoloMember(msgspec.Struct, frozen=True):
-    """One member, as far as the union needs it: ``system`` is its prompt's text, ``soul`` its traits."""
+    """One member with the data for the union: ``system`` is its prompt text, ``soul`` its traits."""
 
     name: str
     definition: AgentDefinition
@@ -39,7 +38,7 @@ class SoloMember(msgspec.Struct, frozen=True):
 
 
 class Solo(msgspec.Struct, frozen=True):
-    """The workflow with the one agent in place of all, and what was chosen or left out."""
+    """The workflow with the single agent, and notes about choices and omissions."""
 
     definition: WorkflowDefinition
     agent: AgentDefinition
@@ -47,7 +46,7 @@ class Solo(msgspec.Struct, frozen=True):
 
 
 def solo_of(definition: WorkflowDefinition, parts: Sequence[SoloMember], taken: Iterable[str] = ()) -> Solo:
-    """``definition`` with one agent, called by a name that is not ``taken``. Raises Refused where there is no union."""
+    """Return ``definition`` with one agent, whose name is not ``taken``. Raises Refused if there is no union."""
     people = [part.name for part in parts if part.definition.backend == "human"]
     if people:
         text = f"{', '.join(people)}: a person, and no agent can be one as well"
@@ -86,7 +85,7 @@ def solo_of(definition: WorkflowDefinition, parts: Sequence[SoloMember], taken: 
 
 
 def addressed(text: str, members: Iterable[str], name: str) -> str:
-    """``text`` with ``@name`` in place of each of ``members`` that it mentions; code stays as it is."""
+    """Return ``text`` with ``@name`` in place of mentions of ``members``; code is unchanged."""
     known = frozenset(members)
     pieces = _CODE.split(text)
     pieces[::2] = (
@@ -97,7 +96,7 @@ def addressed(text: str, members: Iterable[str], name: str) -> str:
 
 
 def prompt_of(parts: Sequence[SoloMember]) -> str:
-    """The prompts of all, in the order of the file, each under its member's name; the same text stands there once."""
+    """Return the prompts of all members in the order of the file, each below its member's name, without repetitions."""
     texts: dict[str, list[str]] = {}
     for part in parts:
         append = (part.definition.prompt.append or "").strip()
@@ -122,7 +121,7 @@ def _union(name: str, parts: Sequence[SoloMember], notes: list[str]) -> AgentDef
         shown = ", ".join(f"{one.name} has {_engine(one.definition)}" for one in others)
         notes.append(f"it has {_engine(lead)}, as most or the first of them; {shown}")
     extras = [one.cli for one in definitions if one.backend == lead.backend]
-    # The project's own folder is not named where there is no other.
+    # The project folder is not named if there is no other.
     folders = _distinct(one.skills or (HOME,) for one in definitions if "skills" in one.tools or one.skills)
     is_mock = MOCK in (lead.backend, lead.model.partition("/")[0])
     approval: Approval = STRICTER[max(STRICTER.index(one.approval) for one in definitions)]
@@ -226,7 +225,7 @@ def _place(all_: Sequence[PlaceNeeds]) -> PlaceNeeds:
 
 
 def _timeouts(all_: Sequence[Timeouts]) -> Timeouts:
-    """The longest of each, and for an attempt as long as all of theirs together: it does the work of all."""
+    """Return the longest timeouts, and for an attempt their sum, because one agent does the work of all."""
     return Timeouts(
         startup=max(one.startup for one in all_),
         idle=max(one.idle for one in all_),
@@ -237,7 +236,7 @@ def _timeouts(all_: Sequence[Timeouts]) -> Timeouts:
 
 
 def _budget(all_: Sequence[AgentBudget]) -> AgentBudget:
-    """All that they together may spend, where each is limited; of windows that differ the longest."""
+    """Return the sum of all budgets, if each is limited; for different windows, the longest."""
     windows = {one.window for one in all_}
     whole = sum if len(windows) == 1 else min
     return AgentBudget(

@@ -1,6 +1,6 @@
-"""Starting a workflow that was prepared: setup, and then one commit.
+"""Start of a prepared workflow: setup, then one commit.
 
-A start that fails leaves no trace: the workflow's row, its members and its kickoff are one transaction, after setup.
+A failed start leaves no trace: the workflow's row, its members and its kickoff are one transaction after setup.
 """
 
 import os
@@ -43,12 +43,11 @@ async def start(
     repository: Repository | None = None,
     paths: Callable[[], Collection[str]] = frozenset,
 ) -> StartedRun:
-    """Run setup, then start the workflow and say its kickoff, in one commit. The answer is kept for ``request``.
+    """Run setup, then start the workflow and send its kickoff in one commit. The answer is stored for ``request``.
 
-    ``repository`` and ``paths`` (of those that are there) are for working trees. What setup commits is in them.
-
-    Raises Refused: setup_failed, too_large, already_running and what the writer refuses. Cancelled during setup,
-    nothing has started; cancelled later, the workflow may run.
+    ``repository`` and ``paths`` are for working trees, which include commits of setup. Raises Refused: setup_failed,
+    too_large, already_running and refusals of the writer. After a cancellation during setup, nothing has started;
+    later, the workflow may run.
     """
     definition = prepared.loaded.definition
     if (lost := root_fault(str(prepared.root))) is not None:
@@ -56,7 +55,7 @@ async def start(
     trees = None
     if wants_worktrees(definition):
         trees = _Trees(repository, paths)
-        await trees.base()  # before anything has run
+        await trees.base()  # before any command has run
     if needs_folder(definition):
         _make_folder(prepared)
     values = await run_setup(
@@ -91,11 +90,11 @@ class _Trees:
         self._paths = paths
 
     async def base(self) -> TreeBase:
-        """The start of all of them. Raises Refused (bad_definition) where there can be none."""
+        """Return the start of all trees. Raises Refused (bad_definition) if none can be created."""
         return await self._repository.base()
 
     async def plan(self, definition: WorkflowDefinition) -> TreePlan:
-        """A tree for each member, or one for all of them. Raises Refused (bad_definition)."""
+        """Return a tree for each member, or one for all. Raises Refused (bad_definition)."""
         workspace = definition.workspace
         assert isinstance(workspace, Workspace), "nothing else wants trees"
         base, branches = await self.base(), await self._repository.branches()
@@ -130,7 +129,7 @@ def _make_folder(prepared: PreparedWorkflow) -> None:
 
 
 def _everybody(definition: WorkflowDefinition) -> tuple[str, ...]:
-    """Without a channel there is nobody to pass work on: a kickoff that mentions nobody is for all."""
+    """Return all members if there is no channel: none can pass work on, so a plain kickoff is for all."""
     alone = definition.workspace is False and not kickoff_names(definition)
     return tuple(definition.agents) if alone and definition.kickoff else ()
 
