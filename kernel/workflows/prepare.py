@@ -167,7 +167,7 @@ def check_asked(loaded: LoadedWorkflow, run: RunOptions | None) -> RunOptions:
     ]
     if uncounted:
         raise Refused("bad_request", f"{', '.join(uncounted)}: {NO_COUNT}", NO_COUNT_HINT)
-    # Time limit of a run, or of a started workflow's inactivity. A started workflow has no limit by default.
+    # Time until a run is stopped, or a started workflow is paused, which has no limit by default.
     seconds = loaded.definition.limits.wall_time
     if run is not None:
         limit = RUN_SECONDS if seconds is None else seconds
