@@ -47,10 +47,7 @@ def run_worker(cookie: str | None) -> int:
 
 
 def work(order: Fork, receive: int, send: int, converse: Converse | None = None) -> int:
-    """Run the worker of ``order`` in the child of a keeper.
-
-    ``converse`` is the main function of ``worker.main``, if loaded.
-    """
+    """Run the worker of ``order`` in the child of a keeper. ``converse``: that of ``worker.main``, if loaded."""
     set_title("worker", order.attempt)
     return (converse or _converse)(receive, send, order.cookie)
 

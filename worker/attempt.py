@@ -43,9 +43,7 @@ class UnknownTool:
 
     async def run(self, name: str, args: dict[str, Any], key: str) -> ToolOutcome:
         """Refuse without asking."""
-        return ToolOutcome(
-            f"{name} cannot be called directly: call the tool itself, and approval is requested if needed", True
-        )
+        return ToolOutcome(f"{name} cannot be called: call the tool itself, and approval is requested if needed", True)
 
 
 Connect = Callable[[Start, ListTools], Model]

@@ -83,8 +83,7 @@ SHORT_RESULT_BYTES: Final = 500
 class ConversationStep(msgspec.Struct):
     """One reply, the results of its calls so far, and notes that arrived before the next reply.
 
-    A note that arrived during pending calls is shown after all results, because providers require results next to their
-    calls.
+    Notes are shown after all results: providers require results next to their calls.
     """
 
     reply: Entry
@@ -108,7 +107,6 @@ class Conversation:
     """A conversation as shown to a model: the fixed prompt, then the steps."""
 
     def __init__(self, start: Start) -> None:
-        """Load ``start``, including entries of earlier attempts."""
         self.system = start.system
         self.system_stable = start.system_stable
         self.thread_turns = 0 if start.compact else len(start.messages)

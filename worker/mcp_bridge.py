@@ -77,10 +77,7 @@ class _Answer(msgspec.Struct, frozen=True):
 
 
 class Bridge:
-    """Bridge for one client.
-
-    ``origin`` is the unique prefix of its call keys; ``listed`` is called after the tools were listed.
-    """
+    """Bridge for one client. ``origin`` is the unique prefix of its call keys; ``listed`` runs after tools/list."""
 
     def __init__(
         self,
@@ -142,7 +139,6 @@ class Bridge:
             calls.start_soon(self._serve_one, message, message.id, line)
 
     async def _serve_one(self, message: _Message, id_: int | str, body: bytes) -> None:
-        """Answer one request. A cancelled request gets no answer, as MCP requires."""
         with trio.CancelScope() as scope:
             self._running[id_] = scope
             try:

@@ -23,10 +23,7 @@ _NOTHING: Final[Mapping[str, str]] = {}
 
 
 class Subprocesses:
-    """The programs of one attempt.
-
-    ``env`` is their common environment: the start frame's variables, and the keeper's cookie.
-    """
+    """Programs of one attempt. ``env``: their variables, from the start frame and for the keeper's cookie."""
 
     def __init__(self, start: Start, env: Mapping[str, str]) -> None:
         self._start = start
@@ -104,10 +101,7 @@ class Subprocesses:
 
 
 async def end(process: trio.Process) -> None:
-    """Kill the group of ``process`` and wait for its exit, even during cancellation.
-
-    Its leader may have exited before.
-    """
+    """Kill the group of ``process`` and wait for its exit, even if cancelled. Its leader may have exited before."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
     with trio.CancelScope(shield=True), trio.move_on_after(REAP_SECONDS):

@@ -182,10 +182,7 @@ class ToolRunners(msgspec.Struct, frozen=True):
         return None if own is None or own.spec is None else own.read_only
 
     async def run(self, call: ToolCall, key: str) -> ToolOutcome:
-        """Run ``call``. Raises only errors that end the attempt (Failed).
-
-        After a cancellation the outcome is unknown.
-        """
+        """Run ``call``. Raises only errors that end the attempt (Failed). A cancelled call has an unknown outcome."""
         args = as_object(call.args)
         if args is None:
             given = bytes(call.args)[:EXCERPT_BYTES].decode("utf-8", "replace")

@@ -1,8 +1,7 @@
 """Availability of backends: their programs on the PATH of workers, and the versions they print.
 
-Whether a program works, and is the expected one, is checked by running it through a function that the caller passes in.
-For an attempt, this module returns the command line and checks that files to execute have not changed since they were
-trusted.
+Whether a program works, and is the expected one, is checked by running it through a function of the caller. For an
+attempt, this module returns the command line and checks that files to execute have not changed since they were trusted.
 """
 
 import os
@@ -67,15 +66,14 @@ def check_trusted_files(definition: AgentDefinition, start: Start) -> None:
         if trusted is not None and not matches_digest(path, trusted):
             text = f"{word}, which agent {definition.name} runs, has changed since it was trusted (in {start.cwd})"
             raise CauseError(
-                "untrusted", f"{text}: check the file and retry; a working tree contains only committed changes"
+                "untrusted", f"{text}: check the file and retry; working trees have only committed changes"
             )
 
 
 def _files(definition: AgentDefinition, start: Start) -> Iterator[tuple[str, Path]]:
     """Yield the words that may name files, with their paths.
 
-    The program of the agent file is relative to the project; all other words are relative to the working directory,
-    which may be a tree that the agent writes.
+    The program of the agent file is relative to the project; other words are relative to the working directory.
     """
     if definition.backend in COMMANDED:
         program, *arguments = definition.command
@@ -123,9 +121,7 @@ async def probe_backends(env: Mapping[str, str], ask: Ask) -> tuple[BackendRow, 
             if said.fault is not None:
                 missing = f"{path} {_VERSION_FLAG} fails: {said.fault}"
             elif spec.says and spec.says not in (await ask(path, _HELP_FLAG, env)).text:
-                missing = (
-                    f"{path} is not {spec.title}, according to its {_HELP_FLAG} output. Install it: {spec.install}"
-                )
+                missing = f"{path} is not {spec.title} (see its {_HELP_FLAG} output); install it: {spec.install}"
             else:
                 missing = None
             available = missing is None

@@ -280,10 +280,7 @@ class Catalog:
         return AgentScan(tuple(loaded), (*folder_errors(self.root, AGENTS), *each), by_agent, whole)
 
     def outside_contexts(self) -> tuple[str, ...]:
-        """Return the context folders of agents outside of ``.agents``, relative to the root.
-
-        Blocks as long as a survey.
-        """
+        """Return the context folders outside of ``.agents``, relative to the root. Blocks as long as a survey."""
         with suppress(BadDefinition):
             self.survey()
         own = {context_dir(kept.loaded.definition) for kept in self._agents.values()}
@@ -370,7 +367,7 @@ def agent_from_request(request: AgentRequest, name: str, project: ProjectDefinit
         and request.mock is None
         and not (request.backend == MOCK or request.model.startswith(f"{MOCK}/"))
     ):
-        raise fail(_SHOWN, "is missing", "use awk new -s TEXT, or set system in the request", where="prompt")
+        raise fail(_SHOWN, "is missing", "use awk agent create -s TEXT, or set system in the request", where="prompt")
     keys: dict[str, Any] = {"model": request.model}
     keys |= {
         key: value

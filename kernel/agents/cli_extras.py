@@ -97,9 +97,7 @@ def check_settings(definition: AgentDefinition, folder: Path, trusted: Mapping[s
         raise CauseError("untrusted", str(error)) from error
     for path in (path for path, digest in found.items() if trusted.get(path) != digest):
         text = f"{definition.command[0]} may run hooks and servers of {path}, which has changed since it was trusted"
-        raise CauseError(
-            "untrusted", f"{text} (in {folder}): move it out of the project, or commit it and run awk trust"
-        )
+        raise CauseError("untrusted", f"{text} (in {folder}): move it away, or commit and trust it: awk trust")
 
 
 KEY: Final = "cli"
@@ -162,9 +160,7 @@ def extras_faults(definition: AgentDefinition) -> Iterator[KeyFault]:
             yield KeyFault(f"{KEY}.{key}", fault, "name only what this agent needs")
     for one in wanted.skills:
         if not _SKILL.fullmatch(one):
-            yield KeyFault(
-                f"{KEY}.skills", f"{one[:80]!r} is not a valid folder name of a skill", "write only the name"
-            )
+            yield KeyFault(f"{KEY}.skills", f"{one[:80]!r} is not a folder name of a skill", "write only the name")
     for one in wanted.mcp_servers:
         taken = f"{one} is also the name of a server in mcp_servers" if one in definition.mcp_servers else None
         if (wrong := server_name_fault(one) or taken) is not None:
@@ -207,7 +203,6 @@ def _shown(own: OwnSpec, path: str) -> str:
 
 
 def _copied(name: str, own: OwnSpec, at: str, home: str) -> Skill:
-    """Copy the skill ``name``. Raises BadDefinition, BadFolder, CauseError, OSError."""
     for place in own.skills:
         folder = os.path.realpath(os.path.join(at, place, name))  # a skill may be a link to another folder
         if os.path.isdir(folder):
@@ -219,9 +214,7 @@ def _copied(name: str, own: OwnSpec, at: str, home: str) -> Skill:
     skill = msgspec.structs.replace(read_skill(copy, files, Path(home)).skill, folder=f"{home}/{copy}")
     for file in files:
         if file.kind == "link":
-            raise CauseError(
-                "definition_missing", f"{KEY}.skills: {folder}/{file.name} is a symbolic link, which is not copied"
-            )
+            raise CauseError("definition_missing", f"{KEY}.skills: {folder}/{file.name} is a link: not copied")
         path, mode = f"{copy}/{file.name}", 0o700 if file.kind == "program" else 0o600
         into = open_folder(home, os.path.dirname(path), make=True)
         try:

@@ -32,7 +32,6 @@ class ContextFiles:
     """Cache of file contents, valid while their stat is unchanged."""
 
     def __init__(self, now: Callable[[], float]) -> None:
-        """Set the clock; ``now`` returns seconds of a monotonic clock."""
         self._now = now
         self._seen: dict[tuple[str, str], ContextFile] = {}
 
@@ -148,10 +147,7 @@ ALL_NOTES: Final = NotesAsked()
 
 
 def newest_notes(folder: int, shown: str, read: Callable[[str], str], asked: NotesAsked) -> NotesPage:
-    """Return the requested notes of ``folder``, displayed as ``shown``.
-
-    ``read`` returns a file's text or raises OSError.
-    """
+    """Return the requested notes of ``folder``, named ``shown`` in messages. ``read`` returns a file's text."""
     names = sorted(names_in(folder, NOTES_SUFFIX), key=order)
     older = [name for name in names if asked.before is None or order(name) < order(asked.before)]
     found: list[Note] = []
@@ -173,10 +169,9 @@ def newest_notes(folder: int, shown: str, read: Callable[[str], str], asked: Not
 
 
 def put_note(folder: int, shown: str, name: str, body: str, *, again: bool) -> Note:
-    """Write ``body`` to the file ``name``, or to a numbered variant if it exists.
+    """Write ``body`` to the file ``name``, or to a numbered variant if it exists. Raises Refused (conflict), OSError.
 
-    ``again``: the call may be a retry, so a note with the same text counts as written. Raises Refused (conflict),
-    OSError.
+    ``again``: the call may be a retry, so a note with the same text counts as written.
     """
     stem, new = name.removesuffix(NOTES_SUFFIX), note(name, body)
     for number in range(1, _TRIES):

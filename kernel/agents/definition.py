@@ -84,9 +84,7 @@ def unsupported_options(definition: AgentDefinition, way: Route) -> Iterator[Uns
         yield UnsupportedOption(TEMPERATURE, "cannot be combined with thinking", "keep one of them")
     warmest = _WARMEST.get(way.dialect)
     if TEMPERATURE in taken and definition.temperature is not None and warmest and definition.temperature > warmest:
-        yield UnsupportedOption(
-            TEMPERATURE, f"{definition.temperature:g} is too high: {way.name} accepts 0 to 1", "lower it"
-        )
+        yield UnsupportedOption(TEMPERATURE, f"{definition.temperature:g} is too high: the limit is 1", "lower it")
     if definition.thinking is not None and THINKING in taken:
         tokens = definition.thinking.budget_tokens
         if tokens >= definition.max_tokens:
@@ -182,8 +180,6 @@ def plain_rules(rules: tuple[Rule, ...]) -> tuple[Rule, ...]:
 
 
 class _Check:
-    """Check of one agent."""
-
     def __init__(self, definition: AgentDefinition, node: Node, problems: Diagnostics, where: str) -> None:
         self._agent = definition
         self._node = node
@@ -265,10 +261,7 @@ class _Check:
             self._bad(fault.key, fault.message, fault.hint)
 
     def command(self) -> None:
-        """Check the command.
-
-        A workflow may replace a program with a mock script and leave the agent file's command in place.
-        """
+        """A workflow may replace a program with a mock script; the command of the agent file then has no effect."""
         backend = self._agent.backend
         if backend not in COMMANDED:
             if _get(self._node, "command") is not None and self._agent.command:

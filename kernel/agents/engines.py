@@ -32,8 +32,7 @@ _PROXIES: Final = ("http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS
 class Engine(msgspec.Struct, frozen=True, kw_only=True):
     """One way to start a node. Words of ``argv`` that refer to a missing key are left out.
 
-    ``{args}``, ``{argv}`` and ``{far}`` expand to several words, ``{quoted}`` to the words of ``far`` quoted for a
-    shell.
+    ``{args}``, ``{argv}`` and ``{far}`` expand to several words, ``{quoted}`` to ``far`` quoted for a shell.
     """
 
     argv: tuple[str, ...]

@@ -78,10 +78,7 @@ written, moved, or created."""
 
 
 def find_bubblewrap(environ: Mapping[str, str]) -> str | None:
-    """Return the absolute path of bubblewrap, or None.
-
-    Relative folders of the PATH are ignored: they are in the project.
-    """
+    """Return the absolute path of bubblewrap, or None. Relative folders of the PATH belong to the project."""
     found = shutil.which(environ.get(VARIABLE) or "bwrap", path=worker_environment(environ)["PATH"])
     return None if found is None else os.path.abspath(found)
 

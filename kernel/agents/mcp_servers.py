@@ -84,9 +84,7 @@ def tool_faults(name: str, tool: ProjectTool) -> Iterator[KeyFault]:
             yield KeyFault(f"{at}.command", message, f'write "${{{part}}}", or read it from standard input')
     for argument in placeholders(tool.command):
         if argument not in known:
-            yield KeyFault(
-                f"{at}.command", f"${{{argument}}} is not an argument of the tool", f"add {argument}: string to input:"
-            )
+            yield KeyFault(f"{at}.command", f"${{{argument}}} is not an argument", f"add {argument}: to input:")
 
 
 MCP_FILE: Final = ".mcp.json"
@@ -231,13 +229,13 @@ def _faults(server: McpServer) -> Iterator[tuple[str, str, str | None]]:
     elif server.type is not None and (server.type == "stdio") != (server.url is None):
         yield (
             "type",
-            f"{server.type} cannot be combined with {'command' if server.url is None else 'url'}",
+            f"{server.type} cannot be used with {'command' if server.url is None else 'url'}",
             "remove type:",
         )
     if server.url is not None:
         yield from _url_faults(server)
     elif server.headers:
-        yield "headers", "can only be combined with url", "pass values to a program with env:"
+        yield "headers", "needs url", "pass values to a program with env:"
     yield from _value_faults(server)
 
 
@@ -282,13 +280,10 @@ def _value_faults(server: McpServer) -> Iterator[tuple[str, str, str | None]]:
 
 
 def _entries(root: Path) -> tuple[MapNode, Diagnostics]:
-    """Return the servers of the file, and its diagnostics. Raises BadDefinition."""
     try:
         data = read_bytes(inside(root, MCP_FILE, MCP_FILE), MCP_FILE)
     except FileMissing:
-        raise fail(
-            MCP_FILE, f"{MCP_FILE} not found", "define the server here, or create the file", where=_KEY
-        ) from None
+        raise fail(MCP_FILE, f"{MCP_FILE} not found", "define the server, or create the file", where=_KEY) from None
     node, problems = tree_of(data, MCP_FILE)
     entries = node.get(_FILE_KEY) if isinstance(node, MapNode) else None
     if not isinstance(entries, MapNode):

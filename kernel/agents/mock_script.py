@@ -55,7 +55,7 @@ def check_script(rules: tuple[Rule, ...], node: Node, where: str, problems: Diag
             try:
                 pattern = re.compile(rule.when)
             except (re.error, RecursionError, OverflowError) as error:
-                hint = "use single quotes to keep \\ stays"
+                hint = "use single quotes, which keep \\"
                 problems.add(place, f"{at}.when", f"not a regular expression: {error}", hint)
         actions = spot.get("do") if isinstance(spot, MapNode) else None
         for number, action in enumerate(rule.do):
@@ -71,8 +71,6 @@ def plain_exit(action: Action) -> Action:
 
 
 class _Check:
-    """Check of one action."""
-
     def __init__(
         self, problems: Diagnostics, node: Node, where: str, rule: Rule, pattern: re.Pattern[str] | None
     ) -> None:

@@ -112,7 +112,6 @@ class PersonalContexts:
     """Reader and writer of the contexts of agents in ``catalog``; those without a file are in ``state``."""
 
     def __init__(self, catalog: Catalog, state: Path, now: Callable[[], float] = time.monotonic) -> None:
-        """Set the folders and the clock; ``now`` returns seconds of a monotonic clock."""
         self._catalog = catalog
         self._state = state
         self._files = ContextFiles(now)
@@ -229,9 +228,7 @@ class PersonalContexts:
 
     def remove_note(self, place: ContextPlace, file: str) -> None:
         """Delete a note. Raises Refused (not_found)."""
-        missing = Refused(
-            "not_found", f"note {file[:200]!r} of agent {place.agent} not found", "list the notes to see their names"
-        )
+        missing = Refused("not_found", f"note {file[:200]!r} of agent {place.agent} not found", "list the notes")
         if file not in {one.file for one in self.notes(place).notes}:
             raise missing
         with suppress(FileNotFoundError):
@@ -265,9 +262,7 @@ class PersonalContexts:
         return self.todos(place)
 
     def write_soul(self, place: ContextPlace, text: str, known: str) -> str | None:
-        """Write ``text`` to the soul file if it contains ``known`` or nothing.
-
-        Returns its content if it contains other text.
+        """Write ``text`` to the soul file if that contains ``known`` or nothing; else return its text.
 
         Raises Refused.
         """

@@ -33,8 +33,6 @@ _FORMS = "write <name>: with a path or an agent, or a list of paths and of agent
 
 
 class _Entry(NamedTuple):
-    """One declared agent: the name, its location, and a path or the definition."""
-
     name: str
     place: Location
     node: Node
@@ -67,9 +65,7 @@ def with_agents(definition: ProjectDefinition, node: Node | None, problems: Diag
             try:
                 check_name(entry.name)
             except NameRejected as error:
-                own.add(
-                    entry.place, entry.where, str(error), "the name of an agent is its key, or the name of its file"
-                )
+                own.add(entry.place, entry.where, str(error), "the name of an agent is its key, or its file name")
             else:
                 value = _value(entry, definition, own)
                 if value is not None:
@@ -147,9 +143,7 @@ def read_project(root: Path) -> ProjectFileContent | None:
     """Return the project file, or None. Raises BadDefinition."""
     present = [name for name in PROJECT_FILES if (root / name).exists()]
     if len(present) > 1:
-        raise fail(
-            present[1], f"{present[0]} and {present[1]} both exist, but only one project file is allowed", "delete one"
-        )
+        raise fail(present[1], f"{present[0]} and {present[1]} both exist: two project files", "delete one")
     if not present:
         return None
     try:

@@ -1,10 +1,8 @@
-"""The endpoint, dialect and key of a model, or a login instead of a key. The tables are data; nothing is guessed.
+"""The endpoint, dialect and key of a model, or the login instead of a key. The tables are data; nothing is guessed.
 
 ``provider/name`` is split once. A key is sent only to its own endpoint: an endpoint with a custom base_url gets the key
 that is configured with it, or none. A login is only sent to its own vendor; this module checks that it exists, and does
-not read it.
-
-Also the imports that workers of a project share: model SDKs, tools, the MCP client.
+not read it. Also the imports that workers of a project share: model SDKs, tools, the MCP client.
 """
 
 import os
@@ -233,9 +231,7 @@ def check_login(definition: AgentDefinition, found: Route | None) -> None:
         raise ModelRejected(text, "remove that base_url, or login")
     if found.name not in spec.providers:
         whose = " or ".join(sorted(spec.providers))
-        raise ModelRejected(
-            f"is only valid for models of {whose}, but the model is from {found.name}", "choose another model"
-        )
+        raise ModelRejected(f"is only valid for {whose}, but the model is from {found.name}", "choose another model")
     if found.keys != PROVIDERS[found.name].key_variables:
         raise ModelRejected("and api_key exclude each other", "keep one of them")
 

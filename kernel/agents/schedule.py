@@ -55,9 +55,7 @@ class Cron:
         try:
             found = next(CronSim(line, _PROBE), None)
         except (CronSimError, ValueError, AssertionError) as error:
-            raise CronRejected(
-                f"{line[:40]!r} is not a cron expression: {str(error) or 'a field is invalid'}"
-            ) from error
+            raise CronRejected(f"{line[:40]!r} is not a cron expression: {str(error) or 'invalid field'}") from error
         if found is None:
             raise CronRejected(f"{line[:40]!r} never matches")
 

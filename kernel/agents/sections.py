@@ -187,9 +187,7 @@ def check_otel(definition: ProjectDefinition, node: MapNode, problems: Diagnosti
         place = place_at(node, "otel.endpoint")
         problems.add(place, "otel.endpoint", fault, "write endpoint: http://localhost:4318, or https://HOST")
     if len(settings.headers) > MOST_HEADERS:
-        problems.add(
-            place_at(node, "otel.headers"), "otel.headers", f"has more than {MOST_HEADERS} entries", "use fewer headers"
-        )
+        problems.add(place_at(node, "otel.headers"), "otel.headers", f"has over {MOST_HEADERS} entries", "use fewer")
     for name, value in settings.headers.items():
         where = f"otel.headers.{name[:60]}"
         place = place_at(node, "otel.headers")
@@ -346,9 +344,7 @@ def check_nodes(definition: ProjectDefinition, node: MapNode, problems: Diagnost
         try:
             check_name(name)
         except NameRejected as error:
-            problems.add(
-                place_at(node, where), where, str(error), "the name identifies the node in awk ps and awk node list"
-            )
+            problems.add(place_at(node, where), where, str(error), "awk ps and awk node list show this name")
         for fault in node_faults(settings):
             at = f"{where}.{fault.key}"
             problems.add(place_at(node, at), at, fault.message, fault.hint)

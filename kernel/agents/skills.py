@@ -139,7 +139,6 @@ def _in(folder: str, root: Path) -> Iterator[FoundSkill]:
 
 
 def _front(data: bytes, shown: str) -> tuple[MapNode, Diagnostics]:
-    """Return the front matter. Raises BadDefinition if there is none."""
     problems = Diagnostics(shown)
     text = decode_utf8(data, problems)
     problems.check()

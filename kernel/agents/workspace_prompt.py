@@ -154,7 +154,7 @@ def _documents(context: PromptContext) -> Iterator[str]:
     begin = f"- Lasting results belong in the team's documents, starting with {context.document}."
     if context.document_owner == context.name:
         decide = ": decide with team_doc_accept or team_doc_reject" if "team_doc_accept" in context.tools else ""
-        yield f"{begin} You own it, the others suggest changes{decide}."
+        yield f"{begin} You own it; others suggest changes{decide}."
     elif context.document_owner:
         suggest = f": only @{context.document_owner} writes to it"
         yield f"{begin[:-1]}{suggest}{', you call team_doc_suggest' if 'team_doc_suggest' in context.tools else ''}."

@@ -105,12 +105,9 @@ class Branches:
     async def take(
         self, tree: Worktree, box: Sandbox | None, source: Worktree, mode: TakeMode, message: str, agent: str
     ) -> Tip:
-        """Merge the branch of ``source`` into that of ``tree``, or reset ``tree`` to it.
+        """Merge the branch of ``source`` into that of ``tree``, or reset it. Raises Refused, SpawnTransient.
 
-        Raises Refused, SpawnTransient.
-
-        A merge with conflicts, or over uncommitted changes, is refused and changes nothing. Work that a reset removes
-        is committed and kept by a ref.
+        A merge with conflicts, or over uncommitted changes, is refused. Work that a reset removes is kept by a ref.
         """
         async with self._repository.writable(tree, box) as (view, writable):
             target, author = await self._tip_of(view, source), await self._author(tree, view, agent)
@@ -150,7 +147,6 @@ class Branches:
         return await merged(self._git, writable, head, target, message, author)
 
     async def _tip_of(self, view: GitView, tree: Worktree) -> str:
-        """Return the last commit of the branch of ``tree``, or its base if the branch does not exist yet."""
         return await self._git.commit_of(view, f"refs/heads/{tree.branch}") or tree.base
 
     async def _author(self, tree: Worktree, view: GitView, agent: str) -> CommitAuthor:

@@ -61,15 +61,10 @@ class HalfMoved(Exception):
 
 
 def checkout_of(repository: str, branch: str, root: Path) -> GitDirectory | None:
-    """Return the working tree that has ``branch`` checked out, or None. Blocks.
-
-    Raises NotClean during a git operation.
-    """
+    """Return the working tree that has ``branch`` checked out. Blocks. Raises NotClean during a git operation."""
     found = tuple(_checkouts(repository, branch, root))
     if len(found) > 1:
-        raise NotClean(
-            f"{branch} is checked out in {found[0].top} and in {found[1].top}: check out another branch there"
-        )
+        raise NotClean(f"{branch} is checked out in {found[0].top} and in {found[1].top}: check out another one there")
     for own in (repository, *(own for own, _, _ in linked_trees(repository))):
         for name in _REBASED:
             with suppress(OSError):
@@ -92,9 +87,7 @@ def _checkouts(repository: str, branch: str, root: Path) -> Iterator[GitDirector
             try:
                 own = find_git_directory(Path(path))
             except NoRepository as error:
-                raise NotClean(
-                    f"{branch} is registered as checked out in {path}, but {error}: run git worktree prune"
-                ) from error
+                raise NotClean(f"{branch} is registered in {path}, but {error}: run git worktree prune") from error
             if own.own != linked:  # a repository can name any folder, so the folder must name it in turn
                 text = f"{linked} registers {branch} as checked out in {path}, which belongs to another repository"
                 raise NotClean(f"{text}: git worktree prune, or repair")

@@ -343,8 +343,7 @@ def objects_behind(view: GitView) -> str:
 async def _check_given(git: ProjectGit, view: GitView, tip: str, known: Sequence[str]) -> None:
     """Raise Refused if ``tip`` builds on commits of the project that the node did not receive.
 
-    Otherwise they would be sent to it next. Commits of the project's remotes are allowed, because the node may know
-    them.
+    They would be sent to it next. Commits of the project's remotes are allowed: the node may know them.
     """
     words = ("rev-list", "--count", tip, "--not", *known, "--remotes")
     if await git.said(view, *words) != await git.said(view, *words, "--all"):

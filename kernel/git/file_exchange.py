@@ -46,10 +46,7 @@ class FileChange(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Exchange(msgspec.Struct, frozen=True):
-    """An exchange of the ``files`` in ``top`` before ``branch`` moves to ``tip``.
-
-    ``index`` is set once it is installed.
-    """
+    """Exchange of the ``files`` in ``top`` before ``branch`` moves to ``tip``. ``index``: set once it is installed."""
 
     repository: str
     branch: str
@@ -111,10 +108,7 @@ def _write(place: Path, exchange: Exchange) -> Exchange:
 
 
 def recorded(place: Path) -> Exchange | None:
-    """Return the exchange that was recorded and not finished; None if there is none, or its repository was deleted.
-
-    Raises OSError.
-    """
+    """Return the unfinished exchange; None if there is none, or its repository was deleted. Raises OSError."""
     try:
         found = _decoder.decode((place / _JOURNAL).read_bytes())
     except FileNotFoundError:
@@ -148,10 +142,7 @@ def _check_aside(exchange: Exchange, number: int, file: FileChange) -> None:
 
 @contextmanager
 def _folder_of(top: str, path: str, *, make: int = 0) -> Generator[tuple[str, int]]:
-    """Yield the name of ``path`` and its folder, opened without following links.
-
-    An OSError of the block names the path.
-    """
+    """Yield the name and folder of ``path``, opened without following links. An OSError of the block names the path."""
     *parts, name = path.split("/")
     folder = open_parts(top, parts, make=make)
     try:
@@ -229,10 +220,7 @@ def end(place: Path, exchange: Exchange) -> None:
 
 
 def lock(own: str, tip: str) -> None:
-    """Acquire git's lock on the index in ``own``, or keep ours.
-
-    Raises OSError (FileExistsError: it is held by another).
-    """
+    """Take git's lock on the index in ``own``, or keep ours. Raises OSError (FileExistsError: another git has it)."""
     path, new = f"{own}/index.lock", f"{own}/{_OWN}.lock"
     with os.fdopen(open_new(new, 0o600), "w", encoding="utf-8") as target:
         target.write(f"{_OURS}{tip}\n{_ADVICE}")

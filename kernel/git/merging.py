@@ -172,10 +172,7 @@ class Merging:
             yield top
 
     async def changed(self, ours: str, side: Side) -> tuple[str, ...]:
-        """Return the files that ``side`` changes, relative to the repository.
-
-        Raises Refused if the list is too long.
-        """
+        """Return the files that ``side`` changes, relative to the repository. Raises Refused for a long list."""
         start = await self.start_of(ours, side.tip)
         names = await self._list(side, "diff-tree", "-r", "-z", "--name-only", start, side.tip)
         return tuple(name.decode("utf-8", "replace") for name in names.split(b"\0") if name)
@@ -199,7 +196,7 @@ class Merging:
                 await lock.unlink()
 
     async def move(self, branch: str, expected: str, tip: str) -> bool:
-        """Move ``branch`` from ``expected`` to ``tip``; return False if it has moved already.
+        """Move ``branch`` from ``expected`` to ``tip``; False if it has moved already.
 
         Raises NotMoved if it is locked.
         """
@@ -261,7 +258,6 @@ class Merging:
         return commits
 
     async def _list(self, side: Side, *words: str) -> bytes:
-        """Return git's list for ``side``. Raises Refused if it is too long."""
         result = await self._git.run(self._view, *words, limit_bytes=LIST_BYTES)
         if result.truncated:
             raise _too_large(side, f"the file list exceeds {show_size(LIST_BYTES)}")
@@ -314,7 +310,7 @@ def _link_logs(repository: str, folder: str, branch: str) -> None:
 def _too_large(side: Side, why: str) -> Refused:
     return failed(
         f"{side.branch} is too large to merge: {why}",
-        "remove the content from the commits, or merge the branch yourself",
+        "remove the content from the commits, or merge it yourself",
     )
 
 

@@ -276,9 +276,7 @@ class NodeSync:
                 await clone.unlock()
             head = await clone.head()
             if head is None:
-                raise failed(
-                    f"the branch {home.tree.branch} does not exist on {self._node}", f"check {clone.view.top} there"
-                )
+                raise failed(f"branch {home.tree.branch} not found on {self._node}", f"check {clone.view.top} there")
             made = await clone.commit(head, message or self._message, await self._author(view))
             if made != tip:
                 await self._fetch(view, made, tip)

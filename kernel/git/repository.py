@@ -159,9 +159,7 @@ class Repository:
                 ]
                 if missing:
                     text = f"object missing in the repository: {missing[0][1:]}, and {len(missing) - 1} more"
-                    raise failed(
-                        text, "run git fsck, and fetch the missing objects: they are not fetched automatically"
-                    )
+                    raise failed(text, "run git fsck, and fetch the missing objects: git does not fetch them here")
                 raise failed(f"the files of {tip[:12]} cannot be written: {self.git.why(result)}")
             if confined and not has_clone(tree):  # after the user removed a tree, its clone still exists
                 await make_clone(self.git, msgspec.structs.replace(tree, git_dir=own), view)

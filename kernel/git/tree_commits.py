@@ -79,10 +79,7 @@ async def author_of(git: Git, view: GitView, agent: str, manner: Manner) -> Comm
 
 
 async def head_of(git: ProjectGit, writable: WritableTree) -> str:
-    """Return the last commit of the checked-out branch.
-
-    Raises Refused if another branch is checked out or a git operation is in progress.
-    """
+    """Return the last commit of the tree's branch. Raises Refused for another branch or an unfinished operation."""
     tree = writable.tree
     out = (await git.run(writable.view, "symbolic-ref", "--quiet", "HEAD")).stdout.decode("utf-8", "replace").strip()
     if out != writable.branch:

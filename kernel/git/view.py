@@ -151,10 +151,7 @@ def filter_sections(filters: Iterable[tuple[str, str]], *, required: bool = True
 
 
 def make_view(folder: str, directory: GitDirectory, manner: Manner) -> GitView:
-    """Create a view of ``directory`` in the new ``folder``, with a copy of its index. Blocks.
-
-    Raises OSError, NoRepository.
-    """
+    """Create a view of ``directory`` in the new ``folder``, with its index. Blocks. Raises OSError, NoRepository."""
     check_kinds(directory.common)
     line = first_line(f"{directory.own}/HEAD")
     _begin(
@@ -248,10 +245,7 @@ def free_locks(view: GitView, words: Sequence[str], variables: Mapping[str, str]
 
 
 def remove_locks(locks: Iterable[str], words: Sequence[str]) -> None:
-    """Remove locks of a killed git process. Blocks.
-
-    The lock of a ref may belong to others: ours contains our commit.
-    """
+    """Remove locks of a killed git. Blocks. A lock of a ref may belong to another git: ours contains our commit."""
     for lock in locks:
         with suppress(OSError):
             if os.path.basename(lock) in _ALONE or ((line := first_line(lock)) and line in words):

@@ -57,7 +57,7 @@ class PartialCatalog(Catalog):
         """Return ``errors`` without consequences of the project file's errors."""
         if not self.broken:
             return errors
-        # The project file, as far as it is valid YAML.
+        # The project file, if it is valid YAML.
         tree: Node | None
         try:
             file = read_project(self.root)
@@ -142,7 +142,7 @@ def check_agent_text(root: Path, name: str, data: bytes, *, new: bool) -> Checke
         raise Refused("bad_request", str(error)) from error
     catalog = PartialCatalog(root, Path.home())
     if new and catalog.defines(name):
-        raise Refused("already_exists", f"there is an agent {name} already", "take another name, or edit it")
+        raise Refused("already_exists", f"agent {name} already exists", "choose another name, or edit it")
     path = f"{AGENTS}/{name}{SUFFIX}" if new else catalog.file_of(name)
     errors: tuple[FileError, ...] = ()
     try:
@@ -186,8 +186,8 @@ _ABOUT: Final = {
     "edit": "replace a passage of a text file",
     "list": "list a folder, or find files by a glob",
     "grep": "find lines by a regular expression",
-    "skill": "read up on a skill",
-    "feedback_submit": "tell you what is in its way",
+    "skill": "read the instructions of a skill",
+    "feedback_submit": "report a problem to the user",
 }
 
 
@@ -245,7 +245,7 @@ def tools_in(name: str, data: bytes) -> dict[str, ProjectTool]:
     if isinstance(node, MapNode):
         tools = node.without({key.text for key, _ in node.entries} - {"tools"})
     if not tools.entries:
-        raise fail(name, "has no tools:", "it needs tools: with a name for each")
+        raise fail(name, "has no tools:", "add tools: with a name for each")
     definition = Converter(problems, PROJECT_SHAPES).struct(tools, ProjectDefinition, "")
     if definition is not None:
         check_tools(definition, tools, problems)
@@ -255,7 +255,7 @@ def tools_in(name: str, data: bytes) -> dict[str, ProjectTool]:
 
 
 def skill_list(root: Path) -> SkillList:
-    """Return the skills in ``.agents/skills`` and those of agents, each with its agents, despite errors."""
+    """Return the skills in ``.agents/skills`` and of agents, each with its agents. Errors do not stop the search."""
     named = {one.definition.name: one.definition for one in PartialCatalog(root, Path.home()).survey().loaded}
     skipped: list[str] = []
     found: dict[str, FoundSkill] = {}

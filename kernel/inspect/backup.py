@@ -30,10 +30,10 @@ from protocol.standby import BackedUpTree, BackupHead, BackupManifest, BackupRep
 
 LEFT_OUT: Final = (
     "tokens, logins and keys",
-    "what you trust (awk trust)",
-    "files that are made from the log",
+    "trust grants (awk trust)",
+    "files that are generated from the log",
     "sessions of CLIs",
-    "working trees and branches, which git has",
+    "working trees and branches, which are in git",
 )
 RECALL: Final = "recall-index.db"
 _LOGS: Final = ("-wal", "-shm")
@@ -44,11 +44,11 @@ def backup(root: Path, state: Path, file: str, *, now: float, force: bool = Fals
     """Write the state of the project at ``root`` to ``file``. Blocks. Raises Refused. A kernel may run meanwhile."""
     database = state / DATABASE
     if os.path.lexists(state / JOURNAL):
-        raise Refused("conflict", "a restore was interrupted here", "repeat it, or awk start, which ends it")
+        raise Refused("conflict", "a restore was interrupted", "repeat it, or run awk start, which finishes it")
     if not database.exists():
-        raise Refused("not_found", f"there is nothing to back up: {database} is not there", "awk start begins a log")
+        raise Refused("not_found", f"nothing to back up: {database} does not exist", "awk start creates it")
     if os.path.lexists(file) and not force:
-        raise Refused("already_exists", f"{file} is there already", "give another name, or --force to replace it")
+        raise Refused("already_exists", f"{file} already exists", "use another name, or --force to replace it")
     try:
         with backup_file.work_folder(str(state)) as folder:
             copy = os.path.join(folder, DATABASE)
@@ -72,12 +72,12 @@ def backup(root: Path, state: Path, file: str, *, now: float, force: bool = Fals
 
             manifest = backup_file.write_backup(file, fill, force=force)
     except FileExistsError as error:
-        raise Refused("already_exists", f"{file} is there already", "give another name, or --force") from error
+        raise Refused("already_exists", f"{file} already exists", "use another name, or --force") from error
     except (snapshot.SnapshotRefused, backup_file.BadBackup) as error:
         raise Refused("storage_failed", str(error), "nothing was written") from error
     except OSError as error:
         text = f"{file} cannot be written: {error.strerror or error}"
-        raise Refused("storage_failed", text, "nothing was written; see to its folder and its disk") from error
+        raise Refused("storage_failed", text, "nothing was written; check the folder and the disk") from error
     size = os.stat(file).st_size
     return BackupReport(file=file, bytes=size, backup=manifest.head, files=len(manifest.files), left_out=LEFT_OUT)
 
@@ -137,7 +137,7 @@ def no_kernel(state: Path) -> Generator[None]:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield
     except BlockingIOError:
-        raise Refused("busy", "a kernel of this project runs, and would write over it", "awk stop") from None
+        raise Refused("busy", "a kernel of this project is running", "awk stop") from None
     finally:
         os.close(descriptor)
 
@@ -151,8 +151,8 @@ def restore(
     """
     os.umask(0o077)
     if os.path.isdir(file):
-        hint = "name the file that awk backup wrote; for the folder of a standby: awk restore --promote DIR"
-        raise Refused("conflict", f"{file} is a folder, and no backup; nothing was changed", hint)
+        hint = "use a file written by awk backup; for the folder of a standby: awk restore --promote DIR"
+        raise Refused("conflict", f"{file} is a folder, not a backup; nothing was changed", hint)
     try:
         with backup_file.open_backup(file) as (manifest, archive):
             os.makedirs(state, mode=0o700, exist_ok=True)
@@ -162,10 +162,10 @@ def restore(
                 return put_in_place(root, state, manifest, now_ms=int(now * 1000), force=force, trusted=trusted)
     except (backup_file.BadBackup, snapshot.SnapshotRefused) as error:
         shutil.rmtree(state / STAGED, ignore_errors=True)
-        raise Refused("conflict", f"{file} is not restored: {error}", "nothing was changed") from error
+        raise Refused("conflict", f"{file} was not restored: {error}", "nothing was changed") from error
     except (OSError, ValueError) as error:
         text = f"{file} cannot be restored: {getattr(error, 'strerror', None) or error}"
-        raise Refused("storage_failed", text, "repeat it once that is mended: what was begun is ended then") from error
+        raise Refused("storage_failed", text, "fix the cause, then repeat it: the restore is finished") from error
 
 
 def put_in_place(
@@ -180,7 +180,7 @@ def put_in_place(
     mark = snapshot.check_snapshot(str(staged / DATABASE))
     head = manifest.head
     if mark[:3] != (head.database_schema, head.event, head.message):
-        raise backup_file.BadBackup("its database is not the one that its manifest tells of")
+        raise backup_file.BadBackup("the database does not match the manifest")
     try:
         common: str | None = find_git_directory(root).common
     except NoRepository:
@@ -199,18 +199,16 @@ def put_in_place(
     if there and not force:
         shutil.rmtree(staged, ignore_errors=True)
         shown = ", ".join(there[:5]) + (f" and {len(there) - 5} more" if len(there) > 5 else "")
-        raise Refused(
-            "already_exists", f"there is state already: {shown}", "--force sets it aside first, and says where"
-        )
+        raise Refused("already_exists", f"state already exists: {shown}", "use --force to set it aside")
     sync_folder(str(staged))
     restore_journal.begin(str(state), journal)
     restore_journal.finish(str(state))
     moved = (str(state / aside), *(one.aside for one in journal.folders if (root / one.aside).exists()))
-    notes = ["work that was under way goes on here with awk start: the original must not run too"]
+    notes = ["awk start continues the unfinished work here: the original must not run too"]
     if head.project != str(root):
-        notes.append(f"it was a backup of {head.project}; files of agents and workflows are this project's")
-    notes += [f"not taken over: {', '.join(done)}"] if done else []
-    notes.append("tokens and what you trust are not taken over: awk token create, awk trust")
+        notes.append(f"this is a backup of {head.project}; files of agents and workflows are those of this project")
+    notes += [f"not restored: {', '.join(done)}"] if done else []
+    notes.append("tokens and trust grants are not restored: awk token create, awk trust")
     return RestoreReport(
         project=str(root),
         backup=head,

@@ -219,7 +219,7 @@ class Copier:
         source, room = str(self._state / DATABASE), os.statvfs(self._folder)
         needed = os.stat(source).st_size + FREE_BYTES
         if room.f_bavail * room.f_frsize < needed:
-            raise OSError(errno.ENOSPC, f"there is no room for {needed:,} bytes", self._folder)
+            raise OSError(errno.ENOSPC, f"no space for {needed:,} bytes", self._folder)
         self._copying = BaseCopy(source, self._folder, first, chain, self._clock())
 
     def _bring(self) -> None:
@@ -306,7 +306,7 @@ class Copier:
         if abs(now - self._beat_at) < standby.BEAT_SECONDS and not ended:
             return
         if self._base is not None and not self._has_base():
-            raise FileNotFoundError(errno.ENOENT, "its files are not there any more", self._folder)
+            raise FileNotFoundError(errno.ENOENT, "its files were deleted", self._folder)
         if self._base is not None and self._done >= self._look.sent:
             self._event = self._look.event
         beat = standby.Beat(at=now, term=self._look.term, last=self._next - 1, event=self._event, ended=ended)
@@ -317,14 +317,14 @@ class Copier:
 def in_words(error: standby_place.BadPlace | OSError, folder: str) -> tuple[str, str]:
     """Return the reason why ``folder`` cannot be written, and a fix."""
     if isinstance(error, standby_place.BadPlace):
-        return str(error), "give standby.to an empty folder; of two that were one project only one may run"
+        return str(error), "set standby.to to an empty folder; of two copies of a project, only one may run"
     if error.errno in _FULL:
-        return f"the disk of {folder} is full", "make room there: it goes on by itself"
+        return f"the disk of {folder} is full", "free space there: copying resumes automatically"
     if error.errno == errno.EROFS:
-        return f"{folder} cannot be written: read-only", "mount it so that it can be written: it goes on by itself"
+        return f"{folder} cannot be written: read-only", "mount it writable: copying resumes automatically"
     if error.errno in (errno.ENOENT, errno.ENOTDIR):
-        return f"{folder} is not there, or not as it was left", f"mount it, or once: mkdir -m 700 {folder}"
-    return f"{folder} cannot be written: {error.strerror or error}", "see to it: it goes on by itself"
+        return f"{folder} does not exist or has changed", f"mount it, or create it once: mkdir -m 700 {folder}"
+    return f"{folder} cannot be written: {error.strerror or error}", "fix the cause: copying resumes automatically"
 
 
 _READ_BYTES: Final = 1024 * 1024
@@ -348,8 +348,8 @@ def main() -> int:
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        why = "the process that copied before has not ended: the place does not answer"
-        tell(standby.Heard(why=why, fix="see to the place: it goes on by itself"))
+        why = "the previous copy process is still running: the folder does not respond"
+        tell(standby.Heard(why=why, fix="check the folder: copying resumes automatically"))
         return 1
     copier = Copier(Path(args.project), Path(args.state), args.to, args.log, tell=tell, clock=time.time)
     data = bytearray()

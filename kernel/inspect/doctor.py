@@ -127,8 +127,8 @@ def commands(found: Findings) -> Iterator[DoctorRow]:
         if seen is not None and os.path.realpath(os.path.dirname(seen)) == os.path.realpath(ours):
             yield fine("commands", f"{word} is {seen}")
         elif os.path.exists(os.path.join(ours, word)):
-            told = "is not on PATH" if seen is None else f"is {seen}, another program"
-            yield fault("commands", f"{word} {told}", f"put {ours} first in PATH")
+            told = "is not on the PATH" if seen is None else f"is {seen}, a different program"
+            yield fault("commands", f"{word} {told}", f"put {ours} first in the PATH")
 
 
 def git(found: Findings) -> Iterator[DoctorRow]:
@@ -136,10 +136,10 @@ def git(found: Findings) -> Iterator[DoctorRow]:
     program = found.git
     needed = ".".join(map(str, GIT_NEEDED))
     if program.path is None:
-        yield fault("git", "git is not on PATH: no working trees, no merges", f"install git {needed} or newer")
+        yield fault("git", "git is not on the PATH: no working trees, no merges", f"install git {needed} or newer")
         return
     if program.fault is not None:
-        yield fault("git", f"{program.path} does not run: {program.fault}", "install git anew")
+        yield fault("git", f"{program.path} does not run: {program.fault}", "reinstall git")
     elif program.number < GIT_NEEDED:
         yield fault("git", f"{program.path} is {program.version}", f"install git {needed} or newer")
     else:
@@ -149,10 +149,10 @@ def git(found: Findings) -> Iterator[DoctorRow]:
         return
     owner = os.lstat(folder).st_uid
     if owner not in (os.geteuid(), 0):
-        yield fault("git", f"{folder} belongs to user {owner}, and git refuses it", f"chown -R {os.geteuid()} {folder}")
+        yield fault("git", f"{folder} belongs to user {owner}, so git refuses it", f"chown -R {os.geteuid()} {folder}")
     lock = folder / ".git" / "index.lock"
     if lock.exists() and found.now - lock.lstat().st_mtime > LOCK_SECONDS:
-        yield fault("git", f"{lock} is old: a git that was killed left it", f"once no git is at work: rm {lock}")
+        yield fault("git", f"{lock} is old: a killed git process left it", f"if no git process is running: rm {lock}")
 
 
 def sandbox(found: Findings) -> Iterator[DoctorRow]:
@@ -161,9 +161,9 @@ def sandbox(found: Findings) -> Iterator[DoctorRow]:
     program = found.bubblewrap
     needed = ".".join(map(str, BUBBLEWRAP_NEEDED))
     if not found.confined:
-        yield fine("sandbox", "no agent asks for one" if program.path is None else f"{program.path}; no agent asks")
+        yield fine("sandbox", "no agent needs one" if program.path is None else f"{program.path}; no agent needs it")
     elif program.path is None:
-        yield fault("sandbox", f"bwrap is not on PATH, and {who} asks for it", f"install bubblewrap {needed} or newer")
+        yield fault("sandbox", f"bwrap is not on the PATH, but {who} needs it", f"install bubblewrap {needed} or newer")
     elif program.fault is not None or program.number < BUBBLEWRAP_NEEDED:
         said = program.fault or program.version
         yield fault("sandbox", f"{program.path}: {said}", f"install bubblewrap {needed} or newer")
@@ -171,7 +171,7 @@ def sandbox(found: Findings) -> Iterator[DoctorRow]:
         yield fine("sandbox", f"{program.version} at {program.path}")
     open_home = home_fault(found.root, found.environ) if found.confined else None
     if open_home is not None:
-        yield fault("sandbox", open_home, "move the project into a folder of its own")
+        yield fault("sandbox", open_home, "move the project into a separate folder")
     for name, closed in _NO_NAMESPACES.items():
         try:
             value = Path("/proc/sys", name).read_text("ascii").strip()
@@ -186,27 +186,27 @@ def files(found: Findings) -> Iterator[DoctorRow]:
     for file in found.files:
         for mistake in file.errors:
             at = f"{mistake.path}:{mistake.line}: {mistake.where} {mistake.message}".replace("  ", " ")
-            yield fault("files", at, mistake.hint or "awk validate shows the place")
+            yield fault("files", at, mistake.hint or "run awk validate to see the location")
         for warning in file.warnings:
             at = f"{warning.path}:{warning.line}: {warning.message}"
-            yield fault("files", at, warning.hint or "awk validate shows the place")
+            yield fault("files", at, warning.hint or "run awk validate to see the location")
     if found.files and all(file.ok and not file.warnings for file in found.files):
-        yield fine("files", f"{len(found.files)} files of the project are right")
+        yield fine("files", f"{len(found.files)} files of the project are valid")
     if not found.files:
-        yield fine("files", "the project has no files of ours yet: awk init writes some")
+        yield fine("files", "the project has no agent files yet: awk init creates some")
 
 
 def backends(found: Findings) -> Iterator[DoctorRow]:
     """Check the programs of backends."""
     for row in found.backends:
         if row.name in found.used and not row.available:
-            yield fault("backends", f"{row.name}: {row.missing}", "install it, or give its agents another backend")
+            yield fault("backends", f"{row.name}: {row.missing}", "install it, or choose another backend")
         elif row.available and row.path is not None:
             tested = f", tested with {row.tested}" if row.tested not in (None, row.version) else ""
             yield fine("backends", f"{row.name} {row.version} at {row.path}{tested}")
     yield from found.programs
     if not any(row.path for row in found.backends):
-        yield fine("backends", "no CLI of another vendor is installed: sdk, mock and exec need none")
+        yield fine("backends", "no CLI of another vendor is installed (sdk, mock and exec need none)")
 
 
 def state(found: Findings) -> Iterator[DoctorRow]:
@@ -230,13 +230,13 @@ def state(found: Findings) -> Iterator[DoctorRow]:
         told, _, fix = unsafe.partition("; ")
         yield fault("state", told, fix)
     if found.state.resolve().is_relative_to(found.root.resolve()):
-        fix = "set AGENT_WORKER_HOME to a place outside"
-        yield fault("state", f"{found.state} lies in the project, where agents can write", fix)
+        fix = "set AGENT_WORKER_HOME to a directory outside of the project"
+        yield fault("state", f"{found.state} is in the project, where agents can write", fix)
     trusted = found.state / TRUST
     if trusted.exists():
         kept = trusted.lstat()
         if kept.st_mode & 0o077 or kept.st_uid != os.geteuid() or not stat.S_ISREG(kept.st_mode):
-            yield fault("state", f"{trusted} is not private, so nothing in it is trusted", f"chmod 600 {trusted}")
+            yield fault("state", f"{trusted} is not private, so its grants are ignored", f"chmod 600 {trusted}")
 
 
 def database(found: Findings) -> Iterator[DoctorRow]:
@@ -244,24 +244,32 @@ def database(found: Findings) -> Iterator[DoctorRow]:
     path = found.state / DATABASE
     checked = found.database
     if checked is None:
-        yield fine("database", "the kernel has it open" if found.runs else "there is none yet")
+        yield fine("database", "in use by the kernel" if found.runs else "not created yet")
     elif checked.fault is not None:
-        yield fault("database", f"{path}: {checked.fault}", "restore it from a backup, or move it away to start anew")
+        yield fault(
+            "database",
+            f"{path}: {checked.fault}",
+            "restore it from a backup, or move it away for an empty log",
+        )
     elif checked.schema > checked.newest:
-        told = f"{path} has schema {checked.schema}, newer than this program's {checked.newest}"
+        told = f"{path} has schema {checked.schema}, newer than {checked.newest}, which this version supports"
         yield fault("database", told, "upgrade agent-worker")
     else:
         yield fine("database", f"schema {checked.schema} of {checked.newest}")
     notice = saved_notice(str(path))
     if notice is not None:
-        yield fault("database", notice, "look at it, then move it to where it is used, or delete it")
+        yield fault("database", notice, "inspect it, then move it back, or delete it")
 
 
 def clock(found: Findings) -> Iterator[DoctorRow]:
     """Check that the clock is not behind the log."""
     behind = 0.0 if found.database is None else found.database.latest_ms / 1000 - found.now
     if behind > CLOCK_SECONDS:
-        yield fault("clock", f"it is {behind:.0f} s behind the newest event of the log", "set the clock, e.g. by NTP")
+        yield fault(
+            "clock",
+            f"the clock is {behind:.0f} s behind the newest event of the log",
+            "set the clock, for example with NTP",
+        )
     else:
         yield fine("clock", time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(found.now)))
 
@@ -276,19 +284,15 @@ def disk(found: Findings) -> Iterator[DoctorRow]:
         device, room = place.stat().st_dev, os.statvfs(place)
         free_bytes = room.f_bavail * room.f_frsize
         if not os.access(place, os.W_OK):
-            yield fault("disk", f"{place} ({name}) cannot be written", f"make it writable to user {os.geteuid()}")
+            yield fault("disk", f"{place} ({name}) cannot be written", f"make it writable for user {os.geteuid()}")
         elif device in told:
             continue
         elif free_bytes < DISK_BYTES:
-            yield fault(
-                "disk", f"{free_bytes // 1024**2} MiB are left at {place} ({name})", "make room: awk worktree prune"
-            )
+            yield fault("disk", f"{free_bytes // 1024**2} MiB free at {place} ({name})", "free space: awk prune trees")
         elif room.f_files and room.f_favail < DISK_FILES:
-            yield fault(
-                "disk", f"{room.f_favail} files can still be made at {place} ({name})", "remove small files there"
-            )
+            yield fault("disk", f"{room.f_favail} files can be created at {place} ({name})", "remove small files")
         else:
-            yield fine("disk", f"{free_bytes / 1024**3:.1f} GiB are left at {place} ({name})")
+            yield fine("disk", f"{free_bytes / 1024**3:.1f} GiB free at {place} ({name})")
         told.add(device)
 
 
@@ -316,12 +320,12 @@ def environment(found: Findings) -> Iterator[DoctorRow]:
     if environ.get("AGENT_WORKER_URL") and not environ.get("AGENT_WORKER_TOKEN"):
         yield fault(
             "environment",
-            "AGENT_WORKER_URL is set and AGENT_WORKER_TOKEN is not",
-            "on this machine neither is needed: unset both",
+            "AGENT_WORKER_URL is set, but AGENT_WORKER_TOKEN is not",
+            "unset both to use the kernel on this machine",
         )
     home = environ.get("HOME", "")
     if not home or not os.path.isdir(home):
-        yield fault("environment", f"HOME is {home or 'not set'}, which is no directory", "set HOME to yours")
+        yield fault("environment", f"HOME is {home or 'not set'}, which is not a directory", "set it to your home")
     else:
         yield fine("environment", f"HOME is {home}")
 
@@ -331,20 +335,20 @@ def leftovers(found: Findings) -> Iterator[DoctorRow]:
     place = found.state / RUN
     left = sorted(os.listdir(place)) if place.is_dir() and not found.runs else []
     if left:
-        told = f"{len(left)} attempts of a kernel that died are not cleared away"
-        yield fault("leftovers", told, "awk start: the next kernel ends what still runs of them")
+        told = f"{len(left)} attempts of a killed kernel remain"
+        yield fault("leftovers", told, "run awk start: the next kernel stops their processes")
     else:
-        yield fine("leftovers", "nothing of a killed kernel")
+        yield fine("leftovers", "no remains of a killed kernel")
 
 
 def traces(found: Findings) -> Iterator[DoctorRow]:
     """Check that spans reach their collector."""
-    yield from found.collector or (fine("traces", "the project names no collector of spans"),)
+    yield from found.collector or (fine("traces", "the project file has no collector"),)
 
 
 def standby(found: Findings) -> Iterator[DoctorRow]:
     """Check that the log can be copied to another location."""
-    yield from found.standby or (fine("standby", "the project asks for no copy of its log elsewhere"),)
+    yield from found.standby or (fine("standby", "the project file has no standby"),)
 
 
 CHECKS: Final[tuple[Check, ...]] = (

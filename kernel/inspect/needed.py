@@ -22,15 +22,15 @@ def needed_kernel(root: Path, state: Path) -> NeededKernel:
     """Return whether a kernel is needed; not if a user stopped the last one, whatever work remains. Blocks."""
     found = left_over(str(state / DATABASE)) if (state / DATABASE).exists() else None
     if found is None:
-        return NeededKernel(needed=False, why="there is no log of a kernel of this version")
+        return NeededKernel(needed=False, why="no log of this version found")
     if found.stopped_by == BY_A_PERSON:
-        return NeededKernel(needed=False, why="somebody stopped it")
+        return NeededKernel(needed=False, why="a user stopped it")
     try:
         hooks = bool(Catalog(root, Path.home()).project().hooks)
     except Refused:
         hooks = False  # a kernel would not start with that file
     why = kept_by(found.outstanding, requests=0, hooks=hooks)
-    return NeededKernel(needed=why is not None, why=why or "nothing is left to do")
+    return NeededKernel(needed=why is not None, why=why or "no work is left")
 
 
 if __name__ == "__main__":

@@ -51,7 +51,7 @@ def agent_warnings(
         if definition.login:
             yield _key(where, "login"), error.text
         else:
-            yield _key(where, "model"), f"{error.text}; in this shell it is not"
+            yield _key(where, "model"), f"{error.text} (checked in the environment of this shell)"
     except ModelRejected:
         pass  # reported as an error of the file
     path = worker_environment(environ)["PATH"]
@@ -71,7 +71,7 @@ def agent_warnings(
     yield from ((_key(where, key), message) for key, message in _unreplaced(texts))
     wakes_in = ((definition.schedule and definition.schedule.workspace) or "").partition(":")[0]
     if wakes_in and wakes_in not in workflow_names(Catalog(root, Path.home()), project):
-        message = f"there is no workflow {wakes_in} here: unless one of that name runs, it wakes in its personal space"
+        message = f"workflow {wakes_in} not found: without a run of it, the agent wakes in its personal space"
         yield _key(where, "schedule.workspace"), message
 
 
@@ -80,13 +80,13 @@ def _unknown_tools(definition: AgentDefinition, project: ProjectDefinition) -> I
     called = {name for name in called if not name.startswith(SERVER_PREFIX)} - BUILT_IN.keys() - project.tools.keys()
     known = (*BUILT_IN, *project.tools, *CONTEXT_TOOLS)
     for name in sorted(called - CONTEXT_TOOLS):
-        yield "mock", f"there is no tool {name[:60]!r}, so the call will fail; {suggest(name, known, what='there are')}"
+        yield "mock", f"tool {name[:60]!r} not found, so the call will fail; {suggest(name, known, what='available')}"
 
 
 def schedule_warnings(definition: AgentDefinition, kept: GrantSource | None) -> Iterator[tuple[str, str]]:
     """Yield a warning for a schedule that is not granted in ``kept``; None: not checked."""
     if kept is not None and missing_grants(schedule_units(definition), kept):
-        yield "schedule", f"it does not run until you trust it (look at it and keep it: awk trust {definition.name})"
+        yield "schedule", f"does not run until you trust it (review and grant it: awk trust {definition.name})"
 
 
 def _unreplaced(texts: Mapping[str, str | None]) -> Iterator[tuple[str, str]]:
@@ -94,7 +94,7 @@ def _unreplaced(texts: Mapping[str, str | None]) -> Iterator[tuple[str, str]]:
     for key, text in texts.items():
         named = next((one.written for one in variables(text or "") if one.is_name), None)
         if named is not None:
-            yield key, f"{named[:60]} reaches the model as it is written: nothing is replaced in prompts"
+            yield key, f"{named[:60]} is sent to the model unchanged: prompts have no variables"
 
 
 def _server_warnings(servers: Servers, root: Path, path: str) -> Iterator[tuple[str, str]]:
@@ -102,7 +102,7 @@ def _server_warnings(servers: Servers, root: Path, path: str) -> Iterator[tuple[
         words = (server.command or "").split()
         if len(words) > 1 and not os.path.exists(root / str(server.command)):
             args = ", ".join(json.dumps(word) for word in (*words[1:], *server.args))
-            message = f"is the name of one program, spaces included: write command: {words[0]}, args: [{args}]"
+            message = f"is the name of one program, including spaces: write command: {words[0]}, args: [{args}]"
             yield f"mcp_servers.{name}.command", message
     with suppress(BadDefinition):  # reported as an error of that file
         for name, server in servers_of(servers, root).items():
@@ -111,7 +111,7 @@ def _server_warnings(servers: Servers, root: Path, path: str) -> Iterator[tuple[
                 continue
             if which(str(root / program) if os.sep in program else program, path=path) is None:
                 where = f"in {root}" if os.sep in program else f"on the PATH of workers ({path})"
-                message = f"there is no program {program[:100]!r} {where}: all work of this agent will fail"
+                message = f"program {program[:100]!r} not found {where}: all work of this agent will fail"
                 yield f"mcp_servers.{name}.command", message
     yield from (("mcp_servers", message) for message in left_out(servers, root))
 
@@ -123,14 +123,14 @@ def _key(where: str, key: str) -> str:
 def workflow_warnings(loaded: LoadedWorkflow, root: Path, environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Yield the warnings for a workflow and its inline agents."""
     if wants_worktrees(loaded.definition) and not any((folder / ".git").exists() for folder in (root, *root.parents)):
-        yield "workspace.git", "this project is in no git repository: a start will be refused"
+        yield "workspace.git", "this project is not in a git repository: runs will be refused"
     if loaded.definition.kickoff and loaded.definition.workspace is not False and not kickoff_names(loaded.definition):
-        yield "kickoff", "mentions none of the agents, so nobody begins: a run will be refused"
+        yield "kickoff", "mentions no agent, so no agent starts: runs will be refused"
     names = [member.name for member in loaded.members]
     for member in loaded.members:
         to = member.definition.timeouts.escalate
         if to is not None and to not in names:
-            message = f"escalates to {to}, who is no member: what is not answered in time ends as incomplete"
+            message = f"escalates to {to}, which is not a member: unanswered work ends as incomplete"
             yield f"agents.{member.name}" + (".timeouts.escalate" if member.ref is None else ""), message
         if member.ref is None:
             yield from agent_warnings(member.definition, loaded.project, root, environ, f"agents.{member.name}")
@@ -252,7 +252,7 @@ class _Checking:
         except BadDefinition as error:
             self._note(error.errors)
         except FileMissing:
-            self._note(fail(name, "there is no such file").errors)
+            self._note(fail(name, "file not found").errors)
         except Refused as error:
             self._note(fail(name, error.text, error.hint).errors)
 
@@ -299,7 +299,7 @@ class _Checking:
         problems.check()
         problems.text = text
         for one in parse(text, path.name).skipped:
-            problems.add(Location(max(one.line, 1), 1), "", one.why, "the agent is not told of it")
+            problems.add(Location(max(one.line, 1), 1), "", one.why, "the agent does not receive this entry")
         problems.check()
 
     def _workflow(self, name: str) -> None:
@@ -334,7 +334,7 @@ class _Checking:
             except BadDefinition as error:
                 self._note(error.errors)
             except Refused as error:
-                text = f"there is no file {path}" if error.code == "unknown_workflow" else error.text
+                text = f"file {path} not found" if error.code == "unknown_workflow" else error.text
                 problems.add(place_at(node, where), where, text)
             else:
                 self._found.setdefault(path, [])

@@ -1,6 +1,4 @@
-"""Processes and their supervision: launchers, handles, attempt directories.
+"""Processes and their supervision: launchers, handles, attempt directories. All programs run in a keeper.
 
-The only user of Linux's /proc in the kernel.
-
-All programs run in a keeper. This package does not know instructions, agents or the database.
+The only user of Linux's /proc in the kernel. This package knows no instruction, agent or database.
 """

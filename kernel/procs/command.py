@@ -27,10 +27,7 @@ _CHUNK_BYTES: Final = 256 * 1024
 
 
 class CommandResult(msgspec.Struct, frozen=True):
-    """Result of a command.
-
-    ``stdout`` is complete unless ``truncated``: then the command exceeded the limit and was killed.
-    """
+    """Result of a command. ``truncated``: it was killed because ``stdout`` exceeded the limit."""
 
     exit: Exited
     stdout: bytes
@@ -46,10 +43,7 @@ class CommandResult(msgspec.Struct, frozen=True):
 
 
 async def _keep_head(stream: trio.abc.ReceiveStream, limit_bytes: int, kept: bytearray, into: Path | None) -> bool:
-    """Store the first bytes, in the new file ``into`` if given; return True when the limit is exceeded.
-
-    Raises OSError.
-    """
+    """Store the first bytes, in the new file ``into`` if given; True when there are more. Raises OSError."""
     room = limit_bytes
     async with AsyncExitStack() as stack:
         file = None if into is None else await stack.enter_async_context(await trio.open_file(into, "xb"))
@@ -107,7 +101,7 @@ async def run_command(
         await handle.kill()
         exited = await handle.wait()
     if exited.lost:
-        raise NodeLost("its node was lost")
+        raise NodeLost("the node was lost")
     return CommandResult(exited, bytes(head), bytes(tail), patience.cancelled_caught, truncated)
 
 
@@ -250,9 +244,9 @@ class PipedCommand(trio.abc.Stream):
         if code is None:
             ended = f"{self._program} closed the stream"
         elif code < 0:
-            ended = f"{self._program} was ended by signal {-code}"
+            ended = f"{self._program} was killed by signal {-code}"
         else:
-            ended = f"{self._program} ended with exit code {code}"
+            ended = f"{self._program} exited with code {code}"
         return f"{ended}: {said.strip()[:LINE_CHARACTERS]}" if said.strip() else ended
 
     async def read_tail(self) -> None:

@@ -114,7 +114,7 @@ class Zygote(msgspec.Struct, eq=False):
                                 sent += await self.control.send(data[sent:])
                 except _GONE as error:
                     self.lost = True
-                    raise KeeperLost(f"cannot start {order.attempt}: the zygote is gone") from error
+                    raise KeeperLost(f"cannot start {order.attempt}: the zygote has exited") from error
         except BaseException:
             link.close()
             raise
@@ -218,10 +218,7 @@ class ForkLauncher:
             self._announce()
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Keep a zygote with the needed modules.
-
-        Runs until cancelled; then the zygotes and all forked processes exit.
-        """
+        """Keep a zygote with the needed modules until cancelled; then zygotes and forked processes exit."""
         started = False
         failures = 0
         try:
@@ -269,7 +266,6 @@ class ForkLauncher:
         return tuple(zygote.process.pid for zygote in left)
 
     async def _until_started(self) -> None:
-        """Wait for a zygote. Raises KeeperLost."""
         try:
             with trio.fail_after(WAIT_SECONDS):
                 while not self._zygotes:

@@ -189,7 +189,7 @@ class Handle:
                 self.survivors = tuple(sorted(process.pid for process in left))
             if self.survivors:
                 logger.error(
-                    "procs.leak %s: %s would not die; the next kernel tries again", self.attempt, self.survivors
+                    "procs.leak %s: %s did not exit; the next kernel tries again", self.attempt, self.survivors
                 )
             self._exited = Exited(signal=signal.SIGKILL, killed=self._kill_sent)
         return frame if isinstance(frame, Counted) else None
@@ -257,12 +257,12 @@ class Handle:
     def export(self) -> HandedHandle:
         """Return the state that another kernel process needs to continue. Raises CannotHandOver."""
         if self._exited is not None or self._waiting.locked() or not self.pid:
-            raise CannotHandOver(f"{self.attempt} ends just now")
+            raise CannotHandOver(f"{self.attempt} is just ending")
         stdin, stdout, stderr = self._streams
         if not (isinstance(stdin, Pipe) and isinstance(stdout, Pipe) and isinstance(stderr, Pipe)) or not isinstance(
             self._link, KeeperLink
         ):
-            raise CannotHandOver(f"{self.attempt} runs on another machine")
+            raise CannotHandOver(f"{self.attempt} runs on a node")
         lifeline, heard = self._link.export()
         return HandedHandle(
             attempt=self.attempt,

@@ -58,7 +58,7 @@ def choose_launcher(
         return ExecLauncher(run_dir=run_dir, environ=environ)
     if kind == "fork" and platform == "linux":
         return ForkLauncher(run_dir=run_dir, environ=environ, modules=modules)
-    raise LauncherUnknown(f"{VARIABLE}={kind} is not possible on {platform}: unset it, or set it to exec")
+    raise LauncherUnknown(f"{VARIABLE}={kind} is not supported on {platform}: unset it, or set it to exec")
 
 
 class SpawnControl:

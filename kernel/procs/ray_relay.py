@@ -72,7 +72,7 @@ def carry(ray: Any, far: list[str], resources: dict[str, float], output: int) ->
             while chunk := os.read(0, CHUNK_BYTES):
                 ray.get(actor.write.remote(chunk))
         except Exception as error:  # noqa: BLE001  (whatever Ray raises)
-            complain(f"the actor takes no more: {error}")
+            complain(f"the actor accepts no more input: {error}")
         os._exit(0)  # the stream is unused: the actor exits with this process
 
     threading.Thread(target=give, daemon=True).start()
@@ -103,7 +103,7 @@ def main() -> int:
     try:
         import ray  # type: ignore[import-not-found]  # noqa: PLC0415  (another Python's)
     except ImportError:
-        complain("this Python has no ray: install it there (pip install ray), or name another Python by python:")
+        complain("this Python has no package ray: install it (pip install ray), or set python: to another one")
         return EX_UNAVAILABLE
     try:
         with contextlib.redirect_stdout(sys.stderr):

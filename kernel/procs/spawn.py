@@ -87,7 +87,7 @@ async def _first_word(link: KeeperLink, attempt: str) -> Started | Exited:
     except trio.TooSlowError as error:
         raise SpawnTransient(f"cannot start {attempt}: no answer in {ANSWER_SECONDS:.0f} s") from error
     if first is None or isinstance(first, Counted):  # not requested yet
-        raise KeeperLost(f"cannot start {attempt}: the keeper went away")
+        raise KeeperLost(f"cannot start {attempt}: the keeper exited")
     if isinstance(first, Exited) and (first.failed or "").partition(":")[0] in TRANSIENT_NAMES:
         raise SpawnTransient(f"cannot start {attempt}: {first.failed}")
     return first

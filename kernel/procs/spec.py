@@ -61,7 +61,7 @@ def limits_fault() -> str | None:
             started.append(thread)
     except RuntimeError:
         need = f"a kernel needs {NEEDED_TASKS} processes and threads, and only {len(started)} can be started"
-        return f"{need}: raise the limit with ulimit -u, or end other processes"
+        return f"{need}: raise the limit with ulimit -u, or stop other processes"
     finally:
         end.set()
         for thread in started:

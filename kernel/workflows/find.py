@@ -2,8 +2,8 @@
 
 A checkout contains the plain files of one commit in the state directory (XF04-XF06): a folder for each, with its digest
 in a file whose time is that of the last use. A ref is resolved once: ``.workflows/remote.lock`` pins its commit until
-an update is requested; people commit that file, and it is trusted only as far as the user has granted. Pinned commits
-are never removed. Fetched files are not executed here.
+an update is requested. People commit that file; it grants no trust. Pinned commits are never removed. Fetched files are
+not executed here.
 """
 
 import os
@@ -73,7 +73,7 @@ def used(folder: Path) -> float:
 
 
 def remove(folder: Path) -> None:
-    """Remove ``folder`` as far as possible."""
+    """Remove ``folder``; errors are ignored."""
     shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -98,7 +98,7 @@ def _age(path: Path, now: float) -> float:
 FOLDER: Final = ".workflows"
 NAME: Final = "remote.lock"
 SHOWN: Final = f"{FOLDER}/{NAME}"
-_AGAIN: Final = "repeat with --update to pin it anew"
+_AGAIN: Final = "repeat with --update to pin the current commit"
 
 
 class LockedCommit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -154,7 +154,7 @@ def _read(root: Path) -> dict[str, LockedCommit]:
     except FileMissing:
         return {}
     except msgspec.MsgspecError as error:
-        raise fail(SHOWN, f"cannot be read: {error}", "take it from your version control, or remove it") from error
+        raise fail(SHOWN, f"cannot be read: {error}", "restore it from version control, or remove it") from error
 
 
 WORKFLOWS: Final = ".workflows"
@@ -205,8 +205,8 @@ def find_workflow(
         try:
             node, problems = read_tree(inside(checkout.folder, remote.path, str(remote)), str(remote))
         except FileMissing:
-            hint = "links are not followed there"
-            raise Refused("unknown_workflow", f"there is no file {remote.path} in {remote.repository}", hint) from None
+            hint = "check the path; symbolic links are not followed"
+            raise Refused("unknown_workflow", f"file {remote.path} not found in {remote.repository}", hint) from None
         stem = Path(remote.path).stem
         return WorkflowFile(
             str(remote), stem, node, problems, bound=False, source=checkout.variables(), checkout=checkout
@@ -214,8 +214,8 @@ def find_workflow(
     if is_remote(asked):
         raise Refused(
             "bad_request",
-            f"{asked[:100]} is not here: it is fetched when it is run",
-            "see what it would do: awk run --dry-run, awk trust",
+            f"{asked[:100]} is not fetched yet: the first run fetches it",
+            "preview it with awk run --dry-run or awk trust",
         )
     if "\0" in asked:
         raise _unknown(catalog, asked, project)
@@ -231,7 +231,7 @@ def find_workflow(
             node, problems = read_tree(path, shown)
         except FileMissing:
             raise Refused(
-                "unknown_workflow", f"there is no file {shown}", "give a path, or a name from .workflows"
+                "unknown_workflow", f"file {shown} not found", f"use a path, or the name of a workflow in {WORKFLOWS}"
             ) from None
         return WorkflowFile(shown, path.stem, node, problems, bound=False)
     if not _is_name(asked):
@@ -246,8 +246,8 @@ def find_workflow(
 
 def _unknown(catalog: Catalog, asked: str, project: ProjectDefinition) -> Refused:
     names = workflow_names(catalog, project)
-    hint = f"{suggest(asked, names, what='workflows here')} (each has a file {WORKFLOWS}/<name>.yaml)"
-    return Refused("unknown_workflow", f"there is no workflow {asked[:60]!r}", hint)
+    hint = f"{suggest(asked, names, what='available workflows')} (defined in {WORKFLOWS}/<name>.yaml)"
+    return Refused("unknown_workflow", f"workflow {asked[:60]!r} not found", hint)
 
 
 def _is_name(text: str) -> bool:

@@ -48,16 +48,16 @@ from protocol.workflow import Ref, WorkflowDefinition
 
 _WAITS: Final[Mapping[WaitReason | None, str]] = MappingProxyType(
     {
-        None: "its turn comes",
-        "provider": "it waits for the provider",
-        "credentials": "it waits for credentials",
-        "quota": "it waits for a quota",
-        "approval": "it waits for approval",
-        "budget": "it waits for a budget",
-        "hops": "a limit of the workflow keeps it",
-        "answer": "it waits for an answer",
-        "node": "it waits for a machine to work on",
-        "paused": "it is paused",
+        None: "queued",
+        "provider": "waiting for the provider",
+        "credentials": "waiting for credentials",
+        "quota": "waiting for a quota",
+        "approval": "waiting for approval",
+        "budget": "waiting for a budget",
+        "hops": "stopped by a limit of the workflow",
+        "answer": "waiting for an answer",
+        "node": "waiting for a node",
+        "paused": "paused",
     }
 )
 """Reasons why other work of the agent waits, as shown to its model."""
@@ -96,10 +96,7 @@ def instruction_prompt(
     rules: Sequence[RulesFile] = (),
     known: Known = NOTHING_KNOWN,
 ) -> AssembledPrompt:
-    """Return the prompt with which an attempt would start now.
-
-    Raises BadDefinition for an unreadable ``system_file``.
-    """
+    """Return the prompt with which an attempt would start now. Raises BadDefinition (``system_file``)."""
     message, *joined = reader.now(messages.these, (source.message_seq, *source.joined))
     thread = reader.now(messages.thread, source.space, source.message_seq, definition.context.thin_thread)
     # Messages that the agent is already working on, in other work that this instruction interrupts.
@@ -146,7 +143,7 @@ def instruction_prompt(
 
 
 def _documents(source: PromptSource, reader: Reader) -> tuple[str, str]:
-    """The entry document of its space, and whose that is; of a run that was removed nothing is known."""
+    """Return the entry document of its space and its owner; empty for a removed run."""
     try:
         found = reader.now(documents.settings, source.space)
     except Refused:
@@ -223,10 +220,7 @@ def definition_of(key: str, record: AgentRecord | None, catalog: Catalog) -> Age
 def _with_managed_soul(
     key: str, record: AgentRecord | None, definition: AgentDefinition, catalog: Catalog, reader: Reader
 ) -> AgentDefinition:
-    """Return ``definition`` with the soul of ``soul.yaml``.
-
-    If that is invalid or missing, its newest stored version applies, as for an agent without a file.
-    """
+    """Return ``definition`` with the soul of ``soul.yaml``; if that is invalid or missing, with its newest version."""
     newest = reader.now(souls.newest, key)
     try:
         if record is None or record.origin == "file":

@@ -27,7 +27,7 @@ _OVERRIDES = (
 
 
 class WorkflowMember(msgspec.Struct, frozen=True):
-    """One member with its current definition, including overrides.
+    """A member with its current definition, including overrides.
 
     ``ref`` and ``base`` (the agent's own file) are None for an inline agent.
     """

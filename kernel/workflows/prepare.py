@@ -79,7 +79,7 @@ def prepare(
     except NameRejected as error:
         raise Refused("bad_request", str(error)) from error
     if run is not None and run.timeout_seconds is not None and run.timeout_seconds <= 0:
-        raise Refused("bad_request", "the timeout must be more than 0", "leave it out for the workflow's own limit")
+        raise Refused("bad_request", "the timeout must be more than 0", "remove it to use the limit of the workflow")
     loaded = load_workflow(catalog, request.workflow, checkout=checkout, confined=confined)
     definition = loaded.definition
     if definition.guard is None:  # resolved now: the end of the run reads no files
@@ -87,7 +87,7 @@ def prepare(
     params = parse_params(definition.params, request.params)
     space = workflow_space(definition.name, tag)
     if space in running:
-        hint = f"stop it first (awk stop @{space}), or give another --tag"
+        hint = f"stop it first (awk stop @{space}), or use another --tag"
         raise Refused("already_running", f"{space} is already running", hint)
     options = check_asked(loaded, run)
     say = TrustRequest(everything=request.trust, granted_digests=frozenset(request.agree), grants=kept)
@@ -98,7 +98,9 @@ def prepare(
         values[FOLDER] = str(catalog.root / place.folder)
     faults = credential_faults(loaded, environ)
     if faults:
-        raise Refused("no_credentials", "; ".join(faults), "then start the kernel again: it reads keys when it starts")
+        raise Refused(
+            "no_credentials", "; ".join(faults), "set them, then restart the kernel: it reads keys at the start"
+        )
     spec = RunSpec(
         name=definition.name,
         tag=tag,
@@ -130,10 +132,10 @@ def check_asked(loaded: LoadedWorkflow, run: RunOptions | None) -> RunOptions:
     """
     definition = loaded.definition
     begun = any(one.for_ is not None and not one.needs for one in definition.tasks)
-    if run is not None and not begun:  # it ends by itself, so somebody has to begin
+    if run is not None and not begun:  # a run ends when no work is left, so something must start it
         if not (definition.kickoff or "").strip():
             raise Refused(
-                "no_kickoff", f"{definition.name} has no kickoff: a run of it would end at once",
+                "no_kickoff", f"{definition.name} has no kickoff: a run would end at once",
                 f"add kickoff: to {loaded.path}, or use awk start {definition.name}",
             )  # fmt: skip
         if definition.workspace is not False and not kickoff_names(definition):
@@ -143,14 +145,14 @@ def check_asked(loaded: LoadedWorkflow, run: RunOptions | None) -> RunOptions:
                 line=loaded.kickoff_place.line,
                 column=loaded.kickoff_place.column,
                 where="kickoff",
-                message="mentions none of the agents, so nobody would begin (what a variable brings in wakes nobody)",
+                message="mentions no agent, so no agent would start (mentions in values of variables do not count)",
                 hint=f"mention one of {names}",
             )
             raise BadDefinition((error,))
     options = run or RunOptions()
     name = options.exit_from
     if name is not None and name not in loaded.definition.agents:
-        hint = suggest(name, loaded.definition.agents, what="its agents")
+        hint = suggest(name, loaded.definition.agents, what="available agents")
         raise Refused("not_a_participant", f"{name[:60]!r} is not an agent of {loaded.path}", hint)
     budget = _stricter(loaded.definition.budget, options.budget)
     # A limit in USD has no effect on models without a price: reject it before the start.
@@ -159,7 +161,7 @@ def check_asked(loaded: LoadedWorkflow, run: RunOptions | None) -> RunOptions:
     if unknown:
         named = (one for one in limited if one.name in unknown)
         names = ", ".join(f"{one.name} ({one.definition.model or one.definition.backend})" for one in named)
-        raise Refused("bad_request", f"a budget in USD needs a price, and none is known for {names}", NO_PRICE_HINT)
+        raise Refused("bad_request", f"a budget in USD needs prices, which are unknown for {names}", NO_PRICE_HINT)
     uncounted = [
         f"{one.name} ({' '.join(one.definition.command[:1])})"
         for one in loaded.members
@@ -214,7 +216,7 @@ def _values(
         return start_values(loaded.definition, tag, params, environ)
     except KeyError as error:
         name = error.args[0]
-        hint = "set it where the kernel starts"
+        hint = "set it in the environment of the kernel"
         raise Refused("bad_request", f"{loaded.path} needs ${name}, which is not set", hint) from error
 
 

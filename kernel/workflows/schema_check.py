@@ -29,7 +29,7 @@ def read_output(text: str) -> Any:
     try:
         return json.loads(match["body"] if match else text, parse_constant=_no_number)
     except (ValueError, RecursionError) as error:
-        raise NotJson(str(error)[:200] if isinstance(error, ValueError) else "it is nested too deeply") from error
+        raise NotJson(str(error)[:200] if isinstance(error, ValueError) else "the JSON is nested too deeply") from error
 
 
 def _no_number(constant: str) -> NoReturn:
@@ -56,13 +56,13 @@ def mismatch(schema: dict[str, Any], text: str) -> str | None:
     try:
         value = read_output(text)
     except NotJson as wrong:
-        return f"it is not JSON: {wrong}"
+        return f"the answer is not JSON: {wrong}"
     try:
         error = best_match(Draft202012Validator(schema, registry=EMPTY_REGISTRY).iter_errors(value))
     except Unresolvable as missing:
-        return f"output_schema refers to what is not there: {missing.ref}"
+        return f"output_schema has a broken reference: {missing.ref}"
     except RecursionError:
-        return "output_schema refers to itself without end"
+        return "output_schema refers to itself endlessly"
     if error is None:
         return None
     text = error.message

@@ -51,7 +51,7 @@ async def start(
     """
     definition = prepared.loaded.definition
     if (lost := root_fault(str(prepared.root))) is not None:
-        raise Refused("busy", lost, "put the folder back")
+        raise Refused("busy", lost, "restore the folder")
     trees = None
     if wants_worktrees(definition):
         trees = _Trees(repository, paths)
@@ -81,11 +81,9 @@ async def start(
 
 
 class _Trees:
-    """The working trees of one start."""
-
     def __init__(self, repository: Repository | None, paths: Callable[[], Collection[str]]) -> None:
         if repository is None:
-            raise Refused("bad_definition", "this kernel makes no working trees", "write git: none")
+            raise Refused("bad_definition", "this kernel has no git repository for working trees", "write git: none")
         self._repository = repository
         self._paths = paths
 
@@ -96,7 +94,7 @@ class _Trees:
     async def plan(self, definition: WorkflowDefinition) -> TreePlan:
         """Return a tree for each member, or one for all. Raises Refused (bad_definition)."""
         workspace = definition.workspace
-        assert isinstance(workspace, Workspace), "nothing else wants trees"
+        assert isinstance(workspace, Workspace), "checked by wants_worktrees"
         base, branches = await self.base(), await self._repository.branches()
         shared = workspace.git == "shared"
         names = (SHARED,) if shared else tuple(definition.agents)
@@ -104,8 +102,8 @@ class _Trees:
         if not base.changed:
             left_behind = ""
         else:
-            begin = f"working trees begin with {base.commit[:12]}"
-            left_behind = f"{begin}; changed files that are not committed stay behind: {base.changed}"
+            begin = f"working trees start at {base.commit[:12]}"
+            left_behind = f"{begin}; uncommitted changes are not included: {base.changed}"
         return TreePlan(
             trees=lambda run: plan_trees(
                 run, definition.name, names, base, place=place, branches=branches, paths=paths
@@ -124,8 +122,8 @@ def _make_folder(prepared: PreparedWorkflow) -> None:
     try:
         os.close(open_folder(str(prepared.root), folder, make=True))
     except OSError as error:
-        why = f"the workspace's folder {folder} cannot be made: {error.strerror}"
-        raise Refused("bad_definition", why, "links are not followed there") from error
+        why = f"workspace folder {folder} cannot be created: {error.strerror}"
+        raise Refused("bad_definition", why, "check the path; symbolic links are not followed") from error
 
 
 def _everybody(definition: WorkflowDefinition) -> tuple[str, ...]:
@@ -140,6 +138,6 @@ def _kickoff(definition: WorkflowDefinition, values: Mapping[str, str]) -> str |
     outputs = {step.bind for step in definition.setup if step.bind is not None}
     text = write_kickoff(definition.kickoff, values, outputs)
     if len(text) > KICKOFF_CHARACTERS:
-        limit = f"at most {KICKOFF_CHARACTERS} characters can be said at once"
+        limit = f"the limit is {KICKOFF_CHARACTERS} characters"
         raise Refused("too_large", f"the kickoff has {len(text)} characters", limit)
     return text

@@ -296,9 +296,7 @@ class Acp:
                 yield backend.ActivityChanged(f"waiting for approval: {call.called}", tool=True)
                 yield backend.PermissionNeeded(call.called, dict(about), partial(self._decided, id_, call))
             case verdict:
-                yield from self._decided(
-                    id_, call, verdict == "grant", "the agent's approval setting does not allow it"
-                )
+                yield from self._decided(id_, call, verdict == "grant", "the agent's approval level does not allow it")
 
     def _verdict(self, call: OpenCall) -> str:
         """Decide on a permission request: ``grant``, ``refuse`` or ``ask``.
@@ -327,7 +325,7 @@ class Acp:
             why = (
                 words
                 if not granted
-                else "the program offers only a permanent approval, and calls are approved one at a time"
+                else "the program offers only permanent approval, but calls are approved one by one"
             )
             text = f"{call.called} was not run: {why or 'it was denied'}"
             yield from self._replies.ended(call, text[:TEXT_CHARACTERS], is_error=True)

@@ -48,9 +48,7 @@ def environment(job: BackendJob) -> dict[str, str]:
     # The kernel has checked the trust of the project's own settings, but not of folders above the project.
     for above in (*within(Path(job.start.cwd)),)[1:]:
         for brought in filter(os.path.lexists, (above / name for name in program.settings)):
-            text = (
-                f"{program_name(job)} would load settings, hooks and servers of {brought}, which is outside the project"
-            )
+            text = f"{program_name(job)} would load settings, hooks and servers of {brought}, outside the project"
             raise Failed("untrusted", f"{text}: move this folder away, or choose another backend")
     homes: Mapping[str, str] = {}
     if not job.start.login:

@@ -151,10 +151,7 @@ class AcpReplies:
         return call
 
     def ended(self, call: OpenCall, text: str, *, is_error: bool) -> Iterator[Event]:
-        """Yield the result of ``call``, preceded by the reply that contains it.
-
-        No effect if the call has already ended.
-        """
+        """Yield the result of ``call``, after the reply that contains it. No effect if the call has already ended."""
         if self.open.pop(call.id, None) is None:
             return
         self._ended.add(call.id)

@@ -70,10 +70,7 @@ class LoginSecrets:
         self._known: dict[str, str] = {}
 
     def now(self) -> Mapping[str, str]:
-        """Return all current and earlier secrets: an old token may stay valid for a while.
-
-        Reads the file only if it changed.
-        """
+        """Return current and earlier secrets: an old token may stay valid. Reads the file only if it changed."""
         if self._path is None:
             return {}
         with suppress(OSError):
@@ -122,9 +119,7 @@ async def _work(start: Start, conversation: Conversation, link: KernelLink, env:
         if kept.note not in (None, start.cwd) or str(kept.session).startswith(
             "-"
         ):  # a leading dash would be parsed as an option
-            raise Failed(
-                "session_lost", f"session belongs to directory {kept.note}, but the attempt runs in {start.cwd}"
-            )
+            raise Failed("session_lost", f"the session belongs to {kept.note}, but the attempt runs in {start.cwd}")
         message = backend.resume_prompt(conversation, start.granted)
         anew = backend.anew_prompt(conversation, start.granted)
     job = backend.BackendJob(
@@ -259,7 +254,6 @@ class ProgramInput:
 async def _follow(
     program: backend.CliBackend, process: BackendProcess, recorder: EntryRecorder, told: ProgramInput
 ) -> Result:
-    """Record all events until the program exits or must stop. Raises Failed, LinkLost, TooLarge."""
     with recorder.going_on:
         while (line := await _next(process, recorder.pauses)) is not None:
             recorder.pauses = None

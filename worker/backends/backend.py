@@ -107,10 +107,7 @@ class OpenReply:
 
 
 class ToolEnded(msgspec.Struct, frozen=True, kw_only=True):
-    """Result of a tool call, stored so that a fresh session can be given the work done.
-
-    Stopping is possible between turns.
-    """
+    """Result of a tool call, stored for a fresh session. The program may be stopped between turns."""
 
     call_id: str
     name: str

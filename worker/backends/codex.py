@@ -129,10 +129,7 @@ def secrets(start: Start) -> dict[str, str]:
 
 
 def _reading(start: Start, server: str) -> dict[str, private_files.Value]:
-    """Return the tools of ``server`` that run without approval.
-
-    Codex accepts only names, and a pattern only for all tools.
-    """
+    """Return the tools of ``server`` that run without approval; of patterns, Codex accepts only one for all."""
     if start.approval not in {"ask", "deny"}:
         return {}
     tools = [tool for name, tool in map(server_and_tool, start.read_only) if name == server]

@@ -116,9 +116,7 @@ class EntryRecorder:
             return usage
         if not self.meter.used:
             if self._start.backend == ACP and self._allowance is not None:  # ACP programs report usage only at the end
-                raise Failed(
-                    "invalid", "the agent has a token budget, but the program does not use the metered address"
-                )
+                raise Failed("invalid", "the agent has a token budget, but the program bypasses the metered address")
             return usage
         metered, price = self.meter.take(), None if usage is None else usage.cost_usd
         return metered if price is None else msgspec.structs.replace(metered or Usage(), cost_usd=price)

@@ -126,8 +126,6 @@ async def _serve(
 
 
 class _Wire:
-    """HTTP/1.1 connection with the program."""
-
     def __init__(self, stream: trio.SocketStream) -> None:
         self._stream = stream
         self._h11 = h11.Connection(h11.SERVER)

@@ -112,10 +112,7 @@ _RENAMED: Final = 'export {0}="${1}"; unset {1}; '
 
 
 class CodexServers(NamedTuple):
-    """MCP server configuration.
-
-    ``tables`` are entries of ``mcp_servers``; ``variables`` are hidden from codex's shells.
-    """
+    """MCP servers. ``tables`` are entries of ``mcp_servers``; ``variables`` are for codex, not for its shells."""
 
     tables: Mapping[str, Value]
     variables: Mapping[str, str]

@@ -82,7 +82,6 @@ def start(order: Fork, stdio: Stdio, null: int, work: Work) -> int:
 
 
 def _become(order: Fork, stdio: Stdio, null: int, report: int | None, work: Work) -> None:
-    """Turn this process into the child. Never returns."""
     code = 127
     try:
         if order.argv is None:

@@ -42,7 +42,7 @@ class BashArguments(ToolArguments, frozen=True, kw_only=True):
     background: Annotated[
         bool,
         msgspec.Meta(
-            description="Return at once and keep the command running until the attempt ends, for example a test server."
+            description="Return at once and keep the command running until the attempt ends, as for a server."
         ),
     ] = False
 

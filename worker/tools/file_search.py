@@ -92,7 +92,6 @@ class LinePattern:
     """A regular expression for single lines; ``^`` and ``$`` match their ends."""
 
     def __init__(self, pattern: str, *, ignore_case: bool = False) -> None:
-        """Compile ``pattern``. Raises BadPattern."""
         options = _options()
         options.never_nl = True
         options.case_sensitive = not ignore_case
@@ -107,7 +106,6 @@ class Glob:
     """A glob: ``*.py`` (any folder), ``src/*.py`` (that folder), ``src/**/*.py`` (that folder and all below)."""
 
     def __init__(self, text: str) -> None:
-        """Compile the pattern ``text``. Raises BadPattern."""
         pattern = text.removeprefix("./")
         if "/" not in pattern:
             pattern = f"**/{pattern}"

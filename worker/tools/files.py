@@ -174,9 +174,7 @@ class _EditArguments(FileArguments, frozen=True, kw_only=True):
     path: Annotated[str, msgspec.Meta(min_length=1, description="Path of the file, relative to the working directory.")]
     old: Annotated[str, msgspec.Meta(min_length=1, description="The passage to replace, exactly as in the file.")]
     new: Annotated[str, msgspec.Meta(description="The new text.")]
-    all: Annotated[
-        bool, msgspec.Meta(description="Replace all occurrences (default: the passage must occur once).")
-    ] = False
+    all: Annotated[bool, msgspec.Meta(description="Replace all occurrences (default: only a unique one).")] = False
 
 
 def _edit_file(place: ConfinedDir, asked: _EditArguments) -> str:
@@ -213,9 +211,7 @@ Limit = Annotated[int, msgspec.Meta(ge=1, le=MATCHES, description="Maximum numbe
 class _GrepArguments(FileArguments, frozen=True, kw_only=True):
     """Find lines in text files of the working directory that match a regular expression."""
 
-    pattern: Annotated[
-        str, msgspec.Meta(min_length=1, description="Regular expression (RE2) that matches within a line.")
-    ]
+    pattern: Annotated[str, msgspec.Meta(min_length=1, description="Regular expression (RE2), matched within a line.")]
     path: Annotated[str, msgspec.Meta(description="A folder or file to search.")] = "."
     glob: Annotated[str, msgspec.Meta(min_length=1, description="Files to search: *.py or src/**/*.py.")] | None = None
     ignore_case: bool = False

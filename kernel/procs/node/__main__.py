@@ -45,10 +45,10 @@ def _parse() -> argparse.Namespace:
         metavar="DIR",
         type=lambda text: Path(text).expanduser().absolute(),
         required=True,
-        help="the node's folder",
+        help="folder of the node",
     )
-    parser.add_argument("--project", metavar="ID", help="serve this project, and no other")
-    parser.add_argument("--join", metavar="WORD", help="dial and serve the kernel that gave this word (- reads it)")
+    parser.add_argument("--project", metavar="ID", help="serve only this project")
+    parser.add_argument("--join", metavar="WORD", help="join the kernel of this join token (- reads standard input)")
     decode_times = msgspec.json.Decoder(LeaseTimes).decode
     parser.add_argument("--times", type=decode_times, default=LeaseTimes(), help=argparse.SUPPRESS)
     options = parser.parse_args()

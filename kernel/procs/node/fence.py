@@ -51,7 +51,7 @@ def prepare_folder(state: Path) -> None:
     state.mkdir(mode=0o700, parents=True, exist_ok=True)
     info = os.lstat(state)
     if not stat.S_ISDIR(info.st_mode) or info.st_uid != os.geteuid():
-        raise FolderRefused(f"{state} is not a directory of yours: name another one with --state")
+        raise FolderRefused(f"{state} is not a directory that you own: name another one with --state")
     if info.st_mode & 0o077:
         os.chmod(state, 0o700)
 
@@ -188,7 +188,9 @@ class TermFile:
         except FileNotFoundError:
             return 0
         except ValueError:
-            raise TermUnreadable(f"{self._file} has no number: write the project's term there, or remove it") from None
+            raise TermUnreadable(
+                f"{self._file} contains no number: write the project's term, or remove the file"
+            ) from None
 
     def keep(self, term: int) -> None:
         """Store the term durably."""
@@ -210,10 +212,7 @@ class LeaseGuard:
     """
 
     def __init__(self, patience_seconds: float) -> None:
-        """Fork the guard.
-
-        ``patience_seconds``: time for the node process to stop its trees after its lease has expired.
-        """
+        """Fork the guard. ``patience_seconds``: time for the node process to stop its trees after its lease."""
         self._patience_seconds = patience_seconds
         self._fork()
 

@@ -81,9 +81,9 @@ class NodeHost:
             with trio.fail_after(HELLO_SECONDS):
                 hello = await read_greeting(transport, unpacker)
             if hello is None:
-                raise NotServed("the kernel went away before it had greeted")
+                raise NotServed("the kernel disconnected before its greeting")
             if not isinstance(hello, node.KernelHello):
-                raise Garbled("the other side is no kernel")
+                raise Garbled("the other side is not a kernel")
             refusal = await self._admit(hello)
             if refusal is not None:
                 logger.warning("node.refused %s", refusal.why)
@@ -111,7 +111,7 @@ class NodeHost:
                 with suppress(OSError, ValueError):
                     os.kill(holder_of(self._state), signal.SIGKILL)
         else:
-            return node.Refusal(code="busy", why="the node process of an earlier session does not end")
+            return node.Refusal(code="busy", why="the node process of an earlier session does not exit")
         refusal = refusal_of(hello, self._project, self._terms.highest())
         if refusal is None:
             self._terms.keep(hello.term)
@@ -162,7 +162,7 @@ class Tenancy:
                 await self._leased.wait()
             await self._lease.wait_until_over()
             logger.warning("node.fenced its kernel is silent")
-            self.wire.end("the lease is over")
+            self.wire.end("the lease has expired")
             nursery.cancel_scope.cancel()
 
     async def _beat(self) -> None:
@@ -178,7 +178,7 @@ class Tenancy:
                 self._guard.expect(self._lease.until)
                 self._leased.set()
         elif self._lease.is_over:
-            raise Garbled("there is no lease")
+            raise Garbled("no lease")
         elif isinstance(frame, node.Data | node.End | node.Close | node.Credit):
             number, role = divmod(frame.channel, 4)
             if role == node.CONNECTION:
@@ -327,12 +327,12 @@ def refusal_of(
     if project is not None and hello.project != project:
         return node.Refusal(
             code="project",
-            why=(f"this node serves project {project[:_SHOWN_PROJECT]!r}, and not {hello.project[:_SHOWN_PROJECT]!r}"),
+            why=(f"this node serves project {project[:_SHOWN_PROJECT]!r}, not {hello.project[:_SHOWN_PROJECT]!r}"),
         )
     if hello.term < highest_term:
         return node.Refusal(
             code="term",
-            why=f"a later kernel of this project was here: term {highest_term}, and this one has {hello.term}",
+            why=f"a later kernel has used this node: its term is {highest_term}, this kernel has term {hello.term}",
         )
     return None
 
@@ -343,8 +343,8 @@ _PAUSES_SECONDS: Final = (0.5, 1.0, 2.0, 5.0, 10.0)
 _WORKED_SECONDS: Final = 10.0
 """Minimum duration of a transport that counts as successful."""
 OTHER_WORD: Final = (
-    "the join word is not known there any more, or another machine has it too; "
-    "awk node add NAME --join, typed where the kernel is, makes another"
+    "the join token is no longer valid, or another machine uses it; "
+    "run awk node add NAME --join on the kernel's machine to create a new one"
 )
 
 
@@ -387,7 +387,7 @@ class Dialling:
             await transport.do_handshake()
             shown = hashlib.sha256(transport.getpeercert(binary_form=True) or b"").hexdigest()
             if not hmac.compare_digest(shown, word.sha256):
-                raise WrongKernel("the certificate is not the one of the join word: nothing was said to it")
+                raise WrongKernel("the certificate does not match the join token: nothing was sent")
             await transport.send_all(word.line())
         except BaseException:
             await trio.aclose_forcefully(transport)

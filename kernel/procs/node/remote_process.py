@@ -54,7 +54,7 @@ class RemoteProcess:
             self.answer = frame
         else:
             if not isinstance(self.answer, node.Spawned) or self.exited is not None or frame.exited.lost:
-                raise Garbled(f"process {self.number} does not run, and cannot end")
+                raise Garbled(f"process {self.number} is not running, so it cannot end")
             if len(frame.exited.failed or "") + len(frame.exited.exceeded or "") > EXIT_CHARACTERS:
                 raise Garbled(f"the end of process {self.number} has more than {EXIT_CHARACTERS} characters")
             self.exited = frame.exited
@@ -142,13 +142,13 @@ class NodeHandle(Handle):
     async def destroy(self) -> Exited:
         """Let the node kill it without its keeper.
 
-        If that fails, abandon the node, and wait for the end of its lease.
+        If that fails, abandon the node and wait for the end of its lease.
         """
         if self.is_quiet():
             self._process.tell(node.Destroy())
             with trio.move_on_after(DESTROY_SECONDS):
                 return await self.wait()
-            self._abandon(f"{self.attempt} was not ended for {DESTROY_SECONDS:.0f} s")
+            self._abandon(f"{self.attempt} was not killed within {DESTROY_SECONDS:.0f} s")
         return await self.wait()
 
     async def aclose(self) -> None:

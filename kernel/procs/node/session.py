@@ -53,10 +53,6 @@ class NodeSession:
         times: node.LeaseTimes = node.LeaseTimes(),  # noqa: B008  (frozen)
         hello_seconds: float = HELLO_SECONDS,
     ) -> None:
-        """Set up the session.
-
-        ``serve_mcp`` serves a connection of a process on this node; ``hello_seconds`` is a timeout.
-        """
         self.name = name
         self.facts: node.NodeFacts | None = None
         self.connected = trio.Event()
@@ -130,7 +126,7 @@ class NodeSession:
         if facts is None or not self.connected.is_set() or self._wire.over:
             raise NodeLost(f"cannot start {spec.attempt}: node {self.name} is not connected")
         if len(self._processes) >= node.MOST_PROCESSES:
-            raise SpawnTransient(f"the node has {node.MOST_PROCESSES} processes, and takes no more")
+            raise SpawnTransient(f"the node has {node.MOST_PROCESSES} processes, which is the limit")
         self._numbered += 1
         process = self._processes[self._numbered] = RemoteProcess(self._numbered, self._wire)
         try:
@@ -161,7 +157,7 @@ class NodeSession:
 
     async def _end_with_lease(self) -> None:
         await wait_past(lambda: self._until)
-        self._wire.end("it did not answer for longer than its lease")
+        self._wire.end("no answer for longer than its lease")
 
     def _abandon(self, why: str) -> None:
         logger.error("node.abandoned %s: %s", self.name, why)
@@ -191,7 +187,7 @@ class NodeSession:
             self._open(frame.connection)
         elif isinstance(frame, node.Released):
             if not self._process(frame.process).released:
-                raise Garbled(f"process {frame.process} is given back, and nobody asked for that")
+                raise Garbled(f"process {frame.process} was returned without a request")
             self._processes.pop(frame.process).gone.set()
         else:
             self._process(frame.process).take(frame)
@@ -201,7 +197,7 @@ class NodeSession:
     def _process(self, number: int) -> RemoteProcess:
         process = self._processes.get(number)
         if process is None:
-            raise Garbled(f"process {number} is not leased to it")
+            raise Garbled(f"process {number} is not leased to the node")
         return process
 
     def _open(self, number: int) -> None:
@@ -222,13 +218,13 @@ class NodeSession:
                 await transport.send_all(pack(self._hello))
                 answer = await read_greeting(transport, unpacker, await _after_banner(transport))
         except trio.TooSlowError:
-            raise Garbled(f"it has said nothing for {self._hello_seconds:.0f} s") from None
+            raise Garbled(f"no answer for {self._hello_seconds:.0f} s") from None
         if answer is None:
-            raise Garbled("the node went away before it had answered")
+            raise Garbled("the node disconnected before its answer")
         if isinstance(answer, node.Refusal):
-            raise NodeRefused(f"node {self.name} refuses: {shown_name(answer.why[:_SHOWN])}")
+            raise NodeRefused(f"node {self.name} refused the kernel: {shown_name(answer.why[:_SHOWN])}")
         if not isinstance(answer, node.NodeHello):
-            raise Garbled("it answers with something else than was asked")
+            raise Garbled("unexpected answer to the greeting")
         if not node.SPOKEN[0] <= answer.protocol <= node.SPOKEN[1]:
             raise NodeRefused(f"node {self.name} speaks protocol {answer.protocol}, this kernel {node.SPOKEN[1]}")
         return answer.facts
@@ -251,6 +247,6 @@ async def _after_banner(transport: trio.abc.Stream) -> bytes:
         chunk = await transport.receive_some(_BANNER_BYTES)
         if not chunk or len(banner) > _BANNER_BYTES:
             said = banner[-_SHOWN:].decode("utf-8", "replace")
-            raise Garbled(f"no node answers there{f': {said!r}' if said else ''}")
+            raise Garbled(f"no node answers{f': {said!r}' if said else ''}")
         banner += chunk
     return banner.partition(node.PREAMBLE)[2]

@@ -57,7 +57,7 @@ class Unpacker:
             while len(self._buffer) - at >= LENGTH_BYTES:
                 length = int.from_bytes(self._buffer[at : at + LENGTH_BYTES])
                 if length > node.FRAME_LIMIT_BYTES:
-                    raise Garbled(f"a frame of {length} bytes is announced, and {node.FRAME_LIMIT_BYTES} is the limit")
+                    raise Garbled(f"a frame of {length} bytes exceeds the limit of {node.FRAME_LIMIT_BYTES}")
                 end = at + LENGTH_BYTES + length
                 if len(self._buffer) < end:
                     return
@@ -84,7 +84,7 @@ def decoded(decoder: msgspec.msgpack.Decoder[Frame], body: bytes) -> Frame:
     try:
         return decoder.decode(body)
     except _UNREADABLE as error:
-        raise Garbled(f"a frame is not understood: {error}") from error
+        raise Garbled(f"a frame cannot be decoded: {error}") from error
 
 
 class NodeWire:
@@ -99,7 +99,7 @@ class NodeWire:
         self._stirred = trio.lowlevel.ParkingLot()
         self._roomy = trio.lowlevel.ParkingLot()
         self._scope = trio.CancelScope()
-        self._why = "the session is over"
+        self._why = "the session has ended"
         self.over = False
         """Whether further frames are dropped."""
 
@@ -111,7 +111,7 @@ class NodeWire:
         self._queue.append(data)
         self._queued_bytes += len(data)
         if self._queued_bytes > node.QUEUE_LIMIT_BYTES:
-            self.end(f"the other side reads nothing, and {node.QUEUE_LIMIT_BYTES} bytes wait")
+            self.end(f"the other side does not read: {node.QUEUE_LIMIT_BYTES} bytes are queued")
         self._stirred.unpark_all()
 
     def say_now(self, frame: node.Beat | node.Echo) -> None:
@@ -129,7 +129,7 @@ class NodeWire:
         while not self.has_room:
             await self._roomy.park()
 
-    def end(self, why: str = "the session is over") -> None:
+    def end(self, why: str = "the session has ended") -> None:
         """Stop sending and receiving."""
         if not self.over:
             self.over, self._why = True, why
@@ -178,7 +178,7 @@ class NodeWire:
                         return self._why
                 chunk = await transport.receive_some(RECEIVE_BYTES)
                 if not chunk:
-                    return "it was closed"
+                    return "closed by the other side"
         except BROKEN as error:
             return f"it broke: {describe(error)}"
         except Garbled as error:
@@ -215,16 +215,16 @@ class NodeChannel(trio.abc.HalfCloseableStream, ChildStream):
         """Process a frame of the other side. Raises Garbled."""
         if isinstance(frame, node.Data):
             if self._heard_end or self._left or len(frame.data) > self._allowed:
-                raise Garbled(f"channel {self._number} carries bytes that nobody asked for")
+                raise Garbled(f"channel {self._number} received unexpected bytes")
             self._allowed -= len(frame.data)
             if not self._closed:
                 self._arrived += frame.data
         elif isinstance(frame, node.Credit):
             if self._credit + frame.size > node.CHANNEL_WINDOW_BYTES:
-                raise Garbled(f"channel {self._number} is given credit for bytes that it never had")
+                raise Garbled(f"channel {self._number} received credit for bytes that were not sent")
             self._credit += frame.size
         elif self._left or (self._heard_end and isinstance(frame, node.End)):
-            raise Garbled(f"channel {self._number} has ended twice")
+            raise Garbled(f"channel {self._number} ended twice")
         else:
             self._heard_end = True
             self._left = isinstance(frame, node.Close)

@@ -134,17 +134,17 @@ def test_hooks_are_demanded_as_what_they_are(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "where", "message"),
     [
-        ("model: anthropic/x\nprompt: {system: x}\ncli: {skills: [a]}", "cli", "is not supported by backend sdk has"),
-        ("backend: mock\nmock: [{text: x}]\ncli: {hooks: true}", "cli", "is not supported by backend mock has"),
+        ("model: anthropic/x\nprompt: {system: x}\ncli: {skills: [a]}", "cli", "is not supported by backend sdk"),
+        ("backend: mock\nmock: [{text: x}]\ncli: {hooks: true}", "cli", "is not supported by backend mock"),
         (
             "backend: cursor\nmodel: cursor/auto\nprompt: {system: x}\ncli: {mcp_servers: [a]}",
             "cli",
-            "is not supported by backend cursor has",
+            "is not supported by backend cursor",
         ),
         (CODEX + "cli: {hooks: true}", "cli.hooks", "is not supported: Codex runs a hook that its owner has reviewed"),
         (OPENCODE + "cli: {hooks: true}", "cli.hooks", "is not supported: opencode has no hooks"),
         (CLAUDE + "sandbox: 'on'\ncli: {hooks: true}", "cli.hooks", "cannot be combined with sandbox: on"),
-        (CLAUDE + "cli: {skills: [../x]}", "cli.skills", "'../x' is not a valid folder name of a skill"),
+        (CLAUDE + "cli: {skills: [../x]}", "cli.skills", "'../x' is not a folder name of a skill"),
         (CLAUDE + "cli: {mcp_servers: [daemon]}", "cli.mcp_servers", "is what Daemon MCP is called"),
         (
             CLAUDE + "mcp_servers: {box: {command: x}}\ncli: {mcp_servers: [box]}",
@@ -222,7 +222,7 @@ def test_a_copy_is_a_copy(home: Path, tmp_path: Path) -> None:
     assert os.access(copies / "bin/run", os.X_OK) and not os.access(copies / "SKILL.md", os.X_OK)
     assert not any(path.is_symlink() for path in (copies, *copies.rglob("*")))
     (elsewhere / "key").symlink_to(home / ".claude.json")
-    with pytest.raises(CauseError, match="key is a symbolic link, which is not copied"):
+    with pytest.raises(CauseError, match="key is a link: not copied"):
         found(tmp_path, text)
 
 
@@ -233,7 +233,7 @@ def test_a_copy_is_a_copy(home: Path, tmp_path: Path) -> None:
         (CLAUDE + "cli: {mcp_servers: [gone]}", "gone of ~/.claude.json not found"),
         (CLAUDE + "cli: {mcp_servers: [old]}", "old of ~/.claude.json cannot be used: .*sse"),
         (CLAUDE + "cli: {mcp_servers: [none]}", "the entry has neither a command nor a url"),
-        (CLAUDE + "cli: {mcp_servers: [near]}", "its command, 'bin/box'is relative to the project"),
+        (CLAUDE + "cli: {mcp_servers: [near]}", "the command 'bin/box' is relative to the project"),
         (CODEX + "cli: {mcp_servers: [old]}", "cwd is not supported: servers start in the agent's working directory"),
         (OPENCODE + "cli: {mcp_servers: [old]}", "use a variable"),
     ],
@@ -419,8 +419,8 @@ def test_a_missing_program_of_an_own_server_is_seen_before_it_runs(root: Path) -
     )
     (checked,) = validate(root, root, (".agents/alice.yaml",), {"PATH": "/usr/bin:/bin"}).files
     assert sorted((one.where, one.message.split(":")[0][:40]) for one in checked.warnings) == [
-        ("mcp_servers.far.command", f"there is no program './gone' in {root}"[:40]),
-        ("mcp_servers.own.command", "there is no program 'no-such-program' on"[:40]),
+        ("mcp_servers.far.command", f"program './gone' not found in {root}"[:40]),
+        ("mcp_servers.own.command", "program 'no-such-program' not found on t"),
     ]
     assert checked.ok
 

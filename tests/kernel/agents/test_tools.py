@@ -56,18 +56,8 @@ def agent(root: Path, keys: str, project: str = "") -> Catalog:
             "cannot be set: it changes",
             None,
         ),
-        (
-            "mcp_servers: { a: { command: x, env: { PATH: ./bin } } }",
-            "3:40 mcp_servers.a.env.PATH",
-            "cannot be set",
-            None,
-        ),
-        (
-            "mcp_servers: { a: { command: x, env: { 'A B': y } } }",
-            "3:40 mcp_servers.a.env.A B",
-            "not a valid variable name",
-            None,
-        ),
+        ("mcp_servers: { a: { command: x, env: { PATH: ./bin } } }", "3:40 mcp_servers.a.env.PATH", "be set", None),
+        ("mcp_servers: { a: { command: x, env: { 'A B': y } } }", "3:40 mcp_servers.a.env.A B", "valid variable", None),
         (
             "mcp_servers: { a: { command: x, env: { LD_PRELOAD: ./x.so } } }",
             "3:40 mcp_servers.a.env.LD_PRELOAD",
@@ -81,7 +71,7 @@ def agent(root: Path, keys: str, project: str = "") -> Catalog:
             None,
         ),
         ("mcp_servers: { a: { type: project, command: x } }", "3:21 mcp_servers.a.type", "is set by .mcp.json", None),
-        ("mcp_servers: { a: { type: http, command: x } }", "3:21 mcp_servers.a.type", "cannot be combined with", None),
+        ("mcp_servers: { a: { type: http, command: x } }", "3:21 mcp_servers.a.type", "cannot be used with", None),
         ("mcp_servers: { a: { type: sse, url: 'http://x' } }", "3:27 mcp_servers.a.type", "", None),
         ("mcp_servers: { a: { comand: x } }", "3:21 mcp_servers.a.comand", "unknown key", "did you mean command?"),
         ("mcp_servers: .mcp.yaml", "3:14 mcp_servers", "", None),
@@ -123,11 +113,7 @@ def test_what_is_right_is_taken(tmp_path: Path) -> None:
         ("mcp__x__y: { description: x, mock: y }", "tools.mcp__x__y", "are taken"),
         ("count: { description: '', mock: y }", "tools.count.description", "is empty"),
         ("count: { description: x }", "tools.count.command", "is missing"),
-        (
-            "count: { description: x, command: [wc, '${a}'] }",
-            "tools.count.command",
-            "${a} is not an argument of the tool",
-        ),
+        ("count: { description: x, command: [wc, '${a}'] }", "tools.count.command", "${a} is not an argument"),
         ("count: { description: x, command: [wc, 'a${b}'] }", "tools.count.command", "contains ${b} as a part"),
         (
             "count: { description: x, command: [sh, -c, 'wc ${a}'], input: { a: string } }",

@@ -81,12 +81,8 @@ BEGIN = "- Lasting results belong in the team's documents, starting with notes.m
         ("", "", f"{BEGIN}."),
         ("bob", "", f"{BEGIN}: only @bob writes to it, you call team_doc_suggest."),
         ("bob", "team_doc_suggest", f"{BEGIN}: only @bob writes to it."),
-        (
-            "alice",
-            "",
-            f"{BEGIN}. You own it, the others suggest changes: decide with team_doc_accept or team_doc_reject.",
-        ),
-        ("alice", "team_doc_accept", f"{BEGIN}. You own it, the others suggest changes."),
+        ("alice", "", f"{BEGIN}. You own it; others suggest changes: decide with team_doc_accept or team_doc_reject."),
+        ("alice", "team_doc_accept", f"{BEGIN}. You own it; others suggest changes."),
         ("bob", "team_doc_read", None),
     ],
 )

@@ -163,7 +163,7 @@ HOSTILE: Final[dict[str, Callable[[Ground], None]]] = {
     "a link that leads out": hostile_link,
     "leads out of the tree": hostile_chain,
     "a link that leads out of the tree": hostile_absolute,
-    "a link into git's own folder": hostile_into_git,
+    "a link into the git folder": hostile_into_git,
     "a submodule": hostile_submodule,
     "submodule": hostile_modules,
     "filter=evil": hostile_filter,

@@ -111,7 +111,7 @@ async def test_a_project_that_holds_the_home_confines_nobody(tmp_path: Path, hom
     (tmp_path / "link").symlink_to(tmp_path)
     async with confinement(tmp_path, program(tmp_path, "exit 0"), str(tmp_path / home)) as confine:
         for directory in (WorkingDirectory(str(tmp_path), str(tmp_path)), WorkingDirectory("/t", "/t")):
-            with pytest.raises(CauseError, match=r"your home .* so that it would be open to the agent"):
+            with pytest.raises(CauseError, match=r"your home .* so the agent could access it"):
                 confine.of(ALICE, directory, start(tmp_path))
     assert home_fault(Path("/"), {"HOME": str(tmp_path)}) is not None
     assert home_fault(tmp_path, {"HOME": str(tmp_path.parent)}) is None

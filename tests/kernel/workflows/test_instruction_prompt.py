@@ -46,9 +46,9 @@ PAUSED = Requeue(status="waiting", outcome="x", waits_for="paused")
 @pytest.mark.parametrize(
     ("parking", "asks", "words"),
     [
-        (YIELDED, True, "it waits for approval"),
-        (PAUSED, False, "it is paused"),
-        (YIELDED, False, "its turn comes"),
+        (YIELDED, True, "waiting for approval"),
+        (PAUSED, False, "paused"),
+        (YIELDED, False, "queued"),
     ],
 )
 async def test_what_waits_is_not_begun_again_by_what_overtakes_it(

@@ -46,7 +46,7 @@ fireworks, google, groq, lmstudio, mistral, mock, moonshot, ollama, openai, open
     hint: write it as 200ms, 30s, 10m, 2h or 1d
 9:21 setup[0].shell: unknown variable 'params.base'
     - shell: git diff ${{ params.base }}
-    hint: known here: workflow.instance, workflow.name, workflow.tag, workspace.dir
+    hint: available: workflow.instance, workflow.name, workflow.tag, workspace.dir
 10:9 setup[0].as: 'env' is reserved
       as: env
 11:1 limits: the key 'limits' is given twice: on line 7 and on line 11
@@ -54,7 +54,7 @@ fireworks, google, groq, lmstudio, mistral, mock, moonshot, ollama, openai, open
     hint: keep one of them
 14:3 kickoff: unknown variable 'dif'
     ${{ dif }}
-    hint: known here: workflow.instance, workflow.name, workflow.tag, workspace.dir
+    hint: available: workflow.instance, workflow.name, workflow.tag, workspace.dir
 """
 
 SECOND = FILE.replace("reviwer", "reviewer").replace("opnai", "openai").replace("promt", "prompt").replace(
@@ -64,12 +64,12 @@ SECOND = FILE.replace("reviwer", "reviewer").replace("opnai", "openai").replace(
 EXPECTED_SECOND = """\
 7:21 setup[0].shell: unknown variable 'params.base'
     - shell: git diff ${{ params.base }}
-    hint: known here: workflow.instance, workflow.name, workflow.tag, workspace.dir
+    hint: available: workflow.instance, workflow.name, workflow.tag, workspace.dir
 8:9 setup[0].as: 'env' is reserved
       as: env
 12:3 kickoff: unknown variable 'dif'
     ${{ dif }}
-    hint: known here: workflow.instance, workflow.name, workflow.tag, workspace.dir
+    hint: available: workflow.instance, workflow.name, workflow.tag, workspace.dir
 """
 
 

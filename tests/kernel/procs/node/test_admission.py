@@ -63,7 +63,7 @@ def test_only_the_echo_of_a_beat_that_was_sent_renews_a_lease() -> None:
 
 def test_a_node_takes_no_order_without_a_lease() -> None:
     nobody: Any = None
-    with pytest.raises(Garbled, match="there is no lease"):
+    with pytest.raises(Garbled, match="no lease"):
         Tenancy(nobody, LeaseTimes(), nobody, nobody).take(Need(modules=("json",)))
 
 
