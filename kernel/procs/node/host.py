@@ -332,7 +332,7 @@ def refusal_of(
     if hello.term < highest_term:
         return node.Refusal(
             code="term",
-            why=f"a later kernel has used this node: its term is {highest_term}, this kernel has term {hello.term}",
+            why=f"a later kernel, term {highest_term}, has used this node; this kernel has term {hello.term}",
         )
     return None
 

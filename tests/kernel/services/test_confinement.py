@@ -90,7 +90,7 @@ async def test_a_sandbox_that_does_not_work_is_none(tmp_path: Path) -> None:
 @pytest.mark.promise("XF19")
 async def test_what_cannot_be_confined_is_refused(tmp_path: Path) -> None:
     async with confinement(tmp_path, "no-such-bwrap") as confine:
-        with pytest.raises(CauseError, match="bwrap is not on the kernel's PATH"):
+        with pytest.raises(CauseError, match="bwrap was not found on the kernel's PATH"):
             confine.of(ALICE, WorkingDirectory("/t", "/t"), start(tmp_path))
         own = msgspec.structs.replace(ALICE, backend="exec", command=("x",))
         with pytest.raises(CauseError, match="whose program is the worker itself"):

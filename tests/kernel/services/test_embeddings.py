@@ -249,7 +249,7 @@ async def test_a_silent_endpoint_costs_a_bounded_time(ground: Ground, monkeypatc
     ("change", "why"),
     [
         ("no key", "API key for own not found: set EMBED_KEY"),
-        ("not trusted", "not trusted yet"),
+        ("not trusted", "is not trusted"),
         ("no embeddings", "has no embeddings"),
     ],
 )

@@ -382,7 +382,7 @@ async def test_the_lock_of_another_kernel_is_not_taken_for_ones_own(place: Landi
     file_exchange.lock(str(lock.parent), "0" * 40)
     place.branch("alice", FILES)
     info = await place.land(await place.run_of("alice"))
-    assert (info.state, "another git is at work" in info.why, lock.exists()) == ("refused", True, True), info
+    assert (info.state, "another git process is running" in info.why, lock.exists()) == ("refused", True, True), info
 
 
 async def test_one_landing_whose_files_cannot_be_written_does_not_keep_the_others(

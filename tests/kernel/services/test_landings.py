@@ -380,7 +380,7 @@ async def test_a_check_does_not_run_where_a_link_of_a_branch_leads(place: Landin
     async with merging_in(place.git(), str(place.git_project.root / ".git")) as merging:
         run = CheckRun(place.launcher, "check-link", place.git_project.environ, Bound())
         outcome = await check_merge(merging, tip, "touch here", "sub", run, sandbox=None)
-    assert (outcome.why, list(outside.iterdir())) == ("the result has no folder sub", [])
+    assert (outcome.why, list(outside.iterdir())) == ("the merged tree has no folder sub", [])
 
 
 async def test_a_branch_that_somebody_moved_is_not_moved_again(place: LandingProject) -> None:
