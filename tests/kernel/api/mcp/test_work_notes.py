@@ -107,7 +107,7 @@ async def test_the_prompt_says_where_documents_begin_who_owns_them_and_what_is_c
     token = hashlib.sha256(b"again").digest()
     await kernel.services.store.writer.commit(lease, first, token)
     told = (await kernel.ask("GET", f"/instructions/{first}/prompt")).json["messages"][-1]["text"]
-    assert "(You hold t2: team_task_done or team_task_fail ends a task" in told
+    assert "(You hold t2: end a task with team_task_done" in told
     assert "(This is a retry" in told
 
 
