@@ -1,4 +1,4 @@
-"""Files as the operating system has them: opened without following links, and replaced as a whole.
+"""File operations of the operating system: opening without following links, and atomic replacement.
 
-Leaf package: it does I/O and imports nothing of ours. It does not know what a file is for.
+Leaf package: it does I/O, imports no other package of the project, and does not know the purpose of files.
 """

@@ -1,4 +1,4 @@
-"""Write a file beside its place, and then put it there: readers see the old file or the new one, never a part."""
+"""Atomic file replacement: write a temporary file, then rename it; readers see the old file or the new one."""
 
 import os
 import stat
@@ -12,7 +12,7 @@ _NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def open_new(path: str | os.PathLike[str], mode: int = 0o600, *, folder: int | None = None) -> int:
-    """Open a new file in place of what is there, which is removed: a link is not followed. Raises OSError."""
+    """Open a new file in place of an existing one, which is removed: no link is followed. Raises OSError."""
     with suppress(FileNotFoundError):
         os.unlink(path, dir_fd=folder)
     return os.open(path, _NEW, mode, dir_fd=folder)
@@ -30,10 +30,10 @@ def replacing(
     sync: bool = True,
     written: Callable[[], None] | None = None,
 ) -> Generator[IO[bytes]]:
-    """Replace ``path`` with what the block writes, once the block has ended. Raises OSError, and leaves nothing then.
+    """Replace ``path`` with the data that the block writes. On an OSError the file is unchanged.
 
-    ``beside`` is the name until then. ``keep_mode``: a file that was there keeps its permissions. ``new``: nothing may
-    be there (FileExistsError). ``written`` is called before the file gets its name, and may refuse that.
+    ``beside`` is the temporary name. ``keep_mode``: an existing file keeps its permissions. ``new``: the file must not
+    exist (FileExistsError). ``written`` is called before the rename, and may raise to prevent it.
     """
     temporary = beside or f"{path}.{os.getpid()}.part"
     descriptor = open_new(temporary, mode, folder=folder)

@@ -1,11 +1,11 @@
-"""Ways into a worker: run directly on stdio, as the keeper of one (the exec launcher), or as a zygote of keepers.
+"""Entry points of a worker: on stdio, as the keeper of one worker (the exec launcher), or as a zygote of keepers.
 
-The model SDKs take seconds to import, so nothing here touches them: ``worker.main`` is imported once it is needed.
+The model SDKs take seconds to import, so nothing here imports them: ``worker.main`` is imported when needed.
 
-The zygote forks keepers from an interpreter that has everything loaded. Single-threaded, without durable state, it
-serves one control socket: a ``fork`` frame with four descriptors becomes a keeper, whose child becomes the worker.
-Being a subreaper it adopts what a killed keeper leaves behind, and kills it; other keepers' trees are not its business.
-It can be killed at any moment: keepers talk to the kernel themselves.
+The zygote forks keepers from an interpreter with all modules loaded. Single-threaded, without durable state, it serves
+one control socket: a ``fork`` frame with four descriptors becomes a keeper, whose child becomes the worker. As a
+subreaper it adopts and kills processes that a killed keeper leaves behind, but never other keepers' trees. It can be
+killed at any time: keepers talk to the kernel directly.
 """
 
 import os
@@ -35,19 +35,19 @@ KEEPER_FLAG: Final = "--keeper"
 ZYGOTE_FLAG: Final = "--zygote"
 _ORDER_LIMIT_BYTES: Final = 1024 * 1024
 GRACE_SECONDS: Final = 1.0
-"""After the kernel is gone: time for keepers to kill their trees, before this kills the keepers too."""
+"""Time for keepers to kill their trees after the kernel has exited, before the zygote kills the keepers too."""
 
 _DESCRIPTORS: Final = 4
 
 
 def run_worker(cookie: str | None) -> int:
-    """Be a worker that speaks frames on stdin and stdout, and return its exit code. Stderr stays."""
+    """Run a worker that speaks frames on stdin and stdout, and return its exit code. Stderr stays open."""
     null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
     return _converse(*take_frames((0, 1, 2), null), cookie)
 
 
 def work(order: Fork, receive: int, send: int, converse: Converse | None = None) -> int:
-    """Be the worker of ``order``, in the child that a keeper forked. ``converse`` is ``worker.main``'s, if loaded."""
+    """Run the worker of ``order`` in the child of a keeper. ``converse``: that of ``worker.main``, if loaded."""
     set_title("worker", order.attempt)
     return (converse or _converse)(receive, send, order.cookie)
 
@@ -59,7 +59,7 @@ def _converse(receive: int, send: int, cookie: str | None) -> int:
 
 
 def run_keeper(lifeline_fd: int) -> int:
-    """Be a keeper without a zygote: stdio is the child's, and the order is the first line on the lifeline."""
+    """Run a keeper without a zygote: stdio belongs to the child, and the order is the first line on the lifeline."""
     os.set_inheritable(lifeline_fd, False)
     process_tree.ignore_signals()
     line = _first_line(lifeline_fd)
@@ -70,7 +70,7 @@ def run_keeper(lifeline_fd: int) -> int:
 
 
 def _first_line(fd: int) -> bytes | None:
-    """One line, and not a byte more, since what follows belongs to the keeper. None at the end of the stream."""
+    """Read exactly one line, because the rest belongs to the keeper. Return None at the end of the stream."""
     link = socket.socket(fileno=os.dup(fd))
     with link:
         while True:
@@ -83,7 +83,7 @@ def _first_line(fd: int) -> bytes | None:
 
 
 class KeeperZygote:
-    """The poll loop."""
+    """The poll loop of a zygote."""
 
     def __init__(self, control: socket.socket, work: Work) -> None:
         self._control = control
@@ -101,7 +101,7 @@ class KeeperZygote:
         self._spare_until: float | None = None
 
     def serve(self) -> None:
-        """Fork and reap until the control socket has closed and no keeper is left."""
+        """Fork and reap until the control socket has closed and no keeper remains."""
         while self._open or self._keepers or self._orphans:
             patience_ms: int | None
             if self._orphans:
@@ -118,7 +118,7 @@ class KeeperZygote:
             self._bury()
 
     def _bury(self) -> None:
-        """Reap what ended; kill what was left to us. A D-state process delays its own burial and nothing else."""
+        """Reap ended children, and kill orphans. A process in state D delays only its own removal."""
         ended, _childless = reap()
         overdue = self._spare_until is not None and time.monotonic() >= self._spare_until
         lost_keeper = not self._keepers.isdisjoint(ended)
@@ -133,7 +133,7 @@ class KeeperZygote:
         except OSError:
             chunk, descriptors, flags = b"", [], 0
         if descriptors or flags & socket.MSG_CTRUNC:
-            # Linux ends a read at each message that carries descriptors: one group, maybe cut, belongs to one frame.
+            # Linux ends a read at each message with descriptors: one group, possibly truncated, belongs to one frame.
             self._descriptors.append(descriptors)
         for frame in self._frames.feed(chunk):
             match frame:
@@ -170,7 +170,7 @@ class KeeperZygote:
         if pid:
             self._keepers.add(pid)
             return
-        # Leave the zygote behind. Never returns.
+        # Leave the zygote. Never returns.
         stdio = (stdin, stdout, stderr)
         code = 70
         try:
@@ -179,7 +179,7 @@ class KeeperZygote:
             self._child_signal.close()
             keeper.run(order, lifeline, stdio, self._work)
             code = 0
-        except BaseException:  # noqa: BLE001  (a bug in the keeper: its tree falls to the zygote, which kills it)
+        except BaseException:  # noqa: BLE001  (a bug in the keeper: the zygote adopts and kills its tree)
             traceback.print_exc()
         finally:
             with suppress(Exception):
@@ -188,13 +188,13 @@ class KeeperZygote:
 
 
 def _work() -> Work:
-    """``work`` with the worker's module at hand, if it could be loaded: to look for it copies 14 pages in each fork."""
+    """Return ``work`` with the worker's loaded module: searching it would copy 14 pages in each fork."""
     loaded = sys.modules.get("worker.main")
     return work if loaded is None else partial(work, converse=loaded.main)
 
 
 def run_zygote(control_fd: int, modules: str) -> int:
-    """Be a zygote with ``modules`` (``mock,anthropic``) loaded, and return its exit code."""
+    """Run a zygote with ``modules`` (``mock,anthropic``) loaded, and return its exit code."""
     from worker.fork import preload  # noqa: PLC0415  (a worker without a zygote needs none)
 
     process_tree.ignore_signals()
@@ -204,7 +204,7 @@ def run_zygote(control_fd: int, modules: str) -> int:
     set_title("zygote", modules)
     control = socket.socket(fileno=control_fd)
     preload.load(frozenset(filter(None, modules.split(","))))
-    set_title("zygote", modules)  # a rehearsal has called it a keeper
+    set_title("zygote", modules)  # the warm-up has named it a keeper
     preload.freeze()
     with suppress(OSError):
         control.sendall(encode(Preloaded(pid=os.getpid(), modules=len(sys.modules))))
@@ -213,9 +213,9 @@ def run_zygote(control_fd: int, modules: str) -> int:
 
 
 def main() -> int:
-    """``python -I -u -m worker [--keeper FD | --zygote FD MODULES]``.
+    """Run ``python -I -u -m worker [--keeper FD | --zygote FD MODULES]``.
 
-    Read without argparse: with what that imports every fork would have 30 mappings and 300 pages more to copy.
+    Parsed without argparse, whose imports would add 30 mappings and 300 pages to copy in every fork.
     """
     match sys.argv[1:]:
         case [flag, fd] if flag == KEEPER_FLAG:

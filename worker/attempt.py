@@ -1,12 +1,11 @@
-"""One attempt: a conversation, a model, the tools, the loop; and how its end is told. Knows no event loop.
+"""One attempt: a conversation, a model, the tools, the loop, and the terminal frame. Independent of the event loop.
 
-Before a tool of the worker's own runs, the kernel is asked, or somebody it asks. Asking holds nothing up here: while
-nobody has decided the outcome is ``pending``, the work is put back, and the next attempt asks again by the same key.
-What an answer means is read here, what it is decided there.
+Before one of the worker's own tools runs, the kernel may be asked for permission. Asking does not block here: without a
+decision the outcome is ``pending``, the work is requeued, and the next attempt asks again with the same key. The answer
+is interpreted here, the decision is made in the kernel.
 
-The loop asks, makes durable, runs, and makes durable again, until the work ends. Straight-line on purpose. What
-happened is in the conversation, what follows from it in ``conclude``; the loop keeps nothing else, so it may be cut
-anywhere and started again.
+The loop asks the model, stores the entry, runs a call, and stores its result, until the work ends. All state is in the
+conversation, and ``conclude`` derives the rest; so the loop can be interrupted anywhere and started again.
 """
 
 import time
@@ -33,28 +32,28 @@ if TYPE_CHECKING:
     from worker.subprocesses import Subprocesses
 
 _LONGEST_PART: Final = 0.95
-"""Of ``timeouts.tool``, how much a command may use up: then what it said so far is still its result."""
+"""Share of ``timeouts.tool`` that a command may use, so that its partial output can still be returned."""
 
 
 class UnknownTool:
-    """Stands for auth_request where a model calls it: it is not offered, and what asks for a model's calls is here.
+    """Replacement for auth_request if a model calls it: the worker itself asks for permissions.
 
-    A person would read words that the model chose, of a call that nothing makes.
+    Otherwise a person would be shown a text by the model about a call that does not exist.
     """
 
     async def run(self, name: str, args: dict[str, Any], key: str) -> ToolOutcome:
-        """Refuse, and ask nobody."""
-        return ToolOutcome(f"{name} is not for you to call: call the tool itself, it is asked about where needed", True)
+        """Refuse without asking."""
+        return ToolOutcome(f"{name} cannot be called: call the tool itself, and approval is requested if needed", True)
 
 
 Connect = Callable[[Start, ListTools], Model]
-"""Makes the model of an attempt. Raises Failed."""
+"""Creates the model of an attempt. Raises Failed."""
 
 
 async def attempt(
     start: Start, link: KernelLink, waits: WorkerIO, connect: Connect, own: Mapping[str, BuiltinTool]
 ) -> Result | Error | None:
-    """The terminal frame; None where nobody is left to hear it. ``own`` are the tools that are not the kernel's."""
+    """Return the terminal frame, or None if the kernel is gone. ``own`` are the worker's own tools."""
     conversation: Conversation | None = None
     link.hide(secrets_of(start))
     try:
@@ -78,18 +77,18 @@ async def attempt(
         return None
     except (Failed, TooLarge) as error:
         return error_frame(error, conversation)
-    except Exception as error:  # noqa: BLE001  (the boundary: a bug of ours becomes a crash the kernel can name)
+    except Exception as error:  # noqa: BLE001  (process boundary: report a bug as a crash that the kernel can classify)
         return crash_frame(error)
 
 
 def crash_frame(error: Exception) -> Error:
-    """Report a bug of ours that is being handled to the kernel; standard error has the traceback."""
+    """Report a bug in the worker to the kernel; the traceback goes to standard error."""
     traceback.print_exc()
     return Error(cause="crash", text=f"the worker failed: {type(error).__name__}: {error}")
 
 
 class ToolAccess:
-    """The kernel's tools and ours. Connected when something is called, for much work calls nothing."""
+    """The tools of the kernel and of the worker. Connects at the first call, because many attempts make none."""
 
     def __init__(self, start: Start, waits: WorkerIO, own: Mapping[str, BuiltinTool], doubtful: str) -> None:
         self._start = start
@@ -100,7 +99,7 @@ class ToolAccess:
         self._hands: ToolRunners | None = None
 
     async def offered(self) -> tuple[ToolSpec, ...]:
-        """The tools for a model: the kernel's, without those that are not switched on, then ours. Raises Failed."""
+        """Return the tools for a model: the kernel's enabled tools, then the worker's. Raises Failed."""
         switched_on = {"", *self._start.tools}
         theirs = (one for one in await self._connection().tools() if ON_DEMAND.get(one.name, "") in switched_on)
         return *theirs, *(tool.spec for tool in self._own.values() if tool.spec is not None)
@@ -121,7 +120,7 @@ class ToolAccess:
         return await self._hands.run(call, key)
 
     async def aclose(self) -> None:
-        """Close the connection, if there is one."""
+        """Close the connection, if any."""
         if self._kernel is not None:
             await self._kernel.aclose()
 
@@ -132,7 +131,7 @@ class ToolAccess:
 
 
 def error_frame(error: Failed | TooLarge, conversation: Conversation | None) -> Error:
-    """Return the terminal frame of a failure, with the text of the reply until then."""
+    """Return the terminal frame of a failure, with the partial text of the reply."""
     partial = conversation.text if conversation else ""
     if isinstance(error, TooLarge):
         return Error(cause="resource", text=str(error), partial=partial)
@@ -150,7 +149,7 @@ def error_frame(error: Failed | TooLarge, conversation: Conversation | None) -> 
 async def attempt_with_tools(
     start: Start, link: KernelLink, waits: WorkerIO, *, connect: Connect, env: Mapping[str, str]
 ) -> Result | Error | None:
-    """As ``attempt``, with what the start frame switches on. ``env`` is what programs see."""
+    """Run ``attempt`` with the tools that the start frame enables. ``env`` is the environment of programs."""
     from worker.subprocesses import Subprocesses  # noqa: PLC0415  (a worker that plays a script needs no event loop)
 
     try:
@@ -160,7 +159,7 @@ async def attempt_with_tools(
                 return await attempt(start, link, waits, connect, own)
         finally:
             await programs.end_left()
-    except Exception as error:  # noqa: BLE001  (as in ``attempt``, for what comes before and after it)
+    except Exception as error:  # noqa: BLE001  (as in ``attempt``, including setup and cleanup)
         return crash_frame(error)
 
 
@@ -184,12 +183,12 @@ async def _opened(
         for server in running:
             own |= servers.tools_of(server, start.idempotency_key, start.read_only)
             if server.fault:
-                await tell(f"the MCP server {server.name} is not there: {server.fault}")
+                await tell(f"MCP server {server.name} is unavailable: {server.fault}")
         yield own
 
 
 def _own_tools(start: Start, programs: "Subprocesses") -> Iterator[tuple[str, BuiltinTool]]:
-    """Yield the tools that are switched on. Each worker imports what it is to have."""
+    """Yield the enabled tools. Each worker imports only the tools it needs."""
     key, seconds = start.idempotency_key, start.limits.tool_seconds
     longest = seconds * _LONGEST_PART
     if "bash" in start.tools:
@@ -205,7 +204,7 @@ def _own_tools(start: Start, programs: "Subprocesses") -> Iterator[tuple[str, Bu
         if start.nested_rules is not None:
             from worker.tools.files import NestedRules  # noqa: PLC0415
 
-            # A conversation that is shown shortened has lost what it was told.
+            # A shortened conversation no longer contains the rules that were reported.
             rules = NestedRules(place, start.nested_rules, () if start.compact else start.entries)
         for tool in FILES:
             yield tool.name, tool.on(place, rules)
@@ -218,7 +217,7 @@ def _own_tools(start: Start, programs: "Subprocesses") -> Iterator[tuple[str, Bu
 
         for name, own in start.project_tools.items():
             yield name, project_tool(name, own, programs, idempotency_key=key, longest_seconds=longest)
-    if is_script(start):  # a script beside a real model is not played, and gives that no shell
+    if is_script(start):  # without a shell when a real model is used beside a script
         from worker.tools.commands import Bash  # noqa: PLC0415
 
         hand = Bash(programs, idempotency_key=key, longest_seconds=seconds, seconds=seconds)
@@ -226,19 +225,19 @@ def _own_tools(start: Start, programs: "Subprocesses") -> Iterator[tuple[str, Bu
 
 
 INCOMPLETE: Final[Mapping[str, Cause]] = {"max_tokens": "max_tokens", "context_overflow": "context_overflow"}
-"""Stops that end the work unfinished; it can be continued by another message."""
+"""Stop reasons that leave the work unfinished; another message can continue it."""
 ASK_AGAIN: Final = frozenset({"tool_use", "pause_turn", "fired"})
 
 
 class Recorder(StreamSink, Protocol):
-    """The link, as the loop needs it."""
+    """The part of the link that the loop needs."""
 
     async def record(self, entry: Entry) -> Go | Yield:
-        """Make ``entry`` durable."""
+        """Store ``entry`` durably."""
         ...
 
     async def record_last(self, entry: Entry) -> None:
-        """Hand over the entry that only the terminal frame follows, without waiting."""
+        """Send the entry before the terminal frame without waiting."""
         ...
 
 
@@ -251,9 +250,9 @@ async def run_loop(
     link: Recorder,
     allowance: int | None = None,
 ) -> Result:
-    """Work until the end, a yield, or a limit. ``allowance`` is that of the first model call. Raises Failed.
+    """Work until the end, a yield, or a limit. ``allowance`` applies to the first model call. Raises Failed.
 
-    Cancellation is safe at any point: what was answered is durable, what was not is done again.
+    Cancellation is safe at any point: stored steps are kept, and others are repeated.
     """
     answer: Go | Yield | None = None
     while (ended := conclude(conversation, limits)) is None:
@@ -274,9 +273,9 @@ async def run_loop(
 
 
 def conclude(conversation: Conversation, limits: Limits) -> Result | None:
-    """Return the end of the work, or None where there is more to do. Raises Failed. Pure.
+    """Return the result of the work, or None if it continues. Raises Failed. Pure.
 
-    Usage is not repeated here: it was booked with the replies.
+    Usage is not included: it was recorded with the replies.
     """
     last = conversation.last
     if last is None or last.pending is not None or last.notes:
@@ -289,9 +288,9 @@ def conclude(conversation: Conversation, limits: Limits) -> Result | None:
     if stop == "refusal":
         raise Failed("refusal", "the model refused to answer")
     if stop not in ASK_AGAIN:
-        raise Failed("invalid", f"the model stopped for a reason this version does not know: {stop!r}")
+        raise Failed("invalid", f"the model returned an unknown stop reason: {stop!r}")
     if stop == "tool_use" and not last.reply.calls:
-        raise Failed("invalid", "the model stopped to use a tool but named none")
+        raise Failed("invalid", "the model stopped for a tool call but made none")
     if conversation.own_step_count >= limits.max_steps and stop != "fired":
         return Result(status="incomplete", text=text, cause="max_steps")
     return None
@@ -300,7 +299,7 @@ def conclude(conversation: Conversation, limits: Limits) -> Result | None:
 async def _next(
     conversation: Conversation, model: Model, hands: Caller, live: StreamSink, allowance: int | None
 ) -> Entry | None:
-    """Run the next call or ask the model; None where a call waits for approval: then it is the next attempt's."""
+    """Run the next call or ask the model; None if a call waits for approval, which the next attempt repeats."""
     last = conversation.last
     call = last.pending if last else None
     began = time.monotonic()

@@ -1,11 +1,10 @@
-"""The conversation so far, as one fold over entries, and what fits into an entry. Pure.
+"""The conversation so far, as a fold over entries, and the size limits of an entry. Pure.
 
-A fresh start, a resume after any entry and the running loop all go through ``add``, so they cannot disagree
-about what is done (promise P5). Results belong to calls by position: calls run in order, and providers
-repeat ids.
+A fresh start, a resume after any entry and the running loop all use ``add``, so they cannot disagree about what is done
+(promise P5). Results belong to calls by position, because calls run in order and providers reuse ids.
 
-Sizes are of the encoded JSON: a control character costs six bytes there. What is left out is said in its
-place, so that neither a model nor a person takes a part for the whole.
+Sizes are measured as encoded JSON, where a control character takes six bytes. Omitted text is marked in its place, so
+that neither a model nor a person mistakes a part for the whole.
 """
 
 from collections.abc import Iterable, Sequence
@@ -18,19 +17,19 @@ from protocol.ndjson import LINE_LIMIT_BYTES
 from protocol.text import encode_json
 
 TOOL_RESULT_LIMIT_BYTES: Final = 128 * 1024
-"""A tool's result in an entry, and so in the model's context."""
+"""Maximum size of a tool result in an entry, and therefore in the model's context."""
 TEXT_LIMIT_BYTES: Final = 512 * 1024
-"""A reply's text in a terminal frame."""
-TOO_LARGE: Final = Json(b'{"left out":"arguments that hold a secret and are too large to be kept without it"}')
+"""Maximum size of a reply's text in a terminal frame."""
+TOO_LARGE: Final = Json(b'{"left out":"arguments that contain a secret and are too large to redact"}')
 _HEADROOM_BYTES: Final = 1024
 
 
 class TooLarge(ValueError):
-    """A reply whose calls and native form alone are over the limit: it cannot be made durable."""
+    """A reply whose calls and native form alone exceed the limit: it cannot be stored."""
 
 
 def clean(text: str) -> str:
-    """``text`` with lone surrogates replaced: they are legal in a provider's JSON, and in no UTF-8."""
+    """Return ``text`` with lone surrogates replaced: they are valid in JSON, but not in UTF-8."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -39,7 +38,7 @@ def clean(text: str) -> str:
 
 
 def shorten(text: str, limit_bytes: int) -> str:
-    """``text``, its middle replaced by a marker if its encoded form is over ``limit_bytes``."""
+    """Return ``text`` with its middle replaced by a marker if its encoded form exceeds ``limit_bytes``."""
     kept = len(text)
     short = text
     while (size := len(encode_json(short))) > limit_bytes:
@@ -51,9 +50,9 @@ def shorten(text: str, limit_bytes: int) -> str:
 
 
 def truncate_entry(entry: Entry) -> Entry:
-    """``entry`` small enough for a line. Raises TooLarge.
+    """Return ``entry`` shortened to fit into a line. Raises TooLarge.
 
-    A reply gives up part of its text first: its native form still has all of it.
+    The text of a reply is shortened first: its native form is still complete.
     """
     room = LINE_LIMIT_BYTES - _HEADROOM_BYTES
     size = len(encode_json(entry))
@@ -74,17 +73,17 @@ def truncate_entry(entry: Entry) -> Entry:
 
 
 ID_LIMIT: Final = 64
-"""How much of a provider's id goes into a call's key: it tells a fresh start from a resume, no more."""
+"""Length of a provider's id in a call's key, enough to distinguish a fresh start from a resume."""
 WHOLE_STEPS: Final = 2
-"""Of a conversation that is shown shortened, the last steps are shown as they were."""
+"""Number of last steps that a shortened conversation shows completely."""
 SHORT_RESULT_BYTES: Final = 500
-"""What is left of a tool's result in the steps before those."""
+"""Maximum size of a tool result in the steps before those."""
 
 
 class ConversationStep(msgspec.Struct):
-    """One reply, the results of its calls so far, and what others added before the next reply.
+    """One reply, the results of its calls so far, and notes that arrived before the next reply.
 
-    A note that came while calls were pending is shown after all of their results: no call is parted from its own.
+    Notes are shown after all results: providers require results next to their calls.
     """
 
     reply: Entry
@@ -93,26 +92,25 @@ class ConversationStep(msgspec.Struct):
 
     @property
     def pending(self) -> ToolCall | None:
-        """The first call without a durable result."""
+        """Return the first call without a stored result."""
         done = len(self.results)
         return self.reply.calls[done] if done < len(self.reply.calls) else None
 
     @property
     def pending_key(self) -> str:
-        """A name for the pending call: the same on every attempt, and no other call of the instruction has it."""
+        """Return a unique key of the pending call within the instruction, equal on every attempt."""
         index = len(self.results)
         return f"{self.reply.k}.{index}:{self.reply.calls[index].id[:ID_LIMIT]}"
 
 
 class Conversation:
-    """A conversation as a model is shown it: the frozen prompt, then the steps."""
+    """A conversation as shown to a model: the fixed prompt, then the steps."""
 
     def __init__(self, start: Start) -> None:
-        """Take in what ``start`` describes, entries of earlier attempts included."""
         self.system = start.system
         self.system_stable = start.system_stable
         self.thread_turns = 0 if start.compact else len(start.messages)
-        """How many turns of ``opening`` were said before the instruction."""
+        """Number of turns of ``opening`` before the instruction."""
         self.opening = (*start.messages[: self.thread_turns], Turn(role="user", text=start.message))
         self.source_text = start.source_text or start.message
         self.steps: list[ConversationStep] = []
@@ -123,7 +121,7 @@ class Conversation:
             self.add(entry)
 
     def add(self, entry: Entry) -> None:
-        """Take in one durable entry."""
+        """Add one stored entry."""
         self.next_k = entry.k + 1
         if entry.kind == "reply":
             self.steps.append(ConversationStep(entry))
@@ -136,12 +134,12 @@ class Conversation:
 
     @property
     def last(self) -> ConversationStep | None:
-        """The step under way, or the last one that ended."""
+        """Return the current or the last ended step."""
         return self.steps[-1] if self.steps else None
 
     @property
     def shown(self) -> Sequence[ConversationStep]:
-        """The steps as a model is to see them."""
+        """Return the steps as shown to a model."""
         if not self._compact:
             return self.steps
         shown: list[ConversationStep] = []
@@ -152,12 +150,12 @@ class Conversation:
 
     @property
     def pending(self) -> bool:
-        """True if a call waits to be run before the model is asked again."""
+        """Return whether a call must run before the model is asked again."""
         return self.last is not None and self.last.pending is not None
 
     @property
     def text(self) -> str:
-        """The last thing said, since the last note, that was not empty: the result, or what there is of it."""
+        """Return the last non-empty text since the last note: the result, or a partial one."""
         for step in reversed(self.steps):
             if step.notes:
                 break
@@ -167,12 +165,12 @@ class Conversation:
 
     @property
     def step_count(self) -> int:
-        """All steps; what the mock notes about its failures is none."""
+        """Return the number of all steps, without notes of the mock about its failures."""
         return _count(self.steps)
 
     @property
     def own_step_count(self) -> int:
-        """Steps as ``max_steps`` counts them: without those of the work whose thread this one takes up."""
+        """Return the number of steps for ``max_steps``, without those of the earlier work that is continued."""
         return _count(self.steps[self._earlier_steps :])
 
 

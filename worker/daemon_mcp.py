@@ -1,11 +1,10 @@
-"""Daemon MCP, as a worker needs it: list the tools, call one. Protocol revision 2026-07-28, JSON answers.
+"""Client for Daemon MCP: list the tools, call one. Protocol revision 2026-07-28, JSON answers.
 
-Every request carries the attempt's token; no other field says who we are. A call that got no answer is sent
-again with the same key: the kernel's ledger answers a mutating call it has seen, and reads are harmless. No request
-is retried that may not be sent twice.
+Every request carries the attempt's token, which is the only identification. A call without an answer is sent again with
+the same key: the kernel's ledger recognizes mutating calls, and reads are harmless. Other requests are not retried.
 
-The connection is a small HTTP/1.1 of our own, kept alive: an SDK's client costs more processor time per call than the
-whole kernel side of it, and a mock worker must start without one. Plain ``http://`` only: it never leaves the loopback.
+The connection is a minimal keep-alive HTTP/1.1 client: an SDK's client costs more CPU time per call than the whole
+kernel side, and a mock worker must start without one. Only ``http://``, because it never leaves the loopback.
 """
 
 import re
@@ -30,11 +29,11 @@ _CHUNK_BYTES: Final = 64 * 1024
 _OK: Final = 200
 
 BROKEN: Final = (OSError, h11.RemoteProtocolError)
-"""What ``post`` raises where the connection failed: the request may or may not have been served."""
+"""Errors of ``post`` after a failed connection: the request may or may not have been served."""
 
 
 class McpConnection:
-    """Posts to one URL, one request at a time, reconnecting when the server has hung up."""
+    """Client for one URL that posts one request at a time, and reconnects when the server has closed the connection."""
 
     def __init__(self, url: str, headers: tuple[tuple[str, str], ...], io: WorkerIO) -> None:
         if not url.startswith("http://"):
@@ -46,9 +45,9 @@ class McpConnection:
         self._open: tuple[ByteStream, h11.Connection] | None = None
 
     async def post(self, body: bytes, headers: tuple[tuple[str, str], ...] = ()) -> tuple[int, bytes]:
-        """Post ``body``; the status and the body of the answer. Raises one of BROKEN.
+        """Post ``body``; return the status and body of the answer. Raises one of BROKEN.
 
-        Cancellation drops the connection; whether the request was served stays open.
+        Cancellation closes the connection; whether the request was served is unknown.
         """
         try:
             stream, protocol = await self._ask("POST", body, headers)
@@ -65,7 +64,7 @@ class McpConnection:
     async def stream(
         self, method: str, body: bytes, headers: tuple[tuple[str, str], ...]
     ) -> AsyncGenerator[bytes, None]:
-        """Pieces of an answer that goes on and on. Raises one of BROKEN, and Failed where it is refused."""
+        """Yield the pieces of a streamed answer. Raises one of BROKEN, and Failed for an error status."""
         try:
             stream, protocol = await self._ask(method, body, headers)
             while not isinstance(event := protocol.next_event(), h11.EndOfMessage | h11.ConnectionClosed):
@@ -92,7 +91,7 @@ class McpConnection:
         return stream, protocol
 
     def close(self) -> None:
-        """Hang up. Does not wait for the other side."""
+        """Close the connection without waiting for the other side."""
         opened, self._open = self._open, None
         if opened is not None:
             opened[0].close()
@@ -110,7 +109,7 @@ async def _answer(stream: ByteStream, protocol: h11.Connection) -> tuple[int, by
             case h11.Data():
                 body += event.data
                 if len(body) > ANSWER_LIMIT_BYTES:
-                    raise h11.RemoteProtocolError(f"an answer over {ANSWER_LIMIT_BYTES} bytes")
+                    raise h11.RemoteProtocolError(f"the answer exceeds {ANSWER_LIMIT_BYTES} bytes")
             case h11.EndOfMessage():
                 return status, bytes(body)
             case h11.ConnectionClosed():
@@ -120,14 +119,14 @@ async def _answer(stream: ByteStream, protocol: h11.Connection) -> tuple[int, by
 
 
 RETRY_SECONDS: Final = (0.0, 0.1, 0.5, 2.0)
-"""Waits before a request is sent again. The first is 0: a kept-alive connection may just have been closed."""
+"""Delays between retries. The first is 0: a kept-alive connection may just have been closed."""
 _BUSY: Final = frozenset({502, 503, 504})
 
 
 async def request_with_retry(
     connection: McpConnection, io: WorkerIO, body: bytes, headers: tuple[tuple[str, str], ...]
 ) -> tuple[int, bytes]:
-    """Post ``body``; the status and the body of the answer. Raises Failed where none comes."""
+    """Post ``body``; return the status and body of the answer. Raises Failed without an answer."""
     trouble = ""
     for wait in (*RETRY_SECONDS, None):
         try:
@@ -144,9 +143,9 @@ async def request_with_retry(
 
 REVISION: Final = "2026-07-28"
 CALL_KEY: Final = "agent-worker/call"
-"""Where in ``_meta`` a call's key rides."""
+"""Key of a call's key in ``_meta``."""
 _NAME: Final = re.compile(r"[A-Za-z0-9_./-]{1,128}", re.ASCII)
-"""Names that can travel in a header. No tool of ours is called anything else."""
+"""Names that are valid in a header, which includes all tools of the kernel."""
 
 
 class _Content(msgspec.Struct, frozen=True):
@@ -196,14 +195,14 @@ class DaemonMcp:
         self._tools: tuple[ToolSpec, ...] | None = None
 
     async def tools(self) -> tuple[ToolSpec, ...]:
-        """The tools this worker may call; asked for once. Raises Failed."""
+        """Return the tools that this worker may call, requested once. Raises Failed."""
         if self._tools is None:
             found: list[ToolSpec] = []
             cursor: str | None = None
             while True:
                 answer = await self._request("tools/list", {} if cursor is None else {"cursor": cursor})
                 if answer.result is None:
-                    raise Failed("protocol", f"the kernel does not list its tools: {_reason(answer)}")
+                    raise Failed("protocol", f"the kernel did not list its tools: {_reason(answer)}")
                 found += answer.result.tools
                 cursor = answer.result.next_cursor
                 if cursor is None:
@@ -212,9 +211,9 @@ class DaemonMcp:
         return self._tools
 
     async def run(self, name: str, args: dict[str, Any], key: str) -> ToolOutcome:
-        """Call a tool; what the kernel refuses is a result too. Raises Failed where the kernel is out of reach."""
+        """Call a tool; a refusal by the kernel is also a result. Raises Failed if the kernel is unreachable."""
         if not _NAME.fullmatch(name):
-            return ToolOutcome("there is no tool of that name", True)
+            return ToolOutcome("tool not found", True)
         answer = await self._request("tools/call", {"name": name, "arguments": args, "_meta": {CALL_KEY: key}}, name)
         if answer.result is None:
             return ToolOutcome(_reason(answer), True)
@@ -227,7 +226,7 @@ class DaemonMcp:
         return ToolOutcome(text, answer.result.is_error)
 
     async def aclose(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         self._connection.close()
 
     async def _request(self, method: str, params: dict[str, Any], name: str | None = None) -> _Answer:
@@ -256,6 +255,6 @@ def _reason(answer: _Answer) -> str:
 
 
 def refusal(status: int, content: bytes) -> str:
-    """Return the text of an answer that is no JSON-RPC (problem+json, RFC 9457)."""
+    """Return the text of an answer that is not JSON-RPC (problem+json, RFC 9457)."""
     problem = decoded(content, _Problem) or _Problem()
     return f"{problem.code or 'refused'}: {problem.detail or f'HTTP {status}'}"

@@ -1,9 +1,9 @@
-"""The worker's side of the protocol with the kernel: entries out, answers and control frames in. Sans I/O.
+"""The worker's side of the protocol with the kernel: sends entries, receives answers and control frames. Sans I/O.
 
-A recorder waits for the kernel's answer: nothing happens before an entry is durable. Bytes travel, and control frames
-are read meanwhile, by ``worker.io``. The loop, the tools and the script player are written once: a model over the
-network runs them on Trio's loop (``trio_io``); a script needs no event loop and runs them blocking (``poll``), which
-costs a third of the start.
+A recorder waits for the kernel's answer, so that no work continues before an entry is stored. ``worker.io`` transports
+bytes and reads control frames meanwhile. The loop, the tools and the script player exist once: a model over the network
+runs them on Trio's loop (``trio_io``); a script needs no event loop and runs them blocking (``poll``), which takes a
+third of the start time.
 """
 
 import math
@@ -27,7 +27,7 @@ _READER: Final[FrameReader[ipc.KernelFrame]] = FrameReader(ipc.KernelFrame)
 
 
 class ControlChannel:
-    """The kernel's frames so far, and the frames that answer them at once."""
+    """Frames received from the kernel, and the immediate replies to them."""
 
     def __init__(self) -> None:
         self._reader = _READER.another()
@@ -35,18 +35,18 @@ class ControlChannel:
         self._history: list[ipc.Entry] = []
         self._asked: int | None = None
         self.start: ipc.Start | None = None
-        """The work, once all of its frame and entries are there."""
+        """The work, after its frame and all entries have arrived."""
         self.stop: ipc.Stop | None = None
-        """The request to end, once it came."""
+        """The stop request, after it has arrived."""
         self.answer: ipc.Go | ipc.Yield | None = None
-        """The answer to the entry that was asked about last."""
+        """The answer to the last recorded entry."""
 
     def ask(self, k: int) -> None:
-        """From now on an answer is one to entry ``k``."""
+        """Expect the next answer for entry ``k``."""
         self._asked, self.answer = k, None
 
     def feed(self, chunk: bytes) -> list[ipc.Pong | ipc.Log]:
-        """Take in a chunk; return the frames that answer it at once."""
+        """Process a chunk; return the frames to send in reply."""
         said = [self._take(frame) for frame in self._reader.feed(chunk)]
         return [frame for frame in said if frame is not None]
 
@@ -58,7 +58,7 @@ class ControlChannel:
                 if frame.k == self._asked:
                     self.answer = frame
             case ipc.Start() | ipc.Entry():
-                # Take in start and the entries that follow it; the first start counts.
+                # Collect start and the entries that follow it; only the first start counts.
                 if self.start is not None:
                     return None
                 if isinstance(frame, ipc.Start):
@@ -78,40 +78,40 @@ class ControlChannel:
 
 
 DELTA_CHARACTERS: Final = 100_000
-"""A longer piece of text is sent in several frames."""
+"""Maximum length of one piece of text; longer text is sent in several frames."""
 WRITE_SECONDS: Final = 30.0
-"""A kernel that does not read for this long is as good as gone."""
+"""Time after which a kernel that does not read is considered gone."""
 PROGRESS_SECONDS: Final = 5.0
-"""``progress`` with the same words is sent at most this often."""
+"""Minimum interval between ``progress`` frames with the same text."""
 LOG_CHARACTERS: Final = 10_000
 
 
 class LinkLost(Exception):
-    """The kernel closed the pipe: nobody listens, so there is nothing left to do."""
+    """The kernel closed the pipe, so no result can be delivered."""
 
 
 class StopRequested(Exception):
-    """The kernel said ``stop``. Where there is an event loop, cancellation says the same."""
+    """The kernel sent ``stop``. With an event loop, cancellation is used instead."""
 
 
 class KernelPipe(Protocol):
-    """Lines to the kernel, and the wait for its answer."""
+    """Sending lines to the kernel, and waiting for its answer."""
 
     async def send(self, line: bytes) -> None:
-        """Send a whole line, also while being cancelled. Raises LinkLost."""
+        """Send a whole line, even during cancellation. Raises LinkLost."""
         ...
 
     async def hold(self, line: bytes) -> None:
-        """Send a whole line that another one follows: where that comes at once, they go together. Raises LinkLost."""
+        """Send a whole line together with the next one, if that follows at once. Raises LinkLost."""
         ...
 
     async def answered(self) -> None:
-        """Wait until the entry that was asked about has its answer."""
+        """Wait for the answer to the recorded entry."""
         ...
 
 
 class KernelLink:
-    """Frames to and from the kernel, over ``pipe``; ``hearing`` is where that leaves what it reads."""
+    """Frames to and from the kernel over ``pipe``, which stores received frames in ``hearing``."""
 
     def __init__(self, pipe: KernelPipe, hearing: ControlChannel) -> None:
         self._pipe = pipe
@@ -124,15 +124,15 @@ class KernelLink:
         self.lost = False
 
     def hide(self, secrets: Mapping[str, str], renewed: Callable[[], Mapping[str, str]] = dict) -> None:
-        """From now on show no secret of these to people, but what stands beside it.
+        """Hide these secrets in all displayed text from now on.
 
-        Nor one of those that ``renewed`` tells: it is asked whenever something is to be shown.
+        Also those that ``renewed`` returns; it is called before each display.
         """
         self._secrets, self._renewed = secrets, renewed
         self._hiding()
 
     def shown(self, text: str) -> str:
-        """``text`` as it is shown to people."""
+        """Return ``text`` with secrets hidden, for display."""
         redaction = self._hiding()
         return text if redaction is None else redaction.of(text)
 
@@ -149,12 +149,12 @@ class KernelLink:
         return self._redaction
 
     async def record(self, entry: ipc.Entry) -> ipc.Go | ipc.Yield:
-        """Have ``entry`` made durable. Raises LinkLost, TooLarge.
+        """Store ``entry`` durably. Raises LinkLost, TooLarge.
 
-        Cancellation leaves open whether it became durable; the next attempt's ``start`` tells.
+        After a cancellation, the next attempt's ``start`` shows whether it was stored.
         """
         self._hearing.ask(entry.k)
-        self._progress = ("", -math.inf)  # for the kernel, an entry ends what was going on
+        self._progress = ("", -math.inf)  # the kernel treats an entry as the end of an activity
         await self._end_delta()
         await self._tell(truncate_entry(self._with_shown(entry)))
         await self._pipe.answered()
@@ -162,16 +162,16 @@ class KernelLink:
         return self._hearing.answer
 
     async def record_last(self, entry: ipc.Entry) -> None:
-        """Hand over the entry that only the terminal frame follows. Raises LinkLost, TooLarge.
+        """Send the entry before the terminal frame. Raises LinkLost, TooLarge.
 
-        The kernel makes it durable before it hears that frame, so there is nothing to wait for.
+        The kernel stores it before it processes that frame, so there is no need to wait.
         """
         await self._end_delta()
         entry = self._with_shown(msgspec.structs.replace(entry, last=True))
         await self._pipe.hold(encode(truncate_entry(entry)))
 
     async def delta(self, text: str) -> None:
-        """Show text of a reply as it comes."""
+        """Send text of a reply while it arrives."""
         if (redaction := self._hiding()) is not None:
             text = redaction.of_stream(text)
         await self._delta(text)
@@ -185,7 +185,7 @@ class KernelLink:
             await self._pipe.hold(encode(ipc.Delta(text=text[start : start + DELTA_CHARACTERS])))
 
     async def progress(self, what: str, *, tool: bool = False) -> None:
-        """Say what is going on. The same words again within PROGRESS_SECONDS are not sent."""
+        """Report the current activity. The same text is not repeated within PROGRESS_SECONDS."""
         words, since = self._progress
         if what == words and time.monotonic() - since < PROGRESS_SECONDS:
             return
@@ -193,11 +193,11 @@ class KernelLink:
         await self._tell(ipc.Progress(what=what, tool=tool))
 
     async def log(self, level: Literal["debug", "info", "warning", "error"], text: str) -> None:
-        """Write a line into the agent's log."""
+        """Write a line to the agent's log."""
         await self._tell(ipc.Log(level=level, text=self.shown(text[:LOG_CHARACTERS])))
 
     async def finish(self, frame: ipc.Result | ipc.Error) -> None:
-        """Say how it ended. A kernel that no longer listens is not told."""
+        """Send the terminal frame; ignored if the kernel is gone."""
         match frame:
             case ipc.Result():
                 frame = msgspec.structs.replace(frame, text=shorten(frame.text, TEXT_LIMIT_BYTES))
@@ -211,7 +211,7 @@ class KernelLink:
             self.lost = True
 
     def _with_shown(self, entry: ipc.Entry) -> ipc.Entry:
-        """Return ``entry``; where it holds a secret, with what is shown in its place."""
+        """Return ``entry``, with a redacted copy if it contains a secret."""
         redaction = self._hiding()
         if redaction is None:
             return entry
@@ -233,7 +233,7 @@ class KernelLink:
 
 
 def secrets_of(start: ipc.Start) -> dict[str, str]:
-    """The secrets of an attempt, each with the word that is shown in its place."""
+    """Return the secrets of an attempt, each with its displayed replacement."""
     found: dict[str, str] = {}
     if start.secrets or start.mcp_servers:
         from protocol.redaction import named_secrets  # noqa: PLC0415  (most work has no secrets)
@@ -241,7 +241,7 @@ def secrets_of(start: ipc.Start) -> dict[str, str]:
         given = (value for one in start.mcp_servers.values() for value in (*one.env.values(), *one.headers.values()))
         found = named_secrets({name: start.env.get(name, "") for name in start.secrets}, given)
     if start.backend in CLIS:
-        found[start.token] = "[token]"  # it is in a file of the program's
+        found[start.token] = "[token]"  # stored in a file of the program
     if start.provider is not None and start.provider.api_key and start.provider.dialect != "mock":
         found[start.provider.api_key] = "[key]"
     return found
@@ -251,30 +251,30 @@ T = TypeVar("T")
 
 
 class ByteStream(Protocol):
-    """A connection. Errors of the network are OSError."""
+    """A connection. Network errors are OSError."""
 
     async def send_all(self, data: bytes) -> None:
-        """Send all of ``data``. Cancellation leaves open how much of it went."""
+        """Send all of ``data``. After a cancellation, an unknown part was sent."""
         ...
 
     async def receive_some(self, limit: int) -> bytes:
-        """At most ``limit`` bytes; none at the end."""
+        """Return at most ``limit`` bytes; none at the end."""
         ...
 
     def close(self) -> None:
-        """Hang up. Does not wait for the other side."""
+        """Close the connection without waiting for the other side."""
         ...
 
 
 class WorkerIO(Protocol):
-    """Waiting. Pings are answered meanwhile, and a ``stop`` ends what waits."""
+    """Waiting functions. Pings are answered meanwhile, and a ``stop`` ends every wait."""
 
     async def sleep(self, seconds: float) -> None:
-        """Wait so long."""
+        """Wait for ``seconds``."""
         ...
 
     async def within(self, seconds: float, work: Coroutine[Any, Any, T]) -> T | None:
-        """Run ``work`` and return its result; None where it took longer than ``seconds``, and was cancelled."""
+        """Run ``work`` and return its result; cancel it and return None after ``seconds``."""
         ...
 
     async def connect(self, host: str, port: int) -> ByteStream:
@@ -283,11 +283,11 @@ class WorkerIO(Protocol):
 
 
 def run_blocking(work: Coroutine[Any, Any, T]) -> T:
-    """Run ``work``, none of whose waits needs an event loop, to its end."""
+    """Run ``work``, which never suspends on an event loop, to its end."""
     try:
         work.send(None)
     except StopIteration as ended:
         result: T = ended.value
         return result
     work.close()
-    raise RuntimeError("what was to run without an event loop waited for one")
+    raise RuntimeError("blocking work suspended on an event loop")

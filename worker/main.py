@@ -1,7 +1,7 @@
-"""The main function of a worker: sends ``ready``, reads the start frame, and runs the attempt that it describes.
+"""The main function of a worker: sends ``ready``, reads the start frame, and runs the described attempt.
 
-All input and output is frames: nothing is printed, and standard error holds nothing but tracebacks of our own bugs.
-Until it is started it needs no event loop, and a script needs none at all.
+All input and output is frames: nothing is printed, and standard error contains only tracebacks of bugs. Before the
+start frame no event loop is needed, and a script never needs one.
 """
 
 import gc
@@ -29,23 +29,22 @@ from worker.tool import BuiltinTool
 EXIT_DONE: Final = 0
 """The terminal frame was sent."""
 EXIT_LOST: Final = 1
-"""The kernel hung up before."""
+"""The kernel closed the pipe before."""
 _IDLE_THREAD: Final = "Trio thread "
-"""The name of a thread of Trio's that has nothing to do; one at work is called after its work."""
+"""Name of idle threads of Trio; busy threads are named after their work."""
 
 Die = Callable[[MockExit], None]
 Told = Result | Error | None
-"""The terminal frame; None where the kernel did not hear it."""
+"""The terminal frame; None if the kernel did not receive it."""
 Leave = Callable[[Told], None]
-"""What ends a worker, when all has been said."""
+"""Ends a worker after its terminal frame."""
 
 
 def main(stdin_fd: int, stdout_fd: int, cookie: str | None) -> int:
-    """Be a worker on these two descriptors (they become ours) until the work ends. Does not return.
+    """Run a worker on these two descriptors, which it owns, until its work ends. Does not return.
 
-    One that may stay (``Start.reuse``) takes up more of its agent's work, as long as nothing of the last is left in it.
-
-    Commands that tools run inherit what the start frame gives, and nothing of this process's environment.
+    A reusable worker (``Start.reuse``) accepts more work of its agent, as long as the last attempt left nothing behind.
+    Commands of tools inherit the environment of the start frame, and nothing of this process.
     """
     while True:
         told = serve(
@@ -53,8 +52,8 @@ def main(stdin_fd: int, stdout_fd: int, cookie: str | None) -> int:
             stdout_fd,
             os.environ,  # noqa: TID251  (the entry point)
             cookie=cookie,
-            # To take an event loop or an interpreter down in order costs a worker a tenth of its CPU, and nothing is
-            # left in standard error, which keeps no line back.
+            # A regular shutdown of event loop or interpreter costs a tenth of a worker's CPU time, and standard error
+            # is unbuffered.
             leave=_exit,
             # A standby worker did not know its attempt when it was forked.
             started=lambda start: set_title("worker", start.attempt),
@@ -68,10 +67,10 @@ def _exit(told: Told) -> None:
 
 
 def anything_left(own: AbstractSet[int]) -> bool:
-    """Return whether an attempt left a thread at work, or a descriptor that is neither standard nor ``own``.
+    """Return whether an attempt left a busy thread, or a descriptor that is neither standard nor ``own``.
 
-    The keeper sees processes, of which some are nobody's child here: the kernel asks it before it sends another start.
-    What nobody holds any more, in circles as well, is freed.
+    The keeper tracks processes, some of which are not children of this one: the kernel asks it before another start.
+    Unreferenced objects, including cycles, are freed.
     """
     gc.collect()
     threading = sys.modules.get("threading")
@@ -81,7 +80,7 @@ def anything_left(own: AbstractSet[int]) -> bool:
             return True
     try:
         found = {int(name) for name in os.listdir("/dev/fd")}
-    except OSError:  # then nobody can tell
+    except OSError:  # unknown
         return True
     return any(_is_open(fd) for fd in found - own - {0, 1, 2})
 
@@ -105,18 +104,16 @@ def serve(
     started: Callable[[Start], None] = lambda _start: None,
     leave: Leave = lambda _told: None,
 ) -> Told:
-    """Run one attempt over the link on these descriptors, which are closed then, and ``leave``.
+    """Run one attempt over the link on these descriptors, close them, and call ``leave``.
 
-    One whose start says ``reuse`` leaves nothing but its terminal frame: the descriptors stay open.
-
-    Processes that tools start have the start frame's variables and ``cookie``, by which a keeper knows the processes
-    of its tree. A model's client looks at the environment itself: for one, ``environ`` becomes the same; a script is
-    spared the hundred pages that this copies. ``connect`` makes the model where it is none of the known ones (a
-    rehearsal).
+    With ``reuse``, the descriptors stay open and only the terminal frame is returned. Processes of tools get the start
+    frame's variables and ``cookie``, which identifies them to a keeper. Model clients read the environment directly, so
+    ``environ`` is replaced for them; scripts skip this, which saves a hundred copied pages. ``connect`` overrides the
+    model (for the warm-up).
     """
     hearing = ControlChannel()
     desk = PollIO(hearing, stdin_fd, stdout_fd)
-    # None where the kernel does not want us any more.
+    # None if the kernel no longer needs this worker.
     start: Start | None
     try:
         run_blocking(desk.send(encode(Ready(pid=os.getpid(), version=VERSION))))
@@ -204,6 +201,6 @@ def _adapter(start: Start, list_tools: ListTools, *, die: Die) -> Model:
 
         return MockModel(start.mock, start.mock_counts, TrioIO(), die)
     if start.provider is None:
-        raise Failed("invalid", f"no provider for model {start.model!r}; name one in the agent's file")
+        raise Failed("invalid", f"no provider for model {start.model!r}; name one in the agent file")
     connect: Connect = import_module(f"worker.models.{start.provider.dialect}").connect
     return connect(start, list_tools)

@@ -1,14 +1,15 @@
-"""A stdio MCP server that is Daemon MCP: ``python -I -m worker.mcp_bridge FILE [--listen]``.
+"""A stdio MCP server that forwards to Daemon MCP: ``python -I -m worker.mcp_bridge FILE [--listen]``.
 
-For programs whose own HTTP client fails, or would have to be told our token. FILE (0600) says where the kernel listens
-and by which token, so neither argv nor an environment holds it, and what the program's shells inherit is worth nothing.
-``awk mcp-serve`` gives the kernel's own record as FILE, or a pipe: the tools are those of people's programs then. Where
-the kernel is gone, or does not know the token any more, FILE is read again: the next kernel wrote its own.
-The bridge passes requests on and answers back, in whatever revision. It adds one thing: a key for each call, so that
-one whose answer was lost is sent again and happens once (the same call made by a later attempt has another key; that is
-known again by what it says). That the tools were listed, so the program is connected for
-sure, is noted in another file. With ``--listen`` the client is told what the kernel pushes: in the handshake revisions
-from its greeting on, of the next kernel too; in the newest while it asks for that.
+For programs whose HTTP client fails, or would expose our token. FILE (0600) contains the kernel's address and the
+token, so neither argv nor the environment contains them, and shells of the program inherit nothing useful. ``awk
+mcp-serve`` passes the kernel's own record, or a pipe, as FILE: its tools are those for external programs. If the kernel
+is gone or rejects the token, FILE is read again: the next kernel has written its own.
+
+Requests and answers are forwarded unchanged, in any protocol revision. The bridge adds a key to each call, so that a
+call with a lost answer can be repeated safely (a later attempt uses another key; its calls are recognized by their
+content). When the tools have been listed, the bridge creates a marker file, which proves the connection. With
+``--listen`` it forwards events that the kernel pushes: in handshake revisions after initialization, including events of
+the next kernel; in the newest revision during a subscription.
 """
 
 import os
@@ -31,7 +32,7 @@ from worker.io.trio_io import TrioIO
 from worker.models.model import Failed
 
 LINE_BYTES: Final = 8 * 1024 * 1024
-"""The longest request. A longer one ends the bridge: nothing that follows could be told from it."""
+"""Maximum length of a request. A longer one ends the bridge, because the stream can no longer be parsed."""
 _CHUNK_BYTES: Final = 64 * 1024
 _VERSION: Final = "io.modelcontextprotocol/protocolVersion"
 _INTERNAL: Final = -32603
@@ -40,14 +41,14 @@ _BUSY: Final = 503
 _PATH: Final = "/mcp"
 _LISTEN: Final = "subscriptions/listen"
 _AGAIN_SECONDS: Final = (1.0, 2.0, 5.0, 10.0, 30.0)
-"""Until what is pushed is asked for again, where nothing came of it."""
+"""Delays before a failed event stream is requested again."""
 
 
 class BridgeConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """The contents of FILE. ``mark`` is a file that is made when the tools have been listed."""
+    """The contents of FILE. ``mark`` is the marker file to create when the tools have been listed."""
 
     url: str
-    """Without a path: that of MCP is meant."""
+    """Without a path, that of MCP is used."""
     token: str
     mark: str = ""
 
@@ -59,7 +60,7 @@ class _Params(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class _Message(msgspec.Struct, frozen=True):
-    """A request has an id and a method, a notification no id, an answer (which we ask for none of) no method."""
+    """A message: a request has an id and a method, a notification has no id, an answer has no method."""
 
     method: str = ""
     id: int | str | None = None
@@ -76,7 +77,7 @@ class _Answer(msgspec.Struct, frozen=True):
 
 
 class Bridge:
-    """Serves one client. ``origin`` begins the keys of its calls and of no other's; ``listed``: it has the tools."""
+    """Bridge for one client. ``origin`` is the unique prefix of its call keys; ``listed`` runs after tools/list."""
 
     def __init__(
         self,
@@ -101,7 +102,7 @@ class Bridge:
         self._calls = 0
 
     async def serve(self, requests: trio.abc.ReceiveStream) -> None:
-        """Answer until ``requests`` ends, several at once; then answer what was asked by then, and end its streams."""
+        """Answer requests concurrently until ``requests`` ends; then finish pending calls, and end event streams."""
         async with trio.open_nursery() as streams:
             async with trio.open_nursery() as calls:
                 rest = b""
@@ -111,7 +112,7 @@ class Bridge:
                         self._take(line, calls, streams)
                     if len(rest) > LINE_BYTES:
                         break
-                else:  # the last line may end with the input
+                else:  # the last line may end without a newline
                     self._take(rest.strip(), calls, streams)
             streams.cancel_scope.cancel()
         for connection in self._idle:
@@ -129,7 +130,7 @@ class Bridge:
             streams.start_soon(self._subscribe, message, message.id, line)
         elif message.method and message.id is not None:
             if message.method == "tools/call":
-                # A call gets a key of ours, unless it has one.
+                # Add our key to a call without one.
                 request = msgspec.json.decode(line)
                 params = request.setdefault("params", {})
                 self._calls += 1
@@ -138,7 +139,6 @@ class Bridge:
             calls.start_soon(self._serve_one, message, message.id, line)
 
     async def _serve_one(self, message: _Message, id_: int | str, body: bytes) -> None:
-        """Answer one request. A cancelled one gets no answer, as MCP wants it."""
         with trio.CancelScope() as scope:
             self._running[id_] = scope
             try:
@@ -180,7 +180,7 @@ class Bridge:
                             await self._say(data)
             except Failed as failed:
                 if failed.http_status not in (_UNAUTHORIZED, _BUSY):
-                    return  # it pushes nothing, to us at least
+                    return  # the server does not push events to this client
             except BROKEN:
                 pass
             await trio.sleep(_AGAIN_SECONDS[min(quiet, len(_AGAIN_SECONDS) - 1)])
@@ -190,13 +190,13 @@ class Bridge:
     async def _subscribe(self, message: _Message, id_: int | str, body: bytes) -> None:
         with trio.CancelScope() as scope:
             self._running[id_] = scope
-            why = "the kernel has gone"
+            why = "the kernel has exited"
             try:
                 async with aclosing(self._events("POST", body, self._routing(message))) as events:
                     async for _, data in events:
                         if data:
                             await self._say(data)
-                            if (decoded(data, _Message) or _Message()).id is not None:  # the result
+                            if (decoded(data, _Message) or _Message()).id is not None:  # the final result
                                 return
             except Failed as failed:
                 why = failed.text
@@ -205,12 +205,12 @@ class Bridge:
             finally:
                 self._running.pop(id_, None)
             self._turn_to_next(self._pass)
-            await self._say(_error(id_, f"nothing more is told here ({why}): listen again"))
+            await self._say(_error(id_, f"the event stream has ended ({why}): subscribe again"))
 
     async def _events(
         self, method: str, body: bytes, headers: tuple[tuple[str, str], ...]
     ) -> AsyncGenerator[tuple[str, bytes], None]:
-        """Id and data of each server-sent event of an answer. Raises Failed, and one of BROKEN."""
+        """Yield the id and data of each server-sent event. Raises Failed, and one of BROKEN."""
         connection, rest = self._connect("application/json, text/event-stream"), b""
         async with aclosing(connection.stream(method, body, headers)) as chunks:
             async for chunk in chunks:
@@ -219,10 +219,10 @@ class Bridge:
                     fields = {name: text for name, _, text in (line.partition(b": ") for line in block.split(b"\n"))}
                     yield fields.get(b"id", b"").decode(), fields.get(b"data", b"")
                 if len(rest) > LINE_BYTES:
-                    raise Failed("protocol", f"an event over {LINE_BYTES} bytes")
+                    raise Failed("protocol", f"an event exceeds {LINE_BYTES} bytes")
 
     async def _ask(self, body: bytes, routing: tuple[tuple[str, str], ...]) -> tuple[int, bytes]:
-        """The answer of the kernel, or of the one after it: status and body. Raises Failed."""
+        """Return the status and body of the kernel's answer, or of its successor's. Raises Failed."""
         asked = self._pass
         try:
             async with self._connection() as connection:
@@ -239,7 +239,7 @@ class Bridge:
             return await request_with_retry(connection, TrioIO(), body, routing)
 
     def _turn_to_next(self, asked: BridgeConfig) -> bool:
-        """Read again where the kernel is; return whether it is another than the one that was ``asked``."""
+        """Read the kernel's address again; return whether it differs from the one that was ``asked``."""
         if self._pass == asked:
             self._pass = self._again() or asked
             if self._pass != asked:
@@ -250,7 +250,7 @@ class Bridge:
 
     @asynccontextmanager
     async def _connection(self) -> AsyncGenerator[McpConnection]:
-        """A connection that nobody else uses: a call may take as long as it likes, and others go on."""
+        """Open an exclusive connection: a call may take any time without blocking others."""
         config = self._pass
         connection = self._idle.pop() if self._idle else self._connect()
         try:
@@ -262,7 +262,7 @@ class Bridge:
                 connection.close()
 
     def _connect(self, accept: str = "application/json") -> McpConnection:
-        """A new one. What is no stream of its own has none: the kernel sends one to who waits for a person."""
+        """Create a connection. Event streams are only accepted if needed: the kernel would stream during approvals."""
         fields = (
             ("authorization", f"Bearer {self._pass.token}"),
             ("content-type", "application/json"),
@@ -278,7 +278,7 @@ def _error(id_: int | str, text: str) -> bytes:
 
 
 def read_config(path: Path) -> BridgeConfig | None:
-    """The contents of the file at ``path``; None where there is none, or nothing more in it."""
+    """Return the contents of the file at ``path``; None if it is missing or invalid."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=BridgeConfig)
     except (OSError, msgspec.DecodeError):
@@ -288,7 +288,7 @@ def read_config(path: Path) -> BridgeConfig | None:
 async def _main(path: Path, *, listens: bool) -> None:
     config = read_config(path)
     if config is None:
-        sys.exit(f"{path} does not say where the kernel is")
+        sys.exit(f"{path} is not a valid kernel record")
     async with trio.lowlevel.FdStream(os.dup(0)) as requests, trio.lowlevel.FdStream(os.dup(1)) as answers:
         bridge = Bridge(
             config,
@@ -301,7 +301,7 @@ async def _main(path: Path, *, listens: bool) -> None:
         try:
             await bridge.serve(requests)
         except* (OSError, trio.BrokenResourceError):
-            pass  # the client is gone
+            pass  # the client has exited
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
-"""The agent's own MCP servers: started with the attempt, asked on its behalf, ended with it.
+"""The agent's own MCP servers: started, called and stopped with the attempt.
 
-Each is entered, used and left in one task of its own. One that does not come, or leaves, costs the agent its tools and
-nothing else: the model is told in their place, and the log is. A tool that is not described as MCP has it is repaired
-as the list comes in, for the SDK takes a list as a whole or not at all.
+Each runs in a task of its own. A server that fails to start, or exits, only makes its tools unavailable: the model and
+the log get a message instead. Invalid tool descriptions are repaired on arrival, because the SDK rejects the whole list
+otherwise.
 
-Importing this imports the MCP SDK, which takes a second.
+Importing this module imports the MCP SDK, which takes a second.
 """
 
 import logging
@@ -35,33 +35,33 @@ from worker.subprocesses import Subprocesses
 from worker.tool import UNKNOWN, BuiltinTool, ToolOutcome, ToolSpec
 
 _ANYTHING: Final = {"type": "object"}
-"""Arguments that nothing is said of."""
+"""Schema for arguments without a description."""
 
 
 @asynccontextmanager
 async def repaired(transport: AbstractAsyncContextManager[Any]) -> AsyncGenerator[Any]:
-    """The streams of ``transport``, whose type is private to the SDK."""
+    """Open the streams of ``transport``, whose type is private to the SDK."""
     async with transport as (read, write):
         yield _Repairing(read), write
 
 
 class _Repairing:
-    """A stream of messages; tools in lists of tools are repaired."""
+    """A message stream that repairs the tools in tool lists."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
 
     @property
     def last_context(self) -> Any:
-        """The context variable that the SDK looks for on its own streams."""
+        """Return the context variable that the SDK expects on its own streams."""
         return getattr(self._stream, "last_context", None)
 
     async def receive(self) -> Any:
-        """The next message."""
+        """Return the next message."""
         return _repair(await self._stream.receive())
 
     async def aclose(self) -> None:
-        """Hear no more."""
+        """Close the stream."""
         await self._stream.aclose()
 
     def __aiter__(self) -> Self:
@@ -90,7 +90,7 @@ def _repair(item: Any) -> Any:
 
 
 def _fit(tool: Any) -> dict[str, Any] | None:
-    """``tool`` if it is one; else what of it can be used: its name and what it is for. None: not even that."""
+    """Return ``tool`` if it is valid; otherwise its name and description, or None if it has no name."""
     if not isinstance(tool, dict):
         return None
     given = cast("dict[str, Any]", tool)
@@ -107,26 +107,26 @@ def _fit(tool: Any) -> dict[str, Any] | None:
 
 
 START_SECONDS: Final = 30.0
-"""Until a server has listed its tools; all of them start at once."""
+"""Timeout until a server has listed its tools; all servers start concurrently."""
 LEAVE_SECONDS: Final = 10.0
-"""Until one that was left is let go of, whatever it has not answered. Programs are killed within it."""
+"""Timeout for stopping a server, including killing its program."""
 TOOLS: Final = 200
-"""Of one server. Whoever has more has more than a model can choose from."""
+"""Maximum number of tools of one server: more than a model can choose from."""
 DESCRIPTION_LIMIT: Final = 4000
 SCHEMA_LIMIT_BYTES: Final = 64 * 1024
-"""Of what a tool says of its arguments; where it says more, the model is told nothing of them."""
+"""Maximum size of a tool's schema; a larger one is replaced by an empty schema."""
 NAME_LIMIT: Final = 64
-"""Characters of a tool's name that every provider takes."""
+"""Maximum length of a tool name that every provider accepts."""
 KEY: Final = "agent-worker/idempotency-key"
-"""Where in ``_meta`` a call's key rides: the same on every attempt."""
+"""Key of a call's key in ``_meta``, equal on every attempt."""
 _UNFIT: Final = re.compile(r"[^A-Za-z0-9_-]")
 _REASON_LIMIT: Final = 500
 _SECRET_LENGTH: Final = 6
-"""Characters of a word that is left out of what is told: shorter ones are in every other word."""
+"""Minimum length of a word to redact: shorter ones occur in other words."""
 
 
 Tell = Callable[[str], Awaitable[None]]
-"""Log a line. Raises nothing."""
+"""Logs a line. Raises nothing."""
 
 
 async def _nowhere(_: str) -> None:
@@ -134,12 +134,12 @@ async def _nowhere(_: str) -> None:
 
 
 class Server:
-    """One of them. ``tools`` is what it listed; ``fault`` why it is not there, "" while it is."""
+    """One MCP server. ``tools`` are the listed tools; ``fault`` is the reason why it is unavailable, or ""."""
 
     def __init__(self, name: str, config: McpServer, programs: Subprocesses, tell: Tell = _nowhere) -> None:
         self.name = name
         self.tools: tuple[types.Tool, ...] = ()
-        self.fault = "it is not started"
+        self.fault = "not started"
         self._config = config
         self._programs = programs
         self._tell = tell
@@ -149,9 +149,9 @@ class Server:
         self._leaving = trio.Event()
 
     async def run(self, *, task_status: trio.TaskStatus[None]) -> None:
-        """Start it, tell when that is done or has failed, and keep it until ``leave``. Raises nothing.
+        """Start the server, report success or failure, and keep it running until ``leave``. Raises nothing.
 
-        Cancellation ends it politely all the same: its input is closed, it is waited for, its group is killed.
+        Cancellation also stops it in order: its input is closed, it gets time to exit, and its process group is killed.
         """
         came = False
         try:
@@ -176,8 +176,8 @@ class Server:
                         nursery.cancel_scope.cancel()
                     patience.deadline = trio.current_time() + LEAVE_SECONDS
             if patience.cancelled_caught:
-                self.fault = self._with_words(f"it did not answer within {START_SECONDS:g} s")
-        except Exception as error:  # noqa: BLE001 - the boundary: somebody else's program
+                self.fault = self._with_words(f"no answer within {START_SECONDS:g} s")
+        except Exception as error:  # noqa: BLE001 - third-party program
             await self._gone(self._broke() or self._reason(error))
         finally:
             if self._words is not None:
@@ -187,33 +187,33 @@ class Server:
             task_status.started()
 
     def leave(self) -> None:
-        """Let it go."""
+        """Stop the server."""
         self._leaving.set()
 
     async def _watch(self) -> None:
         if self._words is not None:
             await self._words.ended.wait()
-            await self._gone(self._broke() or "its program has ended")
+            await self._gone(self._broke() or "the program has exited")
 
     async def _gone(self, why: str) -> None:
         was_there, self._client = self._client is not None, None
         self.fault = self._with_words(why)
         if was_there and not self._leaving.is_set():
-            await self._tell(f"the MCP server {self.name} has gone: {self.fault}")
+            await self._tell(f"MCP server {self.name} has exited: {self.fault}")
 
     async def call(self, tool: str, args: dict[str, Any], key: str) -> ToolOutcome:
-        """Call one of its tools. What goes wrong is a result. Cancellation tells the server."""
+        """Call a tool. Failures are results. Cancellation notifies the server."""
         if self._client is None:
-            return ToolOutcome(f"the server {self.name} is not there: {self.fault}", True)
+            return ToolOutcome(f"server {self.name} is unavailable: {self.fault}", True)
         try:
             result = await self._client.call_tool(tool, args, meta=cast("types.RequestParamsMeta", {KEY: key}))
         except MCPError as error:
             if error.code == types.CONNECTION_CLOSED:
                 why = self._broke()
-                return ToolOutcome(f"the server {self.name} has gone{f' ({why})' if why else ''}: {UNKNOWN}", True)
-            return ToolOutcome(f"the server {self.name} says: {self._reason(error)}", True)
-        except Exception as error:  # noqa: BLE001 - the boundary: somebody else's program
-            return ToolOutcome(f"the server {self.name} failed ({self._reason(error)}): {UNKNOWN}", True)
+                return ToolOutcome(f"server {self.name} has exited{f' ({why})' if why else ''}: {UNKNOWN}", True)
+            return ToolOutcome(f"server {self.name} returned an error: {self._reason(error)}", True)
+        except Exception as error:  # noqa: BLE001 - third-party program
+            return ToolOutcome(f"server {self.name} failed ({self._reason(error)}): {UNKNOWN}", True)
         texts = [part.text if isinstance(part, types.TextContent) else f"[{part.type}]" for part in result.content]
         if not texts and result.structured_content is not None:
             text = msgspec.json.encode(result.structured_content).decode()
@@ -225,17 +225,17 @@ class Server:
         return "" if self._pipes is None else self._pipes.fault
 
     def _reason(self, error: BaseException) -> str:
-        """Describe an error without the server's secrets: clients quote the header that they do not send."""
+        """Describe an error without the server's secrets: clients quote headers that they cannot send."""
         return self._redacted(_reason(error))[:_REASON_LIMIT]
 
     def _with_words(self, why: str) -> str:
         said = "" if self._words is None else self._redacted(self._words.text())
-        return f"{why}; the end of its standard error:\n{said}" if said else why
+        return f"{why}; last lines of standard error:\n{said}" if said else why
 
     def _redacted(self, said: str) -> str:
         values = (*self._config.env.values(), *self._config.headers.values())
         words = {word for value in values for word in value.split() if len(word) >= _SECRET_LENGTH}
-        paths = {word for word in words if word.startswith("/")}  # pieces of a path are in every other path
+        paths = {word for word in words if word.startswith("/")}  # parts of a path occur in other paths
         for word in sorted(paths, key=len, reverse=True):
             said = said.replace(word, "[...]")
         return Redaction(dict.fromkeys(words - paths, "[...]")).of(said)
@@ -247,7 +247,7 @@ class Server:
             words = (config.command or "", *config.args)
             changed = await trio.to_thread.run_sync(self._programs.changed, words)
             if changed is not None:
-                raise PermissionError(f"{changed} is not what was trusted")
+                raise PermissionError(f"{changed} has changed since it was trusted")
             self._words = ServerStderr()
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._words.hear)
@@ -255,7 +255,7 @@ class Server:
                     yield client
                 nursery.cancel_scope.cancel()
             return
-        secure = not config.url.startswith("http://")  # a context that nobody uses takes 50 ms to make
+        secure = not config.url.startswith("http://")  # creating an unused TLS context takes 50 ms
         timeout = httpx2.Timeout(START_SECONDS, read=None)
         async with (
             httpx2.AsyncClient(headers=config.headers, timeout=timeout, verify=secure, trust_env=secure) as http,
@@ -278,8 +278,8 @@ class Server:
 async def running(
     configured: Mapping[str, McpServer], programs: Subprocesses, tell: Tell = _nowhere
 ) -> AsyncGenerator[tuple[Server, ...]]:
-    """Servers that were started, or were tried to be; they end with the block. ``tell``: of one that goes before."""
-    logging.getLogger("mcp").setLevel(logging.CRITICAL)  # it writes a traceback for every line that is no message
+    """Run the configured servers for the duration of the block. ``tell`` logs a server that exits early."""
+    logging.getLogger("mcp").setLevel(logging.CRITICAL)  # the SDK logs a traceback for every invalid line
     servers = tuple(Server(name, config, programs, tell) for name, config in configured.items())
     async with trio.open_nursery() as nursery:
         async with trio.open_nursery() as starting:
@@ -293,15 +293,17 @@ async def running(
 
 
 def tools_of(server: Server, idempotency_key: str, read_only: Sequence[str] = ()) -> dict[str, BuiltinTool]:
-    """List the tools of ``server`` for the model; one that is not there says so.
+    """Return the tools of ``server`` for the model; an unavailable server is represented by a message.
 
-    Those of ``read_only`` count as such; what the server says of them itself does not (promise P19).
+    Tools in ``read_only`` are read-only; claims of the server itself are ignored (promise P19).
     """
     if server.fault:
         name = tool_name(server.name, "unavailable")
-        about = f"The MCP server {server.name} is not there, and neither are its tools: {server.fault}"
+        about = f"The MCP server {server.name} and its tools are unavailable: {server.fault}"
         return {
-            name: BuiltinTool(hand=_AbsentServer(about), spec=ToolSpec(name=name, description=about), read_only=True)
+            name: BuiltinTool(
+                hand=_UnavailableServer(about), spec=ToolSpec(name=name, description=about), read_only=True
+            )
         }
     own: dict[str, BuiltinTool] = {}
     for tool in server.tools:
@@ -315,7 +317,7 @@ def tools_of(server: Server, idempotency_key: str, read_only: Sequence[str] = ()
 
 
 def tool_name(server: str, tool: str) -> str:
-    """``mcp__<server>__<tool>`` as every provider takes it; what had to be changed is told apart by a digest."""
+    """Return ``mcp__<server>__<tool>`` in the form that every provider accepts; a digest keeps changed names unique."""
     plain = f"{SERVER_PREFIX}{server}__{tool}"
     fit = _UNFIT.sub("_", plain)
     if fit == plain and len(fit) <= NAME_LIMIT:
@@ -332,7 +334,7 @@ class _ServerToolRunner(msgspec.Struct, frozen=True):
         return await self.server.call(self.tool, args, f"{self.idempotency_key}:{key}")
 
 
-class _AbsentServer(msgspec.Struct, frozen=True):
+class _UnavailableServer(msgspec.Struct, frozen=True):
     why: str
 
     async def run(self, name: str, args: dict[str, Any], key: str) -> ToolOutcome:

@@ -1,8 +1,8 @@
-"""The stdio transport of MCP servers: a message a line over pipes, and the end of the program's standard error.
+"""The stdio transport of MCP servers: one message per line over pipes, and the end of the program's standard error.
 
-In place of the SDK's own, which takes in a line however long it is, and tells nobody the program's exit code: a shell
-around the program writes that to its standard error. Messages are the SDK's business; processes that leave the
-program's process group are the keeper's. Importing this imports the SDK.
+Replaces the SDK's own transport, which accepts lines of any length and does not report the exit code: a shell around
+the program writes that to standard error. Processes that leave the program's process group are handled by the keeper.
+Importing this module imports the SDK.
 """
 
 import os
@@ -21,35 +21,35 @@ from worker.backends.process import LineSplitter
 
 KEPT_BYTES: Final = 2048
 _WAITS: Final = '"$@"; code=$?; [ $code = 0 ] || printf "\\nexit code %s\\n" $code >&2; exit $code'
-"""Reads nothing of the command: its words stay words."""
+"""The command is passed as arguments, and never interpreted by the shell."""
 
 
 def watched(argv: Sequence[str]) -> list[str]:
-    """``argv`` so run that its last words are the exit code, unless that is 0."""
+    """Return ``argv`` wrapped in a shell that reports a non-zero exit code at the end of standard error."""
     return ["/bin/sh", "-c", _WAITS, "sh", *argv]
 
 
 class ServerStderr:
-    """A pipe for a program's standard error. ``close`` it whatever happens."""
+    """A pipe for a program's standard error. Always ``close`` it."""
 
     def __init__(self) -> None:
         read, write = os.pipe()
         self.file = os.fdopen(write, "w")
-        """What the program gets; close it once it runs, or there is no end to hear of."""
+        """The program's end; close it after the start, or the end of the stream is never seen."""
         self.ended = trio.Event()
-        """The program has gone, and with it all that it left behind with its standard error."""
+        """Set when the program and all processes that inherited its standard error have exited."""
         self._stream = trio.lowlevel.FdStream(read)
         self._kept = bytearray()
         self._cut = False
 
     async def hear(self) -> None:
-        """Read to the end: an unread pipe would block the program for ever."""
+        """Read to the end: an unread pipe would block the program."""
         while chunk := await self._stream.receive_some():
             self._keep(bytes(chunk))
         self.ended.set()
 
     def text(self) -> str:
-        """Return what it said so far, without a word that was cut."""
+        """Return the output so far, without a truncated first word."""
         try:
             while not self.ended.is_set() and (chunk := os.read(self._stream.fileno(), KEPT_BYTES)):
                 self._keep(chunk)
@@ -59,7 +59,7 @@ class ServerStderr:
         return ("".join(said.split(maxsplit=1)[1:]) if self._cut else said).strip()
 
     def close(self) -> None:
-        """Let the pipe go."""
+        """Close the pipe."""
         self.file.close()
         self._stream.close()
 
@@ -70,22 +70,22 @@ class ServerStderr:
 
 
 LINE_BYTES: Final = 8 * 1024 * 1024
-"""A longer line costs the server its life: a screenshot fits in, what would cost a worker its own does not."""
+"""Maximum length of a line; a longer one stops the server. Screenshots fit, and the worker's memory stays limited."""
 LEAVE_SECONDS: Final = 2.0
-"""Between the end of its input and SIGTERM to its group, and between that and SIGKILL."""
+"""Time between closing the input and SIGTERM to the group, and between SIGTERM and SIGKILL."""
 POLL_SECONDS: Final = 0.01
 _CHUNK_BYTES: Final = 64 * 1024
 _NOTHING: Final = memoryview(b"")
 
 
 class Pipes:
-    """Both streams, as the SDK wants them: it iterates over what is said and sends what is to be said."""
+    """Both streams in the form that the SDK expects: it iterates over received messages, and sends others."""
 
     def __init__(self, process: trio.Process) -> None:
         assert process.stdout is not None
         assert isinstance(process.stdin, trio.lowlevel.FdStream)
         self.fault = ""
-        """Why it was ended by us; "" where it was not."""
+        """Reason why we stopped the program, or ""."""
         self._process = process
         self._stdout = process.stdout
         self._stdin = process.stdin
@@ -94,14 +94,14 @@ class Pipes:
         self._reading = trio.CancelScope()
         self._sending = trio.Lock()
         self._unsent = _NOTHING
-        """Of a line that is being written, or whose sender was cancelled meanwhile."""
+        """Rest of a line that is being written, or whose sender was cancelled."""
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> SessionMessage | Exception:
         while not self._waiting:
-            # More of what it says. Raises StopAsyncIteration where there is no more.
+            # Read more output. Raises StopAsyncIteration at the end.
             chunk = b""
             with self._reading, suppress(OSError, trio.BrokenResourceError, trio.ClosedResourceError):
                 chunk = bytes(await self._stdout.receive_some(_CHUNK_BYTES))
@@ -110,24 +110,24 @@ class Pipes:
             self._reading = trio.CancelScope()
             self._waiting.extend(self._lines.feed(chunk))
             if self._lines.dropped:
-                self.fault = f"it sent a line of more than {LINE_BYTES // 1024**2} MiB, and was ended for that"
+                self.fault = f"stopped because it sent a line of more than {LINE_BYTES // 1024**2} MiB"
                 self._signal(signal.SIGKILL)
                 raise StopAsyncIteration
         line = self._waiting.popleft()
-        text = line.decode("utf-8", "replace")  # or one wrong byte leaves every call without an answer
+        text = line.decode("utf-8", "replace")  # an invalid byte must not leave a call without an answer
         try:
             return SessionMessage(types.jsonrpc_message_adapter.validate_json(text, by_name=False))
         except ValueError as error:
             return error
 
     async def receive(self) -> SessionMessage | Exception:
-        """The next message."""
+        """Return the next message."""
         return await anext(self)
 
     async def send(self, item: SessionMessage, /) -> None:
-        """Say something. Where nobody reads it any more the other stream ends, with what waits for an answer there.
+        """Send a message. If the program no longer reads, the other stream ends with an error for pending calls.
 
-        Cancellation: it is not said, unless its line was begun; then the next one to be said ends that first.
+        After a cancellation the message is not sent, unless its line was started; then the next sender finishes it.
         """
         line = item.message.model_dump_json(by_alias=True, exclude_unset=True).encode("utf-8", "replace") + b"\n"
         try:
@@ -143,7 +143,7 @@ class Pipes:
             self._reading.cancel()
 
     async def _write(self) -> None:
-        """Write what is left of a line. Raises OSError, trio.ClosedResourceError."""
+        """Write the rest of a line. Raises OSError, trio.ClosedResourceError."""
         while self._unsent:
             try:
                 self._unsent = self._unsent[os.write(self._stdin.fileno(), self._unsent) :]
@@ -151,7 +151,7 @@ class Pipes:
                 await trio.lowlevel.wait_writable(self._stdin.fileno())
 
     async def aclose(self) -> None:
-        """Nothing: the block that they belong to closes them."""
+        """Do nothing: the surrounding block closes the streams."""
         await trio.lowlevel.checkpoint()
 
     async def __aenter__(self) -> Self:
@@ -163,7 +163,7 @@ class Pipes:
         pass
 
     async def let_go(self) -> None:
-        """End its input, wait for it, end its group. Bounded."""
+        """Close the input, wait for the exit, and kill the group. Bounded."""
         await self._stdin.aclose()
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._drain)
@@ -173,7 +173,7 @@ class Pipes:
                 self._signal(signal.SIGTERM)
                 with trio.move_on_after(LEAVE_SECONDS):
                     while self._signal(0):
-                        self._process.poll()  # or it would stay in the group that it has left
+                        self._process.poll()  # a zombie would stay in the group
                         await trio.sleep(POLL_SECONDS)
             self._signal(signal.SIGKILL)
             with trio.move_on_after(LEAVE_SECONDS):
@@ -182,7 +182,7 @@ class Pipes:
         await self._stdout.aclose()
 
     async def _drain(self) -> None:
-        """Read on while it ends: a program that writes into a full pipe would not see that its input was closed."""
+        """Read during the shutdown: a program blocked on a full pipe would not notice that its input was closed."""
         with suppress(OSError, trio.BrokenResourceError, trio.ClosedResourceError):
             while await self._stdout.receive_some(_CHUNK_BYTES):
                 pass
@@ -199,7 +199,7 @@ class Pipes:
 
 @asynccontextmanager
 async def piped(process: trio.Process) -> AsyncGenerator[tuple[Pipes, Pipes]]:
-    """The streams of ``process`` (leader of a session, with pipes), which has ended when the block has."""
+    """Open the streams of ``process`` (session leader, with pipes), and stop it after the block."""
     pipes = Pipes(process)
     try:
         yield pipes, pipes

@@ -1,13 +1,12 @@
-"""The processes below this one: adopting, finding, signalling, reaping and measuring them. Knows Linux's /proc.
+"""The processes below this one: adopt, find, signal, reap and measure them, using Linux's /proc.
 
-A *subreaper* inherits every orphan below it, so what a tool leaves behind by setsid or double fork stays in reach, and
-"no children left" (ECHILD) means that the whole tree is gone. macOS has none of this: there a tree is the process
-group of its first process, and what leaves the group is lost (stated as weaker in the promises).
+A *subreaper* inherits every orphan below it, so processes that escape by setsid or double fork stay reachable, and "no
+children left" (ECHILD) means that the whole tree has exited. macOS lacks this: there a tree is the process group of its
+first process, and processes that leave the group are lost (documented as a weaker promise).
 
-The limits of a tree are looked at from outside, twice a second, and not set as the system's own: RLIMIT_AS counts
-address space, of which node and bun reserve gigabytes they never touch; RLIMIT_NPROC counts all processes of the user,
-and nothing of root's; and a control group can be made only where somebody has delegated one. So a tree may go over for
-a moment: this ends it, it does not hold it back.
+Limits of a tree are checked from outside, twice a second, and not enforced by the system: RLIMIT_AS counts address
+space, of which node and bun reserve gigabytes they never use; RLIMIT_NPROC counts all processes of the user, and none
+of root's; and a control group needs delegation. So a tree may exceed a limit briefly before it is stopped.
 """
 
 import _signal as bare  # type: ignore[import-not-found]  # pyright: ignore[reportMissingImports]
@@ -33,22 +32,22 @@ from protocol.ipc import Bound
 
 _IGNORED: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR2)
 _IGNORED_BY_PYTHON: Final = (signal.SIGPIPE, signal.SIGXFSZ)
-"""Python raises OSError instead. A worker wants that; a command must not inherit it."""
+"""Python raises OSError instead, which a worker needs, but a command must not inherit."""
 _OF_WORKERS: Final = tuple(map(int, (*_IGNORED, signal.SIGCHLD)))
 _OF_COMMANDS: Final = tuple(map(int, (*_IGNORED, signal.SIGCHLD, *_IGNORED_BY_PYTHON)))
 
 
 def ignore_signals() -> None:
-    """Let no careless tool, and no Ctrl-C meant for the kernel, end this process: its socket does that."""
+    """Ignore SIGINT, SIGTERM and similar signals; the process exits when its control socket closes."""
     for number in _IGNORED:
         signal.signal(number, signal.SIG_IGN)
     faulthandler.register(signal.SIGUSR1, file=2, all_threads=True)
 
 
 def restore_signals(*, python: bool) -> None:
-    """Give a child its defaults and an empty mask; ``python``: it stays in this interpreter.
+    """Restore default signal handling in a child; ``python``: it continues in this interpreter.
 
-    By ``_signal``: the wrappers in ``signal`` make each number an enum, and copy 40 pages of a fresh fork by it.
+    Uses ``_signal``, because the wrappers in ``signal`` create enums, which copies 40 pages of a fresh fork.
     """
     bare.set_wakeup_fd(-1)
     for number in _OF_WORKERS if python else _OF_COMMANDS:
@@ -57,7 +56,7 @@ def restore_signals(*, python: bool) -> None:
 
 
 def _native() -> Callable[[str], None]:
-    """The extension alone: its package imports logging, and so threading, whose hook copies 110 pages at a fork."""
+    """Load only the extension: its package imports logging and threading, whose hook copies 110 pages at a fork."""
     package = PathFinder.find_spec("setproctitle")
     spec = PathFinder.find_spec("_setproctitle", package.submodule_search_locations) if package else None
     if spec is None or spec.loader is None:
@@ -85,12 +84,12 @@ _CLOEXEC: Final = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
 
 
 def receive_descriptors(connection: socket.SocketType) -> tuple[bytes, list[int], int]:
-    """One read: its bytes, the descriptors that came with them, and the message's flags. Raises OSError."""
+    """Read once; return the bytes, the received descriptors, and the message's flags. Raises OSError."""
     chunk, ancillary, flags, _address = connection.recvmsg(_READ_BYTES, _ANCILLARY_BYTES, _CLOEXEC)
     found = array("i")
     for _level, _type, data in ancillary:
         found.frombytes(data[: len(data) - len(data) % found.itemsize])
-    if not _CLOEXEC:  # macOS: they have been inheritable until now
+    if not _CLOEXEC:  # macOS: descriptors are inheritable until now
         for fd in found:
             os.set_inheritable(fd, False)
     return chunk, list(found), flags
@@ -100,23 +99,23 @@ _SIGCHLD: Final = int(signal.SIGCHLD)
 
 
 class ChildSignal:
-    """SIGCHLD as a descriptor, readable when a child has ended. One in a process; a forked process makes its own."""
+    """SIGCHLD as a descriptor that is readable when a child has ended. One per process; a fork creates its own."""
 
     def __init__(self) -> None:
         self.fd, self._write = os.pipe()
         os.set_blocking(self.fd, False)
         os.set_blocking(self._write, False)
-        # The handler does nothing, in C: it is there because a signal with the default action wakes no one.
+        # A no-op handler in C: a signal with the default action does not wake the process.
         bare.signal(_SIGCHLD, operator.is_)
         signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
 
     def drain(self) -> None:
-        """Forget the signals so far; call it when readable, and before reaping, so that none is missed."""
+        """Discard pending signals; call it when readable and before reaping, so that none is missed."""
         with suppress(BlockingIOError):
             os.read(self.fd, 4096)
 
     def close(self) -> None:
-        """Give the signal back, in a process that was forked from the one that made this."""
+        """Release the signal in a process that was forked from the creator."""
         signal.set_wakeup_fd(-1)
         bare.signal(_SIGCHLD, bare.SIG_DFL)
         os.close(self.fd)
@@ -124,24 +123,24 @@ class ChildSignal:
 
 
 class Cost(msgspec.Struct):
-    """The resources that reaped processes had used: seconds of CPU in all, peak resident memory of the largest."""
+    """Resources used by reaped processes: total CPU seconds, and peak resident memory of the largest."""
 
     user_seconds: float = 0.0
     system_seconds: float = 0.0
     max_rss: int = 0
 
     def add(self, usage: resource.struct_rusage) -> None:
-        """Take in one process, with the children it had waited for."""
+        """Add one process, including children that it has waited for."""
         self.user_seconds += usage.ru_utime
         self.system_seconds += usage.ru_stime
         self.max_rss = max(self.max_rss, usage.ru_maxrss)
 
 
 def reap(cost: Cost | None = None) -> tuple[dict[int, int], bool]:
-    """Take every ended child, orphans that a subreaper adopted included; what they used is added to ``cost``.
+    """Reap every ended child, including adopted orphans, and add their usage to ``cost``.
 
     Returns:
-        Wait status by pid, and whether no child is left: for a subreaper, that its whole tree is gone.
+        Wait status by pid, and whether no child is left: for a subreaper, its whole tree has exited.
     """
     ended: dict[int, int] = {}
     while True:
@@ -170,12 +169,12 @@ class Stat(NamedTuple):
 
 
 def become_subreaper() -> bool:
-    """Adopt from now on every orphan below this process. False where the system cannot."""
+    """Adopt every orphan below this process from now on. Return False if the system does not support it."""
     return _LIBC is not None and _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0
 
 
 def stat(pid: int) -> Stat | None:
-    """Parent and start time of ``pid``; None if there is no such process, or no /proc."""
+    """Return parent and start time of ``pid``; None if there is no such process, or no /proc."""
     try:
         fields = _read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
     except OSError:
@@ -184,7 +183,7 @@ def stat(pid: int) -> Stat | None:
 
 
 def since(pid: int) -> int:
-    """The start time of ``pid`` alone; 0, which nobody believes, where nobody tells."""
+    """Return the start time of ``pid``; 0, which never matches, if it is unknown."""
     try:
         return int(_read(f"/proc/{pid}/stat").rpartition(b")")[2].split(None, 20)[19])
     except OSError:
@@ -215,12 +214,12 @@ children: Final[Callable[[int], list[int]]] = _listed_children if os.path.exists
 
 
 def signal_descendants(signum: int, *, spare: Collection[int] = ()) -> int:
-    """Signal every process below this one, except the children in ``spare`` and what is below them.
+    """Signal every process below this one, except the children in ``spare`` and their descendants.
 
-    One pass: what is forked meanwhile is missed, so a caller that wants an end repeats until nothing is left.
+    One pass misses processes forked meanwhile, so repeat it until none is left.
 
     Returns:
-        How many were there to be signalled.
+        Number of processes that were signalled.
     """
     family = {os.getpid()}
     found = list(_below(os.getpid(), spare, family))
@@ -230,7 +229,7 @@ def signal_descendants(signum: int, *, spare: Collection[int] = ()) -> int:
 
 
 def descendants() -> list[int]:
-    """Every process below this one. Of macOS, where they cannot be found, it knows none."""
+    """Return every process below this one; empty on macOS, which cannot find them."""
     return list(_below(os.getpid(), (), {os.getpid()})) if LINUX else []
 
 
@@ -245,12 +244,12 @@ def _below(root: int, spare: Collection[int], family: set[int]) -> Iterator[int]
 
 
 def signal_child(pid: int, signum: int, *, parent: int) -> None:
-    """Signal ``pid`` if it is a child of ``parent``, which need not be this process."""
+    """Signal ``pid`` if it is a child of ``parent``, which may be another process."""
     _signal_member(pid, signum, (parent,))
 
 
 def _signal_member(pid: int, signum: int, family: Collection[int]) -> None:
-    """Signal ``pid`` if it still is one of ours: a grandchild's number may have been given to a stranger by now."""
+    """Signal ``pid`` if it still belongs to the tree: its number may have been reused."""
     with suppress(ProcessLookupError, PermissionError), closing_descriptor(os.pidfd_open(pid)) as handle:
         facts = stat(pid)
         if facts is not None and facts.parent in family:
@@ -258,7 +257,7 @@ def _signal_member(pid: int, signum: int, family: Collection[int]) -> None:
 
 
 def signal_tree(first: int, signum: int) -> None:
-    """Signal the whole tree of this process, whose first child, leader of its own group, is or was ``first``."""
+    """Signal the whole tree of this process; its first child ``first`` is or was the leader of its group."""
     if LINUX:
         signal_descendants(signum)
         return
@@ -267,18 +266,18 @@ def signal_tree(first: int, signum: int) -> None:
 
 
 LOOK_SECONDS: Final = 0.5
-"""Between two looks at the tree: some hundred microseconds each."""
+"""Interval between two checks of the tree, each of which takes some hundred microseconds."""
 _PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
 _MIB: Final = 2**20
 _ESCAPED: Final = re.compile(rb"\\([0-7]{3})")
-"""How /proc writes a blank in a path."""
+"""Escaped characters in paths in /proc."""
 
 
 def exceeded(bound: Bound) -> str | None:
-    """Say what the processes below this one use too much of; None where they keep within ``bound``."""
+    """Return a message if the processes below this one exceed ``bound``, or None."""
     processes = descendants()
     if bound.processes is not None and len(processes) > bound.processes:
-        return f"it had {len(processes)} processes at once, and may have {bound.processes} (limits.processes)"
+        return f"{len(processes)} processes at once; the limit is {bound.processes} (limits.processes)"
     if bound.memory_bytes is None:
         return None
     used, kept = memory_bytes(processes), tmpfs_bytes(processes)
@@ -290,17 +289,17 @@ def exceeded(bound: Bound) -> str | None:
 
 
 def memory_bytes(processes: Collection[int]) -> int:
-    """Return the memory of their own: resident, without files and shared memory, which would count once for each."""
+    """Return their private memory: resident, without files and shared memory, which would count once per process."""
     pages = 0
     for pid in processes:
-        with suppress(OSError), open(f"/proc/{pid}/statm", "rb") as file:  # one that is gone uses nothing
+        with suppress(OSError), open(f"/proc/{pid}/statm", "rb") as file:  # an exited process uses nothing
             _size, resident, shared, *_rest = file.read().split()
             pages += int(resident) - int(shared)
     return pages * _PAGE_BYTES
 
 
 def tmpfs_bytes(processes: Collection[int]) -> int:
-    """Return the bytes of files in memory, in file systems that only ``processes`` see: those of their sandboxes."""
+    """Return the size of in-memory files in file systems that only ``processes`` see: those of their sandboxes."""
     seen = {_mount_namespace("self")}
     counted = {device for device, _place in _tmpfs_mounts("self")}
     total = 0

@@ -1,12 +1,12 @@
-"""The sandbox: the command line by which a program sees the project, the system and its tools, and nothing else.
+"""The sandbox: the command line that restricts a program's view to the project, the system and its tools.
 
-bubblewrap makes it of namespaces: its own mounts, processes and /tmp; the network is left, for Daemon MCP is behind it.
-What may be seen comes with the start frame; here it only becomes mounts, of which the deeper one always counts.
+bubblewrap uses namespaces: private mounts, processes and /tmp. The network is shared, because Daemon MCP is reached
+through it. The start frame contains the visible paths; here they become mounts, of which the deeper one always applies.
 
-Two of bubblewrap's options are left out on purpose. ``--die-with-parent`` asks for a signal at the end of the *thread*
-that started it, and Trio starts programs in threads that go after ten seconds. ``--new-session`` would take the program
-out of the group that its caller kills; there is no terminal to be protected. A killed group includes the first process
-of the namespace, and with that everything in it ends.
+Two options of bubblewrap are omitted on purpose. ``--die-with-parent`` requests a signal at the end of the *thread*
+that started it, and Trio starts programs in threads that end after ten seconds. ``--new-session`` would remove the
+program from the group that its caller kills; there is no terminal to protect. A killed group includes the first process
+of the namespace, and everything in the namespace ends with it.
 """
 
 import os
@@ -31,11 +31,11 @@ _ALONE: Final = (
 )  # fmt: skip
 _SHARED_MEMORY: Final = "/dev/shm"  # noqa: S108  (a private one)
 _CLOSED: Final = ("--remount-ro", "/dev", "--remount-ro", "/")
-"""What holds the mount points lies in memory too, and nothing bounds it."""
+"""Mount points are in memory too, without a limit, so they are read-only."""
 _BESIDE: Final = ("lib", "libexec")
-"""What the programs of a ``bin`` load."""
+"""Folders with libraries of the programs of a ``bin``."""
 _OWN: Final = (sys.prefix, sys.base_prefix, str(Path(__file__).parents[1]))
-"""Our Python, and what it runs in an attempt: ``agent-worker call``."""
+"""Our Python, and the modules for ``agent-worker call`` in an attempt."""
 
 READ: Final = "--ro-bind-try"
 WRITE: Final = "--bind"
@@ -43,17 +43,17 @@ EMPTY: Final = "--tmpfs"
 
 
 class Mount(NamedTuple):
-    """A path in the sandbox: READ, WRITE (both as it is outside) or EMPTY."""
+    """A path in the sandbox: READ or WRITE (with the outside content), or EMPTY."""
 
     path: str
     kind: str
 
 
 def wrap(argv: Sequence[str], start: Start, see: Sequence[str] = ()) -> tuple[str, ...]:
-    """``argv`` as it runs in the sandbox of ``start``, with the same environment; unchanged where there is none.
+    """Return ``argv`` wrapped in the sandbox of ``start``, with the same environment; unchanged without a sandbox.
 
-    It enters ``start.cwd`` itself. ``see``: absolute paths that this program has to read besides. A signal that ends
-    the program becomes the exit code 128 + its number.
+    The sandbox changes to ``start.cwd``. ``see``: additional absolute paths that the program must read. A signal that
+    ends the program becomes the exit code 128 + its number.
     """
     box = start.sandbox
     return tuple(argv) if box is None else enclose(argv, box, env=start.env, cwd=start.cwd, see=see)
@@ -73,9 +73,9 @@ def enclose(
 
 
 def ask_to_leave(outside: int) -> bool:
-    """SIGTERM to the program in the sandbox whose bubblewrap has this pid. False: there is none yet, or no more.
+    """Send SIGTERM to the program in the sandbox of bubblewrap ``outside``; return False if there is none.
 
-    Not to bubblewrap itself: it would go at once, with nobody left who sees how its program ends, and when.
+    Not to bubblewrap itself: it would exit at once, and the exit of its program could not be observed.
     """
     for first in process_tree.children(outside):
         begun = {
@@ -84,18 +84,18 @@ def ask_to_leave(outside: int) -> bool:
             if (facts := process_tree.stat(pid)) is not None
         }
         if begun:
-            program = min(begun, key=begun.__getitem__)  # others there are orphans of its own
+            program = min(begun, key=begun.__getitem__)  # others are orphans of the program
             process_tree.signal_child(program, signal.SIGTERM, parent=first)
             return True
     return False
 
 
 def mounts(program: str, env: dict[str, str], box: Sandbox, see: Sequence[str] = ()) -> tuple[Mount, ...]:
-    """Every mount, those above before those below them. Looks at what there is, and touches nothing."""
+    """Return every mount, parents first. Reads the file system without changing it."""
     empty = (*_PRIVATE, *(env[name] for name in ("HOME", "TMPDIR") if os.path.isdir(env.get(name, ""))))
     closed = tuple(path for path in (env.get("HOME", ""), *box.hidden) if path)
     tools = {path for path in _tools(program, env.get("PATH", "")) if not _is_theirs(path, box, closed)}
-    # A link in a folder that is shown leads to what is mounted later: nothing could be mounted in its place.
+    # A link in a visible folder leads to a later mount, and cannot itself be a mount point.
     tools = {path for path in tools if os.path.dirname(path) not in tools}
     found = [
         *(Mount(path, READ) for path in _SYSTEM),
@@ -117,7 +117,7 @@ def _is_theirs(path: str, box: Sandbox, closed: Sequence[str]) -> bool:
 
 
 def _tools(program: str, search_path: str) -> Iterator[str]:
-    """Yield the folders of the programs on PATH, and those that belong to ``program`` wherever it is."""
+    """Yield the folders of the programs on PATH, and those that belong to ``program``."""
     for folder in filter(os.path.isdir, search_path.split(":")):
         yield folder
         if os.path.basename(folder) == "bin":

@@ -1,6 +1,6 @@
-"""Starts the programs of an attempt: the one place where they get their environment, their session and their bounds.
+"""Start of an attempt's programs, with their environment, session and sandbox.
 
-Tools, MCP servers and CLIs are started here and nowhere else. Whatever they leave behind is the keeper's to end.
+Tools, MCP servers and CLIs are only started here. The keeper stops processes that they leave behind.
 """
 
 import hashlib
@@ -18,12 +18,12 @@ from protocol.ipc import Start
 from worker.sandbox import wrap
 
 REAP_SECONDS: Final = 5.0
-"""How long a process that was killed is waited for; only one that the system does not let go takes so long."""
+"""Time to wait for a killed process; only one that is stuck in the kernel takes that long."""
 _NOTHING: Final[Mapping[str, str]] = {}
 
 
 class Subprocesses:
-    """Of one attempt. ``env`` is what all of them see: the start frame's variables, and the keeper's cookie."""
+    """Programs of one attempt. ``env``: their variables, from the start frame and for the keeper's cookie."""
 
     def __init__(self, start: Start, env: Mapping[str, str]) -> None:
         self._start = start
@@ -32,18 +32,18 @@ class Subprocesses:
         self.cwd = start.cwd
 
     def argv(self, words: Sequence[str]) -> list[str]:
-        """Return the command line that runs ``words`` within the attempt's bounds."""
+        """Return the command line that runs ``words`` in the attempt's sandbox."""
         return list(wrap(words, self._start))
 
     def changed(self, words: Sequence[str]) -> str | None:
-        """The first of ``words`` that is a file of the project, and not what was trusted when the attempt began.
+        """Return the first of ``words`` that is a project file with changed content since it was trusted.
 
-        An agent that writes files must not become one that runs what it likes. Blocks for as long as reading takes.
+        An agent that writes files must not be able to run its own programs. Blocks while files are read.
         """
         return next((word for word in words if not self._is_as_trusted(word)), None)
 
     def env(self, more: Mapping[str, str] = _NOTHING) -> dict[str, str]:
-        """The environment of a program, with ``more`` of its own."""
+        """Return the environment of a program, with additional variables ``more``."""
         return {**self._env, **more}
 
     def _is_as_trusted(self, word: str) -> bool:
@@ -51,10 +51,10 @@ class Subprocesses:
         if trusted is None:
             return True
         path = os.path.join(self.cwd, word)
-        if not trusted:  # there was no such file
+        if not trusted:  # the file did not exist
             return not os.path.lexists(path) or os.path.isdir(path)
         try:
-            # A pipe in its place is found out, not waited for.
+            # A pipe in its place must not block.
             with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC), "rb") as file:
                 regular = stat.S_ISREG(os.fstat(file.fileno()).st_mode)
                 return regular and hashlib.file_digest(file, "sha256").hexdigest() == trusted
@@ -71,9 +71,9 @@ class Subprocesses:
         stderr: int | IO[str] | None = None,
         around: Callable[[Sequence[str]], Sequence[str]] = list,
     ) -> trio.Process:
-        """Start ``words`` in the working directory, leading a session of its own. Raises OSError, ValueError (NUL).
+        """Start ``words`` in the working directory in its own session. Raises OSError, ValueError (NUL).
 
-        The caller ends it (``end``) whatever happens. ``around``: what is executed in place of a command, to run it.
+        The caller must ``end`` it. ``around`` wraps the command line.
         """
         return await trio.lowlevel.open_process(
             around(self.argv(words)),
@@ -86,7 +86,7 @@ class Subprocesses:
         )
 
     async def leave(self, words: Sequence[str], env: Mapping[str, str]) -> int:
-        """Start ``words`` until ``end_left``; what they say is dropped. Returns the id of their process group.
+        """Start ``words`` until ``end_left``; discard their output. Returns the id of their process group.
 
         Raises as ``open`` does.
         """
@@ -95,13 +95,13 @@ class Subprocesses:
         return process.pid
 
     async def end_left(self) -> None:
-        """End what was left to run. The attempt does so at its end; whatever left the groups is the keeper's."""
+        """Stop background programs at the end of the attempt; the keeper stops processes that left their groups."""
         while self._left:
             await end(self._left.pop())
 
 
 async def end(process: trio.Process) -> None:
-    """Kill the group of ``process`` and see it gone, also while being cancelled. Its leader may have ended before."""
+    """Kill the group of ``process`` and wait for its exit, even if cancelled. Its leader may have exited before."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
     with trio.CancelScope(shield=True), trio.move_on_after(REAP_SECONDS):

@@ -1,7 +1,7 @@
-"""Running one tool call: from a model's arguments to a result that fits. Knows no particular tool.
+"""Execution of one tool call: from a model's arguments to a result of limited size. Independent of particular tools.
 
-Nothing a tool does ends the attempt: bad arguments, an error and a timeout are results that the model reads. Arguments
-are Structs, which are both the JSON Schema a model is shown and the check of them.
+No failure of a tool ends the attempt: bad arguments, errors and timeouts are results for the model. Arguments are
+Structs, which define both the JSON Schema for the model and the validation.
 """
 
 from collections.abc import Callable, Coroutine, Mapping
@@ -17,15 +17,15 @@ from worker.conversation import TOOL_RESULT_LIMIT_BYTES, shorten
 from worker.kernel_link import WorkerIO
 
 UNKNOWN: Final = "the outcome is unknown, check before you repeat it"
-INTERRUPTED: Final = f"it was interrupted, perhaps when it had begun: {UNKNOWN}"
-"""What becomes of a call whose attempt broke off, where running it again could do it twice (promise P4)."""
+INTERRUPTED: Final = f"the call was interrupted and may have started: {UNKNOWN}"
+"""Result of an interrupted call that could have an effect twice if it were repeated (promise P4)."""
 BACKGROUND: Final = (
     "runs in the background as process group {pid}, until the attempt ends; "
-    "what it says goes to /dev/null, unless the command sends it to a file"
+    "its output goes to /dev/null, unless the command redirects it to a file"
 )
-"""What a call comes to whose command was to stay."""
+"""Result of a call whose command runs in the background."""
 EXCERPT_BYTES: Final = 200
-"""How much of unusable arguments the model is shown again."""
+"""Length of invalid arguments that the model is shown."""
 
 
 class ToolOutcome(msgspec.Struct, frozen=True):
@@ -34,21 +34,21 @@ class ToolOutcome(msgspec.Struct, frozen=True):
     text: str
     is_error: bool = False
     pending: bool = False
-    """It has none yet: somebody has to decide whether it may be run. It is asked for again later."""
+    """Whether the call waits for a decision; it is requested again later."""
     refused: Refusal | None = None
-    """It was not run, for want of an approval."""
+    """Set if the call was not run for lack of an approval."""
     note: str | None = None
-    """Of the tool, for the attempts that come after: kept with the entry, and shown to nobody."""
+    """Note of the tool for later attempts: stored with the entry, and never shown."""
 
 
 class Permit(msgspec.Struct, frozen=True):
-    """A call may be run. ``first``: nobody was told so before, so that it has not begun."""
+    """Permission to run a call. ``first``: this is the first grant, so the call has not started before."""
 
     first: bool
 
 
 class ToolRunner(Protocol):
-    """Something that runs calls. ``key`` names the call for a ledger: the same on every attempt."""
+    """Runner of calls. ``key`` identifies the call for a ledger: equal on every attempt."""
 
     def run(self, name: str, args: dict[str, Any], key: str) -> Coroutine[Any, Any, ToolOutcome]:
         """Run one call. Safe to repeat with the same ``key``, or harmless (the mock's shell)."""
@@ -56,7 +56,7 @@ class ToolRunner(Protocol):
 
 
 class ToolSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """One tool as a model is told of it, and as Daemon MCP lists it."""
+    """Description of a tool for a model, as listed by Daemon MCP."""
 
     name: str
     description: str = ""
@@ -64,20 +64,21 @@ class ToolSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class BuiltinTool(msgspec.Struct, frozen=True, kw_only=True):
-    """A tool that is the worker's own. Without a ``spec`` no model is told of it, and nobody asked (a script's shell).
+    """A tool of the worker. Without a ``spec`` it is hidden from models and needs no approval (a script's shell).
 
-    ``read_only``: a call changes nothing, so it may be run again, and without asking.
+    ``read_only``: a call changes nothing, so it can be repeated, and needs no approval.
     """
 
     hand: ToolRunner
     spec: ToolSpec | None = None
     read_only: bool = False
     changes: Callable[[dict[str, Any]], str | None] | None = None
-    """Return the path of the file that a call changes, below the working directory; None where it is refused anyway."""
+    """Returns the path of the file that a call changes, relative to the working directory; None if the call will be
+    refused."""
 
 
 HELD_BY: Final = "team_task_list"
-"""The tool of the kernel that says whose task holds a path."""
+"""The kernel's tool that returns the tasks which claim a path."""
 
 
 class _Holding(msgspec.Struct, frozen=True):
@@ -90,21 +91,21 @@ class _Holders(msgspec.Struct, frozen=True):
 
 
 class FileClaims(msgspec.Struct, frozen=True):
-    """Asks ``kernel`` whether a file belongs to a task of somebody else than ``agent``."""
+    """Checks with ``kernel`` whether a file is claimed by a task of another agent than ``agent``."""
 
     kernel: ToolRunner
     agent: str
 
     async def refusal(self, path: str, key: str) -> ToolOutcome | None:
-        """The outcome in place of a call that changes ``path``; None where nobody else holds it. Raises Failed."""
+        """Return the refusal of a call that changes ``path``; None if no other agent claims it. Raises Failed."""
         asked = await self.kernel.run(HELD_BY, {"path": path}, f"{key}.holder")
         if asked.is_error:
-            return None  # tasks are not for this agent: what it changes is compared when it is merged
+            return None  # the agent has no tasks: conflicts are detected when its work is merged
         held = msgspec.json.decode(asked.text, type=_Holders).tasks
         other = next((one for one in held if one.holder != self.agent), None)
         if other is None:
             return None
-        text = f"{path}: {other.holder} holds it for the task {other.id}; ask them, or wait until that is over"
+        text = f"{path}: claimed by {other.holder} for task {other.id}; ask them, or wait until the task ends"
         return ToolOutcome(text, True)
 
 
@@ -112,7 +113,7 @@ _REFUSED: Final[Mapping[str, tuple[Refusal, str]]] = {
     "denied": ("denied", "it was denied"),
     "expired": ("expired", "it was not approved"),
 }
-"""What is kept of a call that may not be made, and what a model reads of it."""
+"""Stored reason and displayed text of a refused call."""
 
 
 class PermissionAnswer(msgspec.Struct, frozen=True):
@@ -124,19 +125,19 @@ class PermissionAnswer(msgspec.Struct, frozen=True):
 
 
 class Permission(msgspec.Struct, frozen=True):
-    """Asks ``kernel`` about calls, as far as ``policy`` wants that."""
+    """Permission checks with ``kernel``, as ``policy`` requires."""
 
     policy: Approval
     kernel: ToolRunner
 
     def wanted(self, *, read_only: bool) -> bool:
-        """Return whether a call has to be asked about first."""
+        """Return whether a call needs permission."""
         return self.policy == "all" or (self.policy != "auto" and not read_only)
 
     async def ask(self, name: str, args: dict[str, Any], key: str) -> Permit | ToolOutcome:
-        """Ask whether a call may run; return the outcome in its place if not. Raises Failed.
+        """Request permission for a call; return its outcome if it must not run. Raises Failed.
 
-        Bound to exactly this call: its key, the tool, its arguments.
+        The permission is bound to this call: its key, the tool, and its arguments.
         """
         asked = await self.kernel.run(AUTH_REQUEST, {"tool": name, "input": args, "wait_seconds": 0}, key)
         if asked.is_error:
@@ -152,17 +153,17 @@ class Permission(msgspec.Struct, frozen=True):
 
 
 class Caller(Protocol):
-    """Runs the calls of a conversation."""
+    """Runner of the calls of a conversation."""
 
     def run(self, call: ToolCall, key: str) -> Coroutine[Any, Any, ToolOutcome]:
-        """Run ``call``. Raises only what ends the attempt (Failed)."""
+        """Run ``call``. Raises only errors that end the attempt (Failed)."""
         ...
 
 
 class ToolRunners(msgspec.Struct, frozen=True):
-    """All tools of a worker: its own by name, everything else at the kernel.
+    """All tools of a worker: its own by name, all others in the kernel.
 
-    ``doubtful`` is the key of a call that an earlier attempt may have begun.
+    ``doubtful`` is the key of a call that an earlier attempt may have started.
     """
 
     kernel: ToolRunner
@@ -171,21 +172,21 @@ class ToolRunners(msgspec.Struct, frozen=True):
     waits: WorkerIO
     doubtful: str = ""
     permits: Permission | None = None
-    """None: nobody is asked about anything."""
+    """None: no call needs permission."""
     claims: FileClaims | None = None
-    """None: there is nobody else who could hold a file."""
+    """None: no other agent can claim files."""
 
     def read_only(self, name: str) -> bool | None:
-        """Return whether the own tool ``name`` changes nothing; None for one that nobody is ever asked about."""
+        """Return whether the own tool ``name`` changes nothing; None for a tool that never needs permission."""
         own = self.own.get(name)
         return None if own is None or own.spec is None else own.read_only
 
     async def run(self, call: ToolCall, key: str) -> ToolOutcome:
-        """Run ``call``. Raises only what ends the attempt (Failed). Cancellation leaves its outcome unknown."""
+        """Run ``call``. Raises only errors that end the attempt (Failed). A cancelled call has an unknown outcome."""
         args = as_object(call.args)
         if args is None:
             given = bytes(call.args)[:EXCERPT_BYTES].decode("utf-8", "replace")
-            return ToolOutcome(f"{call.name} takes a JSON object that fits its schema, and was given: {given}", True)
+            return ToolOutcome(f"{call.name} needs a JSON object that matches its schema, but received: {given}", True)
         # Whether the call may be run. Raises Failed.
         leave: Permit | ToolOutcome
         read_only = self.read_only(call.name)
@@ -213,12 +214,12 @@ class ToolRunners(msgspec.Struct, frozen=True):
 
 
 def as_object(args: Json) -> dict[str, Any] | None:
-    """Arguments as a tool takes them; None where they are no JSON object."""
+    """Return arguments as a dict; None if they are not a JSON object."""
     return decoded(args, dict[str, Any])
 
 
 def arguments_json(text: str) -> Json:
-    """A model's arguments as JSON. What is none becomes a JSON string, which no tool takes: see ``ToolRunners.run``."""
+    """Return a model's arguments as JSON. Invalid JSON becomes a JSON string, which every tool rejects."""
     if not text.strip():
         return Json(b"{}")
     try:
@@ -237,15 +238,15 @@ A = TypeVar("A", bound=ToolArguments)
 
 
 class BadArguments(Exception):
-    """They do not fit. ``outcome`` tells the model what is wrong, so that it can mend its call."""
+    """Invalid arguments. ``outcome`` describes the error, so that the model can correct its call."""
 
     def __init__(self, name: str, error: msgspec.ValidationError) -> None:
         super().__init__(str(error))
-        self.outcome = ToolOutcome(f"the arguments of {name} do not fit: {error}", True)
+        self.outcome = ToolOutcome(f"invalid arguments of {name}: {error}", True)
 
 
 def read_arguments(kind: type[A], name: str, args: dict[str, Any]) -> A:
-    """``args`` of the tool ``name`` as a ``kind``. Raises BadArguments."""
+    """Return ``args`` of the tool ``name`` as a ``kind``. Raises BadArguments."""
     try:
         return msgspec.convert(args, kind)
     except msgspec.ValidationError as error:

@@ -1,4 +1,4 @@
-"""Agents: what their files say, where their models are, and the prompt an attempt opens with.
+"""Agents: their definitions, models, resources and the prompt of an attempt.
 
-It knows files and environment, not the store: what was said comes in as messages.
+Modules here read files and the environment, but not the store: messages are passed in.
 """

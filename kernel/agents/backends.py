@@ -1,7 +1,7 @@
-"""Backends that can be used here: their programs on the PATH of workers, and the versions they print.
+"""Availability of backends: their programs on the PATH of workers, and the versions they print.
 
-That a program runs, and is the one its name says, is known from asking it; how a program is run is not known here. For
-an attempt it gives the command line, and checks that files that are to be run are still those that were trusted.
+Whether a program works, and is the expected one, is checked by running it through a function of the caller. For an
+attempt, this module returns the command line and checks that files to execute have not changed since they were trusted.
 """
 
 import os
@@ -24,19 +24,17 @@ from protocol.ipc import Start
 
 
 def find_program(spec: BackendSpec, path: str) -> str | None:
-    """The program of ``spec`` on ``path``, a PATH; None where it is not, or runs nothing of its own."""
+    """Return the program of ``spec`` on ``path``, a PATH; None if it is missing or if ``spec`` has no program."""
     return next((found for name in spec.binaries if (found := shutil.which(name, path=path)) is not None), None)
 
 
 def absence(spec: BackendSpec, path: str) -> str:
-    """That the program of ``spec`` is not there: where it was looked for, and how to get it."""
-    return f"{' or '.join(spec.binaries)} is not on the PATH of workers ({path}); get it: {spec.install}"
+    """Return the message for a missing program: where it was searched, and how to install it."""
+    return f"{' or '.join(spec.binaries)} not found on the PATH of workers ({path}). Install it: {spec.install}"
 
 
 def command_of(definition: AgentDefinition, root: Path, path: str) -> tuple[str, ...]:
-    """The command line that an attempt of ``definition`` runs instead of our own loop, its program by its full path.
-
-    Else nothing.
+    """Return the command line of an attempt with the full path of its program; empty for the built-in loop.
 
     A command with a slash is relative to the project at ``root``. Raises CauseError(spawn_permanent).
     """
@@ -45,7 +43,7 @@ def command_of(definition: AgentDefinition, root: Path, path: str) -> tuple[str,
         found = shutil.which(str(root / program) if os.sep in program else program, path=path)
         if found is None:
             where = f"in {root}" if os.sep in program else f"on the PATH of workers ({path})"
-            text = f"the command of {definition.name} cannot be run: no executable {program!r} {where}"
+            text = f"agent {definition.name}: executable {program!r} not found {where}"
             raise CauseError("spawn_permanent", text)
         return (found, *arguments)
     spec = BACKENDS[definition.backend]
@@ -58,21 +56,24 @@ def command_of(definition: AgentDefinition, root: Path, path: str) -> tuple[str,
 
 
 def check_trusted_files(definition: AgentDefinition, start: Start) -> None:
-    """Raise CauseError(untrusted) where a file that is to be run is not what was trusted. Blocks: it reads.
+    """Raise CauseError(untrusted) if a file to execute differs from the trusted one. Blocks while files are read.
 
-    For attempts of programs other than our loop, which looks itself whenever it starts something.
+    Only for attempts of other programs: the built-in loop checks each file when it starts it.
     """
     check_settings(definition, Path(start.cwd), start.pinned)
     for word, path in _files(definition, start):
         trusted = start.pinned.get(word)
         if trusted is not None and not matches_digest(path, trusted):
-            text = f"{word}, which {definition.name} is to run, is not what was trusted (seen from {start.cwd})"
-            raise CauseError("untrusted", f"{text}: look at it, and try again; a working tree has what is committed")
+            text = f"{word}, which agent {definition.name} runs, has changed since it was trusted (in {start.cwd})"
+            raise CauseError(
+                "untrusted", f"{text}: check the file and retry; working trees have only committed changes"
+            )
 
 
 def _files(definition: AgentDefinition, start: Start) -> Iterator[tuple[str, Path]]:
-    """Words that may name files, and those. A program of the agent's own with a slash is the project's; anything else
-    is seen from the working directory, which may be a tree that the agent writes to.
+    """Yield the words that may name files, with their paths.
+
+    The program of the agent file is relative to the project; other words are relative to the working directory.
     """
     if definition.backend in COMMANDED:
         program, *arguments = definition.command
@@ -89,16 +90,16 @@ _HELP_FLAG: Final = "--help"
 
 
 class BackendVersion(Protocol):
-    """The answer of a program that was asked for its version."""
+    """Answer of a program to a version query."""
 
     @property
     def text(self) -> str:
-        """The text that it printed."""
+        """Return the output."""
         ...
 
     @property
     def fault(self) -> str | None:
-        """The reason why it did not answer; None where it did."""
+        """Return the reason why the program did not answer; None if it did."""
         ...
 
 
@@ -107,7 +108,7 @@ Ask = Callable[[str, str, Mapping[str, str]], Awaitable[BackendVersion]]
 
 
 async def probe_backends(env: Mapping[str, str], ask: Ask) -> tuple[BackendRow, ...]:
-    """A row for each backend, in the order of the table; programs are asked all at once. ``env`` is that of workers."""
+    """Return a row for each backend in the order of the table; query all programs concurrently with ``env``."""
     rows = {name: _row(spec) for name, spec in BACKENDS.items()}
 
     async def look(spec: BackendSpec) -> None:
@@ -120,11 +121,11 @@ async def probe_backends(env: Mapping[str, str], ask: Ask) -> tuple[BackendRow, 
             if said.fault is not None:
                 missing = f"{path} {_VERSION_FLAG} fails: {said.fault}"
             elif spec.says and spec.says not in (await ask(path, _HELP_FLAG, env)).text:
-                missing = f"{path} is not {spec.title}'s: its {_HELP_FLAG} does not say so; get it: {spec.install}"
+                missing = f"{path} is not {spec.title} (see its {_HELP_FLAG} output); install it: {spec.install}"
             else:
                 missing = None
             available = missing is None
-            # The number in what a program prints of its version; else the beginning of that.
+            # The version number in the output, or else the start of the output.
             found = _VERSION.search(said.text)
             rows[spec.name] = msgspec.structs.replace(
                 row,

@@ -1,10 +1,10 @@
-"""The catalog of a project's agents, as its files have them now: an edit counts from the next lease.
+"""The catalog of a project's agents, as currently defined by their files: an edit applies from the next lease.
 
-Agents of the user, in ``~/.agents``, are in every project, unless the project has one of that name. They are asked for
-trust as its own are, for what their words lead to are the project's files.
+Agents of the user in ``~/.agents`` are available in every project that has no agent of the same name. They need trust
+like the project's agents, because their commands refer to files of the project.
 
-A stale definition costs trust: a file is read again unless it is certain that it is what was read before. An agent made
-at run time (``awk agent create --ephemeral``, POST /agents) is checked by the rules of the agent file.
+A stale definition could bypass trust: a file is read again unless it is certainly unchanged. An agent created at
+run time (``awk agent create --ephemeral``, POST /agents) is checked by the rules of the agent file.
 """
 
 import os
@@ -37,27 +37,27 @@ SUFFIX: Final = ".yaml"
 
 
 class LoadedAgent(msgspec.Struct, frozen=True):
-    """A definition and the file it came from, as seen from the project's root."""
+    """A definition and its file, relative to the project root."""
 
     definition: AgentDefinition
     path: str
 
 
 class AgentScan(msgspec.Struct, frozen=True):
-    """All agent files at once: those that are sound, and what is wrong with the others."""
+    """Result of reading all agent files: the valid definitions, and the errors of the others."""
 
     loaded: tuple[LoadedAgent, ...]
     errors: tuple[FileError, ...]
     broken: tuple[tuple[str, tuple[FileError, ...]], ...] = ()
-    """``errors`` by the name of the agent that they keep from being had."""
+    """``errors`` by the name of the agent that they make unavailable."""
     whole: bool = True
-    """False where time ran out before every file was read."""
+    """False if the time limit was reached before all files were read."""
 
 
 class _CachedAgent(msgspec.Struct, frozen=True):
-    """An agent file that was read: its stat from before, its bytes, and the agent in it.
+    """A cached agent file: its stat before the read, its content, and the parsed agent.
 
-    ``prompt`` is the stat of its ``system_file``, which decides too whether the agent is sound.
+    ``prompt`` is the stat of its ``system_file``, which must be valid too.
     """
 
     seen: FileStat
@@ -68,8 +68,7 @@ class _CachedAgent(msgspec.Struct, frozen=True):
 
 
 class Catalog:
-    """The definitions of the project at ``root``, and of the user where ``home`` is given. Reads block for
-    microseconds."""
+    """The definitions of the project at ``root``, and of the user if ``home`` is given. Reads block briefly."""
 
     def __init__(self, root: Path, home: Path | None = None) -> None:
         self.root = root
@@ -82,7 +81,7 @@ class Catalog:
         self._agents: dict[str, _CachedAgent] = {}
 
     def project(self) -> ProjectDefinition:
-        """The definition in the project file, or all defaults; without those agents that are wrong.
+        """Return the definition in the project file, or the defaults without one; invalid agents are left out.
 
         Raises BadDefinition.
         """
@@ -95,37 +94,37 @@ class Catalog:
         return self._project[1].definition
 
     def names(self) -> tuple[str, ...]:
-        """Names of all agents, sorted; whether each is sound is not looked at."""
+        """Return the sorted names of all agents, valid or not."""
         declared = {*self.kept_project().agents, *self._project[1].broken}
         return tuple(sorted(name for name in {*self._stems(), *declared} if _is_name(name)))
 
     def defines(self, name: str) -> bool:
-        """Return whether there is an agent ``name``, sound or not, without looking at the others."""
+        """Return whether an agent ``name`` is defined, valid or not, without reading other agents."""
         declared = name in self.kept_project().agents or name in self._project[1].broken
         return _is_name(name) and (declared or os.path.lexists(self.place(self.file_of(name))))
 
     def place(self, path: str) -> str:
-        """The place of a file that is shown as ``path``, links not followed."""
+        """Return the location of a file displayed as ``path``; links are not followed."""
         return f"{self._home}/{path.removeprefix(HOME)}" if path.startswith(HOME) else f"{self.root}/{path}"
 
     def users_folder(self) -> Path | None:
-        """The folder of the agents that are the user's in every project; None where it is the project's own."""
+        """Return the folder of the user's agents; None if the project is the user's home."""
         return self._home / AGENTS if self._has_home else None
 
     def kept_project(self) -> ProjectDefinition:
-        """As ``project``; where the file is wrong now, what it said when it was right last."""
+        """Return the definition of the project; if the file is invalid now, the last valid one."""
         with suppress(BadDefinition):
             self.project()
         return self._project[1].definition
 
     def file_of(self, name: str) -> str:
-        """The file that the agent ``name`` is defined in, whether it is sound or not."""
+        """Return the file that defines the agent ``name``, valid or not."""
         return self._path(name, self.kept_project())
 
     def agent(self, name: str, project: ProjectDefinition | None = None) -> LoadedAgent:
-        """The agent ``name`` as its file says now.
+        """Return the current definition of the agent ``name``.
 
-        Raises Refused(unknown_agent) where there is no file, BadDefinition where it is wrong.
+        Raises Refused(unknown_agent) if there is no file, BadDefinition if it is invalid.
         """
         if not _is_name(name):
             raise self._unknown(name)
@@ -133,11 +132,11 @@ class Catalog:
         if name in self._project[1].broken:
             raise BadDefinition(self._project[1].broken[name])
         path = self._path(name, project)
-        # Raise BadDefinition where the project file defines name, and a file of its name does too (CF09).
+        # Raise BadDefinition if both the project file and a file of its own define the agent (CF09).
         own = f"{AGENTS}/{name}{SUFFIX}"
         if path != own and os.path.lexists(self.root / own):
             message = f"{name} is defined twice: in {path} and in {own}"
-            raise self._bad_entry(name, message, "keep one of them, or take another name")
+            raise self._bad_entry(name, message, "keep one of them, or choose another name")
         inline = project.agents.get(name)
         if isinstance(inline, AgentDefinition):
             self.system_text(inline, path)
@@ -154,23 +153,23 @@ class Catalog:
         except FileMissing:
             self._agents.pop(name, None)
             if inline is not None:
-                raise self._bad_entry(name, f"there is no file {path}", "correct the path, or remove it") from None
+                raise self._bad_entry(name, f"file {path} not found", "correct the path, or remove the entry") from None
             raise self._unknown(name) from None
         loaded = None
         if kept is not None and kept.data == data:
-            with suppress(BadDefinition):  # told with its place when the file is parsed
+            with suppress(BadDefinition):  # reported with its location when the file is parsed
                 self.system_text(kept.loaded.definition, path)
                 loaded = kept.loaded
         if loaded is None:
             loaded = LoadedAgent(self.parse(name, path, data, project), path)
         prompt_file = loaded.definition.prompt.system_file
-        # A stat from after the reading will do: it has settled only if the file looked the same long before.
+        # A stat after the read is safe: it counts as settled only if the file has not changed for a while before.
         prompt = None if prompt_file is None else self._glances.at(f"{self.root}/{prompt_file}")
         self._agents[name] = _CachedAgent(seen, prompt, data, project, loaded)
         return loaded
 
     def _prompt_settled(self, kept: _CachedAgent) -> bool:
-        """Return whether the ``system_file`` of ``kept``, if it has one, is certainly what was read."""
+        """Return whether the ``system_file`` of ``kept``, if any, is certainly unchanged."""
         if kept.prompt is None:
             return True
         seen = self._glances.at(f"{self.root}/{kept.loaded.definition.prompt.system_file}")
@@ -180,7 +179,7 @@ class Catalog:
         """Parse ``data`` as the file ``path`` of the agent ``name``. Raises BadDefinition."""
         node, problems = tree_of(data, path)
         own = PurePath(path).stem == name
-        named = NameSource(name, f"the file is called {name}{SUFFIX}" if own else "the project file calls it so")
+        named = NameSource(name, f"the file is named {name}{SUFFIX}" if own else "the project file names it so")
         definition = convert_agent(node, named, Converter(problems, AGENT_SHAPES), problems)
         elsewhere: tuple[FileError, ...] = ()
         if definition is None:
@@ -196,9 +195,9 @@ class Catalog:
         return definition
 
     def system_text(self, definition: AgentDefinition, path: str = "") -> str:
-        """The system prompt of ``definition``, from the file or from its ``system_file``. Raises BadDefinition.
+        """Return the system prompt of ``definition`` or of its ``system_file``. Raises BadDefinition.
 
-        ``path`` is the file that an error would be in.
+        ``path`` is the file to name in an error.
         """
         prompt = definition.prompt
         if prompt.system_file is None:
@@ -208,12 +207,12 @@ class Catalog:
         try:
             return read_text(inside(self.root, prompt.system_file, shown, where), shown, where)
         except FileMissing:
-            raise fail(shown, f"{prompt.system_file[:200]} is not there", where=where) from None
+            raise fail(shown, f"file {prompt.system_file[:200]} not found", where=where) from None
 
     def check_system_file(
         self, definition: AgentDefinition, node: Node, problems: Diagnostics, where: str = ""
     ) -> None:
-        """Note in ``problems`` why the ``system_file`` of ``definition`` cannot be read now, if it cannot."""
+        """Report in ``problems`` why the ``system_file`` of ``definition`` cannot be read, if it cannot."""
         if definition.prompt.system_file is None or definition.prompt.system is not None:
             return
         key = "prompt.system_file"
@@ -231,9 +230,9 @@ class Catalog:
         problems: Diagnostics,
         where: str = "",
     ) -> tuple[FileError, ...]:
-        """Note in ``problems`` which keys of ``definition`` name files that are not there.
+        """Report in ``problems`` the keys of ``definition`` that name missing files.
 
-        Returns what is wrong in those that are.
+        Returns the errors in files that exist.
         """
         try:
             resources_of(definition, project, self.root)
@@ -246,10 +245,9 @@ class Catalog:
         return ()
 
     def survey(self, seconds: float | None = None) -> AgentScan:
-        """Every agent file, or as many as can be read in so many seconds. Raises BadDefinition only for the project
-        file.
+        """Read every agent file, or as many as possible in ``seconds``. Raises BadDefinition only for the project file.
 
-        Costs a stat for each file that is certainly as it was.
+        An unchanged file costs one stat.
         """
         deadline = None if seconds is None else time.monotonic() + seconds
         project = self.project()
@@ -267,8 +265,8 @@ class Catalog:
                 own = context_dir(one.definition)
                 other = contexts.setdefault(own, one.definition.name)
                 if other != one.definition.name:
-                    message = f"{own[:200]!r} is the context of {other} too"
-                    raise fail(one.path, message, "give each its own", where="context.dir")
+                    message = f"{own[:200]!r} is also the context folder of agent {other}"
+                    raise fail(one.path, message, "give each agent its own folder", where="context.dir")
                 loaded.append(one)
             except NameRejected as error:
                 path = self._path(stem, project)
@@ -277,21 +275,21 @@ class Catalog:
                 broken[stem] = error.errors
             except Refused:
                 continue  # deleted since it was listed
-        told = tuple(sorted(broken.items()))
-        each = tuple(error for _, errors in told for error in errors)
-        return AgentScan(tuple(loaded), (*folder_errors(self.root, AGENTS), *each), told, whole)
+        by_agent = tuple(sorted(broken.items()))
+        each = tuple(error for _, errors in by_agent for error in errors)
+        return AgentScan(tuple(loaded), (*folder_errors(self.root, AGENTS), *each), by_agent, whole)
 
     def outside_contexts(self) -> tuple[str, ...]:
-        """The folders of agents' contexts elsewhere than in ``.agents``, as seen from the root. Blocks as a survey."""
+        """Return the context folders outside of ``.agents``, relative to the root. Blocks as long as a survey."""
         with suppress(BadDefinition):
             self.survey()
         own = {context_dir(kept.loaded.definition) for kept in self._agents.values()}
         return tuple(sorted(folder for folder in own if not folder.startswith(f"{AGENTS}/")))
 
     def stamp(self) -> frozenset[tuple[str, int, int]]:
-        """Another one than before where an agent file, or one with its prompt, came, went or was written.
+        """Return a value that changes when an agent file or a prompt file is created, deleted or written.
 
-        No agent is read. Blocks for a stat of each.
+        No agent is read. Blocks for one stat of each file.
         """
         files: list[tuple[str, os.stat_result]] = []
         with suppress(OSError), os.scandir(self.root / AGENTS) as entries:
@@ -304,7 +302,7 @@ class Catalog:
         return frozenset((name, found.st_mtime_ns, found.st_size) for name, found in files)
 
     def prompt_files(self) -> frozenset[str]:
-        """The files that agents which were read have their prompts in."""
+        """Return the files with the prompts of agents that have been read."""
         files = (kept.loaded.definition.prompt.system_file for kept in tuple(self._agents.values()))
         return frozenset(file for file in files if file is not None)
 
@@ -335,10 +333,10 @@ class Catalog:
         return iter(()) if folder is None else _stems_in(folder)
 
     def _unknown(self, name: str) -> Refused:
-        hint = f"{suggest(name, self.names(), what='agents here')} (each has a file {AGENTS}/<name>{SUFFIX})"
+        hint = f"{suggest(name, self.names(), what='available agents')} (defined in {AGENTS}/<name>{SUFFIX})"
         if _is_name(name) and (self.root / AGENTS / f"{name}.yml").exists():
             hint = f"rename {AGENTS}/{name}.yml to {name}{SUFFIX}"
-        return Refused("unknown_agent", f"there is no agent {name[:60]!r}", hint)
+        return Refused("unknown_agent", f"agent {name[:60]!r} not found", hint)
 
 
 def _stems_in(folder: Path) -> Iterator[str]:
@@ -347,7 +345,7 @@ def _stems_in(folder: Path) -> Iterator[str]:
 
 
 def context_dir(definition: AgentDefinition) -> str:
-    """The folder of the agent's own context, as seen from the root, in one spelling."""
+    """Return the normalized folder of the agent's own context, relative to the root."""
     return os.path.normpath(definition.context.dir or default_dir(definition.name))
 
 
@@ -363,13 +361,13 @@ _SHOWN: Final = "request"
 
 
 def agent_from_request(request: AgentRequest, name: str, project: ProjectDefinition) -> AgentDefinition:
-    """The definition that ``request`` asks for, under ``name``. Raises BadDefinition."""
+    """Return the definition for the agent ``name`` as requested. Raises BadDefinition."""
     if (
         request.system is None
         and request.mock is None
         and not (request.backend == MOCK or request.model.startswith(f"{MOCK}/"))
     ):
-        raise fail(_SHOWN, "is missing", "give one: new -s TEXT, or system in the request", where="prompt")
+        raise fail(_SHOWN, "is missing", "use awk agent create -s TEXT, or set system in the request", where="prompt")
     keys: dict[str, Any] = {"model": request.model}
     keys |= {
         key: value
@@ -382,7 +380,7 @@ def agent_from_request(request: AgentRequest, name: str, project: ProjectDefinit
         if value is not None
     }
     node, problems = tree_of(msgspec.json.format(msgspec.json.encode(keys)), _SHOWN)
-    definition = convert_agent(node, NameSource(name, "asked for"), Converter(problems, AGENT_SHAPES), problems)
+    definition = convert_agent(node, NameSource(name, "requested"), Converter(problems, AGENT_SHAPES), problems)
     if definition is not None:
         check_agent(definition, node, project, problems)
     problems.check()

@@ -1,12 +1,11 @@
-"""Programs of other vendors: what their agents may configure, and the key ``cli``: skills, hooks and MCP servers that
-its owner has given a program, and lets an agent have.
+"""Settings for programs of other vendors, and the agent key ``cli``: the user's skills, hooks and MCP servers.
 
-What the key names is demanded word for word, and looked for only once that was granted: without, nothing of it is
-opened. Skills are copied into the program's private home; hooks and servers go with the attempt. Nothing goes back.
+Each item that the key names is a demand of its own, and is read only after it was granted. Skills are copied into the
+program's private home; hooks and servers exist only for the attempt. No changes are copied back.
 
-A program that speaks ACP loads settings of the project, with hooks, plugins and MCP servers that run commands. An
-agent's file does not name them, so they need trust by content: an attempt does not start where its working directory
-holds others.
+A program that speaks ACP loads settings of the project with hooks, plugins and MCP servers that run commands. The agent
+file does not name them, so their content needs trust: an attempt does not start if its working directory contains other
+settings.
 """
 
 import hashlib
@@ -36,12 +35,12 @@ from protocol.ipc import NULL, Json
 from protocol.limits import RunBudget
 from protocol.tools import Skill, server_name_fault
 
-NO_COUNT: Final = "its requests cannot be counted on the way, so a budget of tokens cannot hold"
-NO_COUNT_HINT: Final = "limit wall_time instead, or choose a metered program (docs/reference/backends.md)"
+NO_COUNT: Final = "token usage cannot be metered, so a token budget cannot be enforced"
+NO_COUNT_HINT: Final = "set a wall_time limit instead, or choose a metered program (docs/reference/backends.md)"
 
 
 def counts_tokens(definition: AgentDefinition) -> bool:
-    """Return whether tokens of ``definition`` are counted while it works, so that a limit holds."""
+    """Return whether token usage of ``definition`` is known while it works, so that a limit can be enforced."""
     if definition.backend != ACP:
         return True
     return acp_program(definition.command).meters(definition.model) and not definition.login
@@ -53,17 +52,17 @@ def acp_faults(definition: AgentDefinition) -> Iterator[KeyFault]:
         return
     program, name = acp_program(definition.command), definition.command[0][:60]
     if definition.approval not in program.approvals:
-        message = f"{definition.approval} cannot hold: {name} is not known to ask before every call"
+        message = f"{definition.approval} cannot be enforced: {name} cannot be required to ask before every call"
         yield KeyFault("approval", message, f"write one of {', '.join(sorted(program.approvals))}")
     if has_usd_limit(definition.budget, RunBudget()):
-        message = f"in USD cannot hold: {name} reports its cost when its work is done"
-        yield KeyFault("budget", message, "limit tokens or wall_time instead")
+        message = f"in USD cannot be enforced: {name} reports its cost only at the end"
+        yield KeyFault("budget", message, "set a limit for tokens or wall_time instead")
     if has_token_limit(definition.budget, RunBudget()) and not counts_tokens(definition):
         yield KeyFault("budget", f"{name}: {NO_COUNT}", NO_COUNT_HINT)
 
 
 def project_settings(definition: AgentDefinition, folder: Path) -> dict[str, str]:
-    """Return the SHA-256 of each file in ``folder`` that the program may load settings from, by path.
+    """Return the path and SHA-256 of each file in ``folder`` that the program may load settings from.
 
     Blocks while files are read. Links are not followed. Raises BadDefinition.
     """
@@ -73,14 +72,14 @@ def project_settings(definition: AgentDefinition, folder: Path) -> dict[str, str
             if stat.S_ISDIR(os.lstat(folder / name).st_mode):
                 for file in folder_files(str(folder), name):
                     if file.kind == "link":
-                        raise BadFolder(f"{file.name[:200]} is a link, which is not followed")
+                        raise BadFolder(f"{file.name[:200]} is a symbolic link, which is not allowed here")
                     found[f"{name}/{file.name}"] = hashlib.sha256(file.data).hexdigest()
             else:
                 found[name] = hashlib.sha256(read_bytes(folder / name, name, links=False)).hexdigest()
         except (FileNotFoundError, FileMissing):
             continue
         except (BadFolder, NotInside, OSError) as error:
-            hint = f"move it away: {definition.command[0]} may load it"
+            hint = f"move it out of the project, because {definition.command[0]} may load it"
             raise fail(name, f"cannot be checked: {error}", hint, where="command") from error
     return found
 
@@ -92,34 +91,34 @@ def settings_demands(definition: AgentDefinition, settings: Mapping[str, str]) -
 
 
 def check_settings(definition: AgentDefinition, folder: Path, trusted: Mapping[str, str]) -> None:
-    """Raise CauseError(untrusted) where ``folder`` holds settings that are not among ``trusted``. Blocks."""
+    """Raise CauseError(untrusted) if ``folder`` contains settings that are not in ``trusted``. Blocks."""
     try:
         found = project_settings(definition, folder)
     except BadDefinition as error:
         raise CauseError("untrusted", str(error)) from error
     for path in (path for path, digest in found.items() if trusted.get(path) != digest):
-        text = f"{definition.command[0]} may run hooks and servers of {path}, which is not what was trusted"
-        raise CauseError("untrusted", f"{text} (seen from {folder}): move it away, or commit and trust it (awk trust)")
+        text = f"{definition.command[0]} may run hooks and servers of {path}, which has changed since it was trusted"
+        raise CauseError("untrusted", f"{text} (in {folder}): move it away, or commit and trust it: awk trust")
 
 
 KEY: Final = "cli"
 MAX_FILE_BYTES: Final = 8 * 1024 * 1024
-"""Of a file with servers or hooks; claude keeps much else beside them."""
+"""Maximum size of a file with servers or hooks; claude stores much more in the same file."""
 MAX_HOOKS_BYTES: Final = 256 * 1024
 MAX_NAMED: Final = 20
-"""Skills, and servers, of one agent."""
+"""Maximum number of skills and of servers for one agent."""
 _SKILL: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,63}", re.ASCII)
 _BEYOND_JSON: Final = (
     re.compile(r'("(?:\\.|[^"\\])*")|//[^\n]*|/\*.*?\*/', re.DOTALL),
     re.compile(r'("(?:\\.|[^"\\])*")|,(?=\s*[}\]])'),
 )
-"""Comments, then commas before an end; a text, which stays as it is, is looked for first."""
+"""Patterns for comments and trailing commas; both match strings first to keep them unchanged."""
 _VARIABLE: Final = re.compile(r"\{(env|file):([^{}]*)\}")
-"""opencode's, where we write ${NAME}."""
+"""Variable syntax of opencode, equivalent to ${NAME}."""
 
 
 class Extras(NamedTuple):
-    """All that was found: servers and hooks as an attempt gets them, skills as they lie in the private home."""
+    """The items that were found: servers and hooks for the attempt, skills as copied to the private home."""
 
     servers: Mapping[str, McpServer]
     skills: tuple[Skill, ...] = ()
@@ -127,7 +126,7 @@ class Extras(NamedTuple):
 
 
 def extras_demands(definition: AgentDefinition) -> list[str]:
-    """The demands of ``cli``, one for each thing it names. Nothing is opened for them."""
+    """Return the demands of ``cli``, one for each item that it names. No files are read."""
     own, wanted, name = BACKENDS[definition.backend].own, definition.cli, definition.name
     if own is None:
         return []
@@ -142,37 +141,37 @@ def extras_demands(definition: AgentDefinition) -> list[str]:
 
 
 def extras_faults(definition: AgentDefinition) -> Iterator[KeyFault]:
-    """The mistakes in ``cli`` that show without what it names."""
+    """Yield the errors in ``cli`` that can be found without reading the named items."""
     wanted, spec = definition.cli, BACKENDS[definition.backend]
     if not (wanted.skills or wanted.hooks or wanted.mcp_servers):
         return
     if spec.own is None:
         able = ", ".join(name for name, row in BACKENDS.items() if row.own is not None)
-        message = f"is nothing that backend {spec.name} has: it is no program that you use yourself"
-        yield KeyFault(KEY, message, f"remove it, or choose a backend that has it: {able}")
+        message = f"is not supported by backend {spec.name}"
+        yield KeyFault(KEY, message, f"remove it, or choose one of these backends: {able}")
         return
     if wanted.hooks and not spec.own.hooks:
-        yield KeyFault(f"{KEY}.hooks", f"cannot be let in: {spec.own.no_hooks}", "remove it")
+        yield KeyFault(f"{KEY}.hooks", f"is not supported: {spec.own.no_hooks}", "remove it")
     elif wanted.hooks and definition.sandbox == "on":
-        message = "cannot be with sandbox: on, which hides your home: what a hook is to prevent would be done"
-        yield KeyFault(f"{KEY}.hooks", message, "leave one of the two out")
+        message = "cannot be combined with sandbox: on, because hooks need your home, which the sandbox hides"
+        yield KeyFault(f"{KEY}.hooks", message, "remove one of the two")
     for key, named in (("skills", wanted.skills), ("mcp_servers", wanted.mcp_servers)):
         if len(named) > MAX_NAMED or len(set(named)) < len(named):
-            fault = f"names {len(named)}, and {MAX_NAMED} are the most" if len(named) > MAX_NAMED else "names one twice"
-            yield KeyFault(f"{KEY}.{key}", fault, "name those that this agent needs")
+            fault = f"names {len(named)}; the limit is {MAX_NAMED}" if len(named) > MAX_NAMED else "names an item twice"
+            yield KeyFault(f"{KEY}.{key}", fault, "name only what this agent needs")
     for one in wanted.skills:
         if not _SKILL.fullmatch(one):
-            yield KeyFault(f"{KEY}.skills", f"{one[:80]!r} is no name of a skill's folder", "write its name alone")
+            yield KeyFault(f"{KEY}.skills", f"{one[:80]!r} is not a folder name of a skill", "write only the name")
     for one in wanted.mcp_servers:
-        taken = f"{one} is one of the agent's own mcp_servers, too" if one in definition.mcp_servers else None
+        taken = f"{one} is also the name of a server in mcp_servers" if one in definition.mcp_servers else None
         if (wrong := server_name_fault(one) or taken) is not None:
-            yield KeyFault(f"{KEY}.mcp_servers", wrong, "a server is called the same everywhere: rename one")
+            yield KeyFault(f"{KEY}.mcp_servers", wrong, "rename one of them: server names must be unique")
 
 
 def extras_of(definition: AgentDefinition, environ: Mapping[str, str], home: str) -> Extras:
-    """All that ``cli`` names, with its skills copied into ``home``, the private one. Blocks. Raises CauseError.
+    """Return all items that ``cli`` names, with skills copied into the private ``home``. Blocks. Raises CauseError.
 
-    Copies that an earlier attempt had are removed first: what the key no longer names is not there.
+    Copies of an earlier attempt are deleted first, so that removed items are unavailable.
     """
     own, wanted = BACKENDS[definition.backend].own, definition.cli
     if own is None:
@@ -181,14 +180,14 @@ def extras_of(definition: AgentDefinition, environ: Mapping[str, str], home: str
         raise CauseError("definition_missing", f"{fault.key} {fault.message}")
     try:
         copies = Path(home, OWN_SKILLS)
-        if copies.is_symlink() or copies.is_file():  # a program's doing
+        if copies.is_symlink() or copies.is_file():  # created by a program
             copies.unlink()
         shutil.rmtree(copies, ignore_errors=True)
         if not (wanted.skills or wanted.hooks or wanted.mcp_servers):
             return Extras({})
         at = environ.get(own.folder_variable) or os.path.join(environ.get("HOME", ""), own.folder)
         if not os.path.isabs(at):
-            raise CauseError("definition_missing", f"{KEY}: nobody knows where your home is ($HOME)")
+            raise CauseError("definition_missing", f"{KEY}: your home is unknown: $HOME is not set")
         return Extras(
             servers=_servers(definition, own, at) if wanted.mcp_servers else {},
             skills=tuple(_copied(name, own, at, home) for name in wanted.skills),
@@ -205,19 +204,18 @@ def _shown(own: OwnSpec, path: str) -> str:
 
 
 def _copied(name: str, own: OwnSpec, at: str, home: str) -> Skill:
-    """The skill ``name``, copied. Raises BadDefinition, BadFolder, CauseError, OSError."""
     for place in own.skills:
-        folder = os.path.realpath(os.path.join(at, place, name))  # a skill may be kept elsewhere, and linked
+        folder = os.path.realpath(os.path.join(at, place, name))  # a skill may be a link to another folder
         if os.path.isdir(folder):
             break
     else:
-        raise CauseError("definition_missing", f"{KEY}.skills: there is no {_shown(own, own.skills[-1])}/{name}")
+        raise CauseError("definition_missing", f"{KEY}.skills: {_shown(own, own.skills[-1])}/{name} not found")
     files = folder_files(os.path.dirname(folder), os.path.basename(folder))
     copy = f"{OWN_SKILLS}/{name}"
     skill = msgspec.structs.replace(read_skill(copy, files, Path(home)).skill, folder=f"{home}/{copy}")
     for file in files:
         if file.kind == "link":
-            raise CauseError("definition_missing", f"{KEY}.skills: {folder}/{file.name} is a link, which is not copied")
+            raise CauseError("definition_missing", f"{KEY}.skills: {folder}/{file.name} is a link: not copied")
         path, mode = f"{copy}/{file.name}", 0o700 if file.kind == "program" else 0o600
         with closing_descriptor(open_folder(home, os.path.dirname(path), make=True)) as into:
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
@@ -229,10 +227,10 @@ def _copied(name: str, own: OwnSpec, at: str, home: str) -> Skill:
 def _hooks(own: OwnSpec, at: str) -> Json:
     hooks = _document((own.hooks,), own, at).get("hooks")
     if not isinstance(hooks, dict) or not hooks:
-        raise CauseError("definition_missing", f"{KEY}.hooks: there are none in {_shown(own, own.hooks)}")
+        raise CauseError("definition_missing", f"{KEY}.hooks: no hooks found in {_shown(own, own.hooks)}")
     found = msgspec.json.encode(hooks)
     if len(found) > MAX_HOOKS_BYTES:
-        raise CauseError("definition_missing", f"{KEY}.hooks: they have more than {MAX_HOOKS_BYTES // 1024} KiB")
+        raise CauseError("definition_missing", f"{KEY}.hooks: hooks are larger than {MAX_HOOKS_BYTES // 1024} KiB")
     return Json(found)
 
 
@@ -243,22 +241,22 @@ def _servers(definition: AgentDefinition, own: OwnSpec, at: str) -> dict[str, Mc
         where = f"{KEY}.mcp_servers: {name} of {_shown(own, own.servers[-1])}"
         entry = kept.get(name) if isinstance(kept, dict) else None
         if not isinstance(entry, dict):
-            raise CauseError("definition_missing", f"{where} is not there")
+            raise CauseError("definition_missing", f"{where} not found")
         try:
-            found[name] = msgspec.convert(_SPOKEN[own.servers_key](entry), McpServer)
+            found[name] = msgspec.convert(_PARSERS[own.servers_key](entry), McpServer)
         except (msgspec.ValidationError, AttributeError, TypeError, ValueError) as error:
-            raise CauseError("definition_missing", f"{where} cannot be handed on: {error}") from error
+            raise CauseError("definition_missing", f"{where} cannot be used: {error}") from error
         command = found[name].command or ""
         if os.sep in command and not os.path.isabs(command):
-            text = f"{where} cannot be handed on: its command, {command!r}, would be looked for in the project"
+            text = f"{where} cannot be used: the command {command!r} is relative to the project"
             raise CauseError("definition_missing", text)
         for fault in server_faults({name: found[name]}):
-            raise CauseError("definition_missing", f"{where} cannot be handed on: {fault.key} {fault.message}")
+            raise CauseError("definition_missing", f"{where} cannot be used: {fault.key} {fault.message}")
     return found
 
 
 def _document(paths: tuple[str, ...], own: OwnSpec, at: str) -> dict[str, Any]:
-    """The first file that is there. Raises BadDefinition, CauseError."""
+    """Return the content of the first file that exists. Raises BadDefinition, CauseError."""
     for path in paths:
         shown = _shown(own, path)
         with suppress(FileMissing):
@@ -273,18 +271,18 @@ def _document(paths: tuple[str, ...], own: OwnSpec, at: str) -> dict[str, Any]:
             except (UnicodeDecodeError, msgspec.DecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
                 raise CauseError("definition_missing", f"{KEY}: {shown} cannot be read: {error}") from error
             return found if isinstance(found, dict) else {}
-    raise CauseError("definition_missing", f"{KEY}: there is no {_shown(own, paths[-1])}")
+    raise CauseError("definition_missing", f"{KEY}: {_shown(own, paths[-1])} not found")
 
 
 def _of_claude(entry: Mapping[str, Any]) -> dict[str, Any]:
     if not entry.get("command") and not entry.get("url"):
-        raise ValueError("it has neither a command nor a url")
+        raise ValueError("the entry has neither a command nor a url")
     return {key: entry[key] for key in ("type", "command", "args", "env", "url", "headers") if key in entry}
 
 
 def _of_codex(entry: Mapping[str, Any]) -> dict[str, Any]:
     if "cwd" in entry:
-        raise ValueError("it has a cwd, and servers start where the agent works")
+        raise ValueError("cwd is not supported: servers start in the agent's working directory")
     kept = {key: entry[key] for key in ("command", "args", "url") if key in entry}
     env = {**entry.get("env", {}), **{name: f"${{{name}}}" for name in entry.get("env_vars", ())}}
     sent = entry.get("env_http_headers", {})
@@ -297,7 +295,7 @@ def _of_codex(entry: Mapping[str, Any]) -> dict[str, Any]:
 def _of_opencode(entry: Mapping[str, Any]) -> dict[str, Any]:
     def filled(match: re.Match[str]) -> str:
         if match[1] == "file":
-            raise ValueError("it has a value of a file ({file:...}): keep that in a variable, {env:NAME}")
+            raise ValueError("{file:...} is not supported: use a variable, {env:NAME}")
         return f"${{{match[2]}}}"
 
     def values(key: str) -> dict[str, str]:
@@ -306,9 +304,9 @@ def _of_opencode(entry: Mapping[str, Any]) -> dict[str, Any]:
     if entry.get("type") == "remote":
         return {"url": entry.get("url"), "headers": values("headers")}
     if not isinstance(entry.get("command"), list) or not entry["command"]:
-        raise ValueError("its command is no list of words")
+        raise ValueError("command is not a list of strings")
     return {"command": entry["command"][0], "args": entry["command"][1:], "env": values("environment")}
 
 
-_SPOKEN: Final = {"mcpServers": _of_claude, "mcp_servers": _of_codex, "mcp": _of_opencode}
-"""How an entry is written, by the key that it is under."""
+_PARSERS: Final = {"mcpServers": _of_claude, "mcp_servers": _of_codex, "mcp": _of_opencode}
+"""Parser of a server entry by the key that contains it."""

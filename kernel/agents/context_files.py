@@ -1,6 +1,6 @@
-"""The files of agents' contexts as they were read, one that is as it was not again; and the folder that they are in.
+"""Cached reads of agents' context files, and the creation of their folder.
 
-An edit by hand counts at the next look, and a look costs a stat of each file. Everything here blocks.
+A manual edit is seen by the next read, which costs one stat per file. All functions block.
 """
 
 import os
@@ -15,13 +15,13 @@ from protocol.errors import Refused
 from protocol.memory_files import MemoryFile, parse
 
 SETTLED_SECONDS: Final = 2.0
-"""A file that has looked the same for so long cannot be written again and still look the same."""
+"""Time after which a file that has not changed can no longer be written without a visible change."""
 _KNOWN_FILES: Final = 10_000
 _NO_ENTRIES: Final = MemoryFile((), ())
 
 
 class ContextFile(NamedTuple):
-    """A file that was read: how it looks, since when, its text, and the entries in it."""
+    """A file that was read: its stat, the time it was first seen so, its text, and its entries."""
 
     looks: tuple[int, ...]
     since: float
@@ -30,15 +30,14 @@ class ContextFile(NamedTuple):
 
 
 class ContextFiles:
-    """Reads files, and keeps what was read for as long as they look the same."""
+    """Cache of file contents, valid while their stat is unchanged."""
 
     def __init__(self, now: Callable[[], float]) -> None:
-        """``now``: seconds, of a clock that nobody sets."""
         self._now = now
         self._seen: dict[tuple[str, str], ContextFile] = {}
 
     def read(self, path: str, folder: int, name: str, *, entries: bool = False) -> ContextFile:
-        """The file ``name`` of the open ``folder``, which is at ``path``; with its ``entries``, if it is of memory.
+        """Return the file ``name`` of the open ``folder`` at ``path``; parse its memory ``entries`` if requested.
 
         Raises OSError.
         """
@@ -61,20 +60,20 @@ class ContextFiles:
 
 
 def names_in(folder: int, suffix: str) -> list[str]:
-    """The files that end in ``suffix``, sorted; hidden ones are not ours."""
+    """Return the sorted names of the files that end in ``suffix``; hidden files are ignored."""
     return sorted(name for name in os.listdir(folder) if name.endswith(suffix) and name[0] != ".")
 
 
-def why_not(error: Exception) -> str:
-    """The reason why a file cannot be read, without its path."""
+def read_error(error: Exception) -> str:
+    """Return the reason why a file cannot be read, without its path."""
     return error.strerror or str(error) if isinstance(error, OSError) else str(error)
 
 
 def put_all(folder: int, changes: Mapping[str, str], shown: str) -> None:
-    """Have these texts in files of ``folder``; one with "" goes. Raises OSError where nothing was changed, Refused."""
+    """Write texts to files of ``folder``; delete files with "". Raises OSError if nothing was changed, Refused."""
     done = 0
     try:
-        for file, text in changes.items():  # what is added first: who dies between them leaves it twice, not never
+        for file, text in changes.items():  # additions first: a crash may duplicate an entry, never lose it
             if text:
                 put_here(folder, file, text)
                 done += 1
@@ -86,8 +85,8 @@ def put_all(folder: int, changes: Mapping[str, str], shown: str) -> None:
     except OSError as error:
         if not done and (len(changes) == 1 or not isinstance(error, NotSynced)):
             raise
-        why = f"{shown} was written in part, and an entry may stand in two files: {error.strerror}"
-        raise Refused("storage_failed", why, "see to the disk or the folder, then ask again") from error
+        why = f"{shown} was written partially, and an entry may exist in two files: {error.strerror}"
+        raise Refused("storage_failed", why, "check the disk and the folder, then retry") from error
 
 
 def _looks(found: os.stat_result) -> tuple[int, ...]:
@@ -104,9 +103,9 @@ def _dated(file: MemoryFile, found: os.stat_result) -> MemoryFile:
 
 
 def make_agent_folder(root: str, folder: str, agent: str) -> None:
-    """Have the agent's own folder there. One that we make is marked as such: only that goes with its agent (CF12).
+    """Create the agent's folder. A folder created here is marked: only such a folder is deleted with its agent (CF12).
 
-    What a writer that died over it left is made whole. Raises OSError.
+    Repairs the state that a crashed writer left. Raises OSError.
     """
     with closing_descriptor(open_folder(root, folder, make=True)) as home:
         if any(name != GIT_IGNORE and not is_half_written(name) for name in os.listdir(home)):
@@ -122,9 +121,9 @@ _TRIES: Final = 100
 
 
 class NotesPage(NamedTuple):
-    """Some notes, the oldest first, of ``total`` files; ``first`` is the number of the oldest one, from 1.
+    """A page of notes, oldest first, out of ``total`` files; ``first`` is the number of the oldest one, from 1.
 
-    ``more``: there are older ones. ``skipped``: files that are no notes, each with its place.
+    ``more``: older notes exist. ``skipped``: invalid files, each with its path.
     """
 
     notes: tuple[Note, ...] = ()
@@ -135,8 +134,7 @@ class NotesPage(NamedTuple):
 
 
 class NotesAsked(NamedTuple):
-    """The notes that are asked for, of the newest: at most ``limit``, older than the file ``before``, of ``characters``
-    together but for the first."""
+    """Request for the newest ``limit`` notes older than the file ``before``, with up to ``characters`` in total."""
 
     limit: int | None = None
     before: str | None = None
@@ -147,7 +145,7 @@ ALL_NOTES: Final = NotesAsked()
 
 
 def newest_notes(folder: int, shown: str, read: Callable[[str], str], asked: NotesAsked) -> NotesPage:
-    """The notes of ``folder``, which people call ``shown``, that are asked for. ``read``: a file's text, or OSError."""
+    """Return the requested notes of ``folder``, named ``shown`` in messages. ``read`` returns a file's text."""
     names = sorted(names_in(folder, NOTES_SUFFIX), key=order)
     older = [name for name in names if asked.before is None or order(name) < order(asked.before)]
     found: list[Note] = []
@@ -158,7 +156,7 @@ def newest_notes(folder: int, shown: str, read: Callable[[str], str], asked: Not
         try:
             one = note(file, read(file))
         except (OSError, NoteRejected) as error:
-            skipped.append(f"{shown}/{file}: {why_not(error)}")
+            skipped.append(f"{shown}/{file}: {read_error(error)}")
         else:
             size += len(one.text)
             if found and asked.characters is not None and size > asked.characters:
@@ -169,9 +167,9 @@ def newest_notes(folder: int, shown: str, read: Callable[[str], str], asked: Not
 
 
 def put_note(folder: int, shown: str, name: str, body: str, *, again: bool) -> Note:
-    """Make the file ``name``, or one beside it, say ``body``.
+    """Write ``body`` to the file ``name``, or to a numbered variant if it exists. Raises Refused (conflict), OSError.
 
-    ``again``: it may have been done before; a note of the same words is it. Raises Refused (conflict), OSError.
+    ``again``: the call may be a retry, so a note with the same text counts as written.
     """
     stem, new = name.removesuffix(NOTES_SUFFIX), note(name, body)
     for number in range(1, _TRIES):
@@ -182,4 +180,4 @@ def put_note(folder: int, shown: str, name: str, body: str, *, again: bool) -> N
             if not again or note(free, read_here(folder, free)[0]).text != new.text:
                 continue
         return new._replace(file=free)
-    raise Refused("conflict", f"{shown}/{name} and {_TRIES} more are there already")
+    raise Refused("conflict", f"{shown}/{name} and {_TRIES} numbered variants already exist")

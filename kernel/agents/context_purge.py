@@ -1,10 +1,10 @@
-"""Purge of what agents keep in files: what holds the words of items that are to be gone, whoever keeps it.
+"""Purge of items from agents' context files, including copies in other agents' files.
 
-Agents copy: an item comes back as a note, as something to do, as an entry of the colleague who asked for it, and from
-there into prompts. So entries that agents wrote, notes and todos that hold a piece of it go with it. An entry that a
-person wrote by hand stays, and its file is told.
+Agents copy text: an item may also be a note, a todo, or a memory entry of a colleague who asked for it, and get into
+prompts from there. Therefore entries written by agents, notes and todos that contain a part of it are deleted too.
+Entries that a person wrote by hand remain, and their files are reported.
 
-Everything here blocks.
+All functions block.
 """
 
 import os
@@ -24,7 +24,7 @@ from protocol.memory_files import Memory, StoredEntry
 
 
 class Copies(NamedTuple):
-    """Counts of the copies that went, and the agents whose memory lost some."""
+    """Numbers of deleted copies, and the agents whose memory changed."""
 
     entries: int = 0
     notes: int = 0
@@ -35,9 +35,9 @@ class Copies(NamedTuple):
 def purge_copies(
     contexts: PersonalContexts, places: Iterable[ContextPlace], traces: ProvenanceMarks, meant: Collection[Entry]
 ) -> Copies:
-    """Remove what holds ``traces`` at ``places``, but for the items ``meant`` themselves.
+    """Delete copies of ``traces`` at ``places``, except for the items ``meant`` themselves.
 
-    What cannot be changed stays as it is, and keeps nothing else from going. Raises Refused where it cannot be read.
+    Files that cannot be changed are skipped. Raises Refused if a context cannot be read.
     """
 
     def without_them(todo: str) -> str:
@@ -69,25 +69,25 @@ def purge_copies(
 
 
 def all_of(memory: Memory) -> Iterator[Entry]:
-    """All entries, those that do not count beside another one among them."""
+    """Return all entries, including those that are shadowed by another one."""
     return (one.entry for one in (*memory.kept, *memory.shadowed))
 
 
 def removal(
     gone: Collection[Entry],
 ) -> Callable[[Memory], list[tuple[StoredEntry | None, Entry | None]]]:
-    """The change of a memory by which the entries ``gone`` go, each as far as it is as it was."""
+    """Return a memory change that deletes the entries ``gone`` that are unchanged."""
     return lambda now: [(one, None) for one in (*now.kept, *now.shadowed) if one.entry in gone]
 
 
 def holding(places: Iterable[ContextPlace], traces: ProvenanceMarks) -> Iterator[str]:
-    """The files at ``places`` that hold ``traces`` still, as people are told of them."""
+    """Yield the displayed paths of files at ``places`` that still contain ``traces``."""
     for place in places:
         for part, suffix in ((MEMORY, SUFFIX), (NOTES, NOTES_SUFFIX), (TODO, TODO_FILE), ("", SOUL_FILE)):
             try:
                 folder = open_folder(place.root, f"{place.folder}/{part}")
             except OSError:
-                continue  # nothing is there, or nothing that anybody reads
+                continue  # the folder does not exist or is never read
             try:
                 for name in names_in(folder, suffix):
                     with suppress(OSError):
@@ -98,7 +98,7 @@ def holding(places: Iterable[ContextPlace], traces: ProvenanceMarks) -> Iterator
 
 
 def trashed(root: str, traces: ProvenanceMarks) -> Iterator[str]:
-    """The files of deleted agents that hold ``traces``: whoever takes them out of the trash has the items again."""
+    """Yield files of deleted agents that contain ``traces``: restoring them would bring the items back."""
     for folder, _, names in os.walk(os.path.join(root, AGENTS, TRASH)):
         for name in sorted(names):
             with (
@@ -110,5 +110,5 @@ def trashed(root: str, traces: ProvenanceMarks) -> Iterator[str]:
 
 
 def _held(text: str, traces: ProvenanceMarks) -> bool:
-    """Return whether ``text`` has a long piece: a short one beside its key is too little to take a note for it."""
+    """Return whether ``text`` contains a long part: a short one next to its key does not identify a copy."""
     return bool(traces.find(text.encode("utf-8", "surrogatepass")))

@@ -1,9 +1,8 @@
-"""Makes an agent's definition of a tree of nodes: conversion, and the rules between its keys.
+"""Conversion of a node tree into an agent definition, and the rules between its keys.
 
-Used for ``.agents/<name>.yaml``, for inline agents of workflows and for agents made over REST: where the tree came from
-is not known here. Keys that are known and not supported yet are refused with a reason, never accepted and ignored: an
-agent that was to think hard and does not is not noticed. Of an agent with mistakes in some keys, the rules between the
-others are checked at the same time.
+Used for ``.agents/<name>.yaml``, inline agents of workflows and agents created over REST; the origin of the tree is not
+relevant here. Known but unsupported keys are rejected with a reason and never ignored silently: a missing effect would
+go unnoticed. If some keys are invalid, the rules between the others are still checked.
 """
 
 from collections.abc import Iterator, Mapping
@@ -53,51 +52,52 @@ TAKEN: Final[Mapping[tuple[Backend, str], frozenset[str]]] = MappingProxyType(
         ("opencode", "openai"): frozenset({EFFORT, TEMPERATURE}),
     }
 )
-"""Backend and dialect -> what can be told there."""
+"""Backend and dialect -> the supported options."""
 _TAKES_ALL: Final = frozenset({"exec", "human", "mock"})
-"""Backends that get them in their start frame, stand for any other, or are none; so does a model that is a mock's."""
+"""Backends that receive the options in their start frame, replace any other backend, or call no model. The same applies
+to mock models."""
 _MOCK: Final = "mock"
 _WARMEST: Final[Mapping[str, float]] = MappingProxyType({"anthropic": 1.0})
-"""The highest temperature of a dialect, where that is not 2."""
+"""Maximum temperature of a dialect if it is not 2."""
 
 
-class Untaken(msgspec.Struct, frozen=True):
-    """A key that cannot be told, why, and what to do."""
+class UnsupportedOption(msgspec.Struct, frozen=True):
+    """An unsupported key, the reason, and a hint."""
 
     key: str
     message: str
     hint: str
 
 
-def untaken(definition: AgentDefinition, way: Route) -> Iterator[Untaken]:
-    """The options that ``definition`` sets and its backend, or the provider at the end of ``way``, does not take."""
+def unsupported_options(definition: AgentDefinition, way: Route) -> Iterator[UnsupportedOption]:
+    """Yield the options of ``definition`` that its backend or the provider of the route ``way`` does not support."""
     if definition.backend in _TAKES_ALL or way.dialect == _MOCK:
         return
     taken = TAKEN.get((definition.backend, way.dialect), frozenset())
     asked = [key for key in (EFFORT, THINKING, TEMPERATURE) if getattr(definition, key) is not None]
     for key in asked:
         if key not in taken:
-            able = ", ".join(sorted(taken)) or "none of effort, thinking, temperature"
+            able = ", ".join(sorted(taken)) or "none of effort, thinking and temperature"
             who = f"backend {definition.backend} with a model of {way.name}"
-            yield Untaken(key, f"is not taken by {who}", f"remove it; taken here: {able}")
+            yield UnsupportedOption(key, f"is not supported by {who}", f"remove it; supported: {able}")
     if {THINKING, TEMPERATURE} <= set(asked) <= taken and way.dialect == "anthropic":
-        yield Untaken(TEMPERATURE, "is not taken together with thinking", "keep one of them")
+        yield UnsupportedOption(TEMPERATURE, "cannot be combined with thinking", "keep one of them")
     warmest = _WARMEST.get(way.dialect)
     if TEMPERATURE in taken and definition.temperature is not None and warmest and definition.temperature > warmest:
-        yield Untaken(TEMPERATURE, f"{definition.temperature:g} is too high: {way.name} takes 0 to 1", "lower it")
+        yield UnsupportedOption(TEMPERATURE, f"{definition.temperature:g} is too high: the limit is 1", "lower it")
     if definition.thinking is not None and THINKING in taken:
         tokens = definition.thinking.budget_tokens
         if tokens >= definition.max_tokens:
-            text = f"{tokens} is not below max_tokens, of which it is a part ({definition.max_tokens})"
-            yield Untaken(f"{THINKING}.budget_tokens", text, "raise max_tokens, or lower it")
+            text = f"{tokens} must be less than max_tokens ({definition.max_tokens}), which includes it"
+            yield UnsupportedOption(f"{THINKING}.budget_tokens", text, "raise max_tokens, or lower it")
 
 
 _MEANT: Final[Mapping[str, Approval]] = MappingProxyType({"never": "auto", "reads": "ask"})
-"""never: nobody is asked. reads: what only reads goes without."""
+"""never: no call is asked about. reads: read-only calls are allowed without asking."""
 
 
 def full_approval(node: Node) -> Node:
-    """The value as it is kept."""
+    """Return the value in its stored spelling."""
     if not isinstance(node, ScalarNode) or node.text not in _MEANT:
         return node
     return msgspec.structs.replace(node, text=_MEANT[node.text])
@@ -108,8 +108,8 @@ REFUSED_KEYS: Final[Mapping[tuple[type, str], tuple[str, str]]] = MappingProxyTy
         (AgentDefinition, "system_prompt"): ("unknown key 'system_prompt'", "write prompt: {system: ...}"),
         (AgentDefinition, "system"): ("unknown key 'system'", "write prompt: {system: ...}"),
         (Prompt, "append"): (
-            "append is for a workflow that refers to an agent",
-            "write all of the prompt under system or system_file",
+            "append is only valid in a workflow that refers to an agent",
+            "write the whole prompt under system or system_file",
         ),
     }
 )
@@ -132,7 +132,7 @@ AGENT_SHAPES: Final = TypeRules(
 
 
 class NameSource(msgspec.Struct, frozen=True):
-    """The name an agent must have, and what gives it: the file's name, or a key of a workflow."""
+    """The required name of an agent, and its origin: the file name, or a key of a workflow."""
 
     name: str
     by: str
@@ -141,15 +141,15 @@ class NameSource(msgspec.Struct, frozen=True):
 def convert_agent(
     node: Node, named: NameSource, converter: Converter, problems: Diagnostics, where: str = ""
 ) -> AgentDefinition | None:
-    """The agent that ``node`` describes; None where it was wrong (``problems`` says why). Not yet checked."""
+    """Return the agent that ``node`` describes, unchecked; None after errors, which are in ``problems``."""
     if not isinstance(node, MapNode) or node.get("name") is None:
         own, rest = None, node
     else:
         own, rest = node.get("name"), node.without({"name"})
     if own is not None and (not isinstance(own, ScalarNode) or own.text != named.name):
         said = repr(own.text[:60]) if isinstance(own, ScalarNode) else "no name"
-        hint = f"write name: {named.name}, or leave it out"
-        problems.add(own.place, _join(where, "name"), f"must be {named.name}, as {named.by}; it is {said}", hint)
+        hint = f"write name: {named.name}, or remove it"
+        problems.add(own.place, _join(where, "name"), f"must be {named.name}, because {named.by}; found {said}", hint)
     definition = converter.struct(rest, AgentDefinition, where, {"name": named.name})
     return None if definition is None else msgspec.structs.replace(definition, mock=plain_rules(definition.mock))
 
@@ -157,7 +157,7 @@ def convert_agent(
 def check_agent(
     definition: AgentDefinition, node: Node, project: ProjectDefinition, problems: Diagnostics, where: str = ""
 ) -> None:
-    """Note what is wrong between the keys of ``definition``: a model without a route, a mock without a script."""
+    """Report violations of the rules between the keys of ``definition``, such as a mock without a script."""
     check = _Check(definition, node, problems, where)
     check.model(project)
     check.prompt()
@@ -175,13 +175,11 @@ def check_agent(
 
 
 def plain_rules(rules: tuple[Rule, ...]) -> tuple[Rule, ...]:
-    """Mock rules with one spelling for each thing."""
+    """Return mock rules in their canonical spelling."""
     return tuple(Rule(when=rule.when, do=tuple(plain_exit(action) for action in rule.do)) for rule in rules)
 
 
 class _Check:
-    """One agent under examination."""
-
     def __init__(self, definition: AgentDefinition, node: Node, problems: Diagnostics, where: str) -> None:
         self._agent = definition
         self._node = node
@@ -193,9 +191,9 @@ class _Check:
             if BACKENDS[self._agent.backend].own_models:
                 for key in (EFFORT, THINKING, TEMPERATURE, "provider"):
                     if getattr(self._agent, key) is not None:
-                        message = f"is nothing that backend {self._agent.backend} can tell its program"
-                        self._bad(key, message, "remove it, and set it as the program itself has it")
-            # A model that nobody is asked for is a name all the same: it is shown, and handed on.
+                        message = f"is not supported by backend {self._agent.backend}"
+                        self._bad(key, message, "remove it, and configure it in the program itself")
+            # The model is not called, but its name must be valid: it is displayed and passed on.
             model = self._agent.model
             try:
                 check_model_name(model, model.partition("/")[2] or model or MOCK)
@@ -203,7 +201,7 @@ class _Check:
                 self._bad("model", error.message, error.hint)
             return
         if not self._agent.model:
-            self._bad("model", "is missing", "add model: provider/name (backend mock needs none)")
+            self._bad("model", "is missing", "add model: provider/name (not needed for backend mock)")
             return
         try:
             found = route(self._agent, project)
@@ -216,12 +214,12 @@ class _Check:
         except ModelRejected as error:
             self._bad("backend", error.message, error.hint)
             return
-        for one in untaken(self._agent, found):
+        for one in unsupported_options(self._agent, found):
             self._bad(one.key, one.message, one.hint)
 
     def worktree(self) -> None:
         if self._agent.worktree is not None:
-            hint = "write it in the workflow, under agents:, where workspace says git: worktree"
+            hint = "set it in the workflow, under agents:, with workspace: {git: worktree}"
             self._bad("worktree", "only an agent in a workflow has a working tree", hint)
 
     def prompt(self) -> None:
@@ -236,16 +234,16 @@ class _Check:
         written = _get(_get(self._node, "context"), "dir")
         if not isinstance(written, ScalarNode):
             return
-        fault = "is nothing" if written.is_null else dir_fault(written.text, self._agent.name)
+        fault = "is empty" if written.is_null else dir_fault(written.text, self._agent.name)
         if fault is not None:
-            hint = f"write a folder as seen from the project's root, such as team/{self._agent.name}"
+            hint = f"write a folder relative to the project root, such as team/{self._agent.name}"
             self._bad("context.dir", f"{written.text[:200]!r} {fault}", hint)
 
     def mock(self) -> None:
         script = _get(self._node, "mock")
         plays = self._agent.backend == MOCK or self._agent.model.startswith(f"{MOCK}/")
         if plays and not self._agent.mock:
-            self._bad("mock", "is missing: a mock needs a script", "for example mock: [{text: done}]")
+            self._bad("mock", "is missing: a mock agent needs a script", "for example mock: [{text: done}]")
         if script is not None:
             check_script(self._agent.mock, script, _join(self._where, "mock"), self._problems)
 
@@ -263,28 +261,28 @@ class _Check:
             self._bad(fault.key, fault.message, fault.hint)
 
     def command(self) -> None:
-        """A workflow may have an agent's program played by a script: the command in its own file stays as it is."""
+        """A workflow may replace a program with a mock script; the command of the agent file then has no effect."""
         backend = self._agent.backend
         if backend not in COMMANDED:
             if _get(self._node, "command") is not None and self._agent.command:
                 able = " and ".join(sorted(COMMANDED))
-                message = f"is what the backends {able} run, and the backend is {backend}"
+                message = f"is only for the backends {able}, but the backend is {backend}"
                 self._bad("command", message, "remove it, or write backend: exec")
             return
         if not self._agent.command or not self._agent.command[0]:
             example = "[python3, mine.py]" if backend == EXEC else "[gemini, --acp]"
             self._bad("command", f"is missing: backend {backend} runs a program", f"for example command: {example}")
         if backend == EXEC and self._agent.sandbox == "on":
-            hint = "have the command confine itself: command: [bwrap, ..., python3, mine.py]"
-            self._bad("sandbox", "is nothing that backend exec can do for its program", hint)
+            hint = "run the command in its own sandbox, for example command: [bwrap, ..., python3, mine.py]"
+            self._bad("sandbox", "is not supported by backend exec", hint)
 
     def login(self, project: ProjectDefinition) -> None:
         if not self._agent.login:
             return
         if BACKENDS[self._agent.backend].own_home and self._agent.sandbox == "on":
-            self._bad("login", "cannot be with sandbox: on, which hides your home", "leave one of the two out")
+            self._bad("login", "cannot be combined with sandbox: on, which hides your home", "remove one of the two")
         way = None
-        with suppress(ModelRejected):  # told as a mistake of the model
+        with suppress(ModelRejected):  # reported as an error of the model
             way = route(self._agent, project)
         try:
             check_login(self._agent, way)
@@ -300,18 +298,18 @@ class _Check:
         restart = self._agent.restart
         if restart.delay > restart.max_delay:
             shown = show_duration(restart.max_delay)
-            message = f"is longer than the longest pause, max_delay, which is {shown}"
+            message = f"is longer than max_delay ({shown})"
             self._bad("restart.delay", message, "shorten it, or raise restart.max_delay")
 
     def reuse(self) -> None:
         if self._agent.reuse == 1:
             return
         if self._agent.backend in {*CLIS, EXEC}:
-            message = f"is for our own loop, and backend {self._agent.backend} is a program, which ends with its work"
-            self._bad("reuse", message, "leave it out, or write backend: sdk")
+            message = f"is only for the built-in loop; backend {self._agent.backend} starts a program for each attempt"
+            self._bad("reuse", message, "remove it, or write backend: sdk")
         elif self._agent.sandbox == "on":
-            message = "cannot be with sandbox: on, which confines one attempt: files in its /tmp would be another's"
-            self._bad("reuse", message, "leave one of the two out")
+            message = "cannot be combined with sandbox: on, because attempts would share the files in /tmp"
+            self._bad("reuse", message, "remove one of the two")
 
     def needs(self) -> None:
         for index, label in enumerate(self._agent.needs.labels):
@@ -319,14 +317,14 @@ class _Check:
             if fault is not None:
                 self._bad("needs.labels", fault, None, f"[{index}]")
         if len(self._agent.needs.labels) > MOST_LABELS:
-            self._bad("needs.labels", f"are more than {MOST_LABELS}", "give nodes one label for what goes together")
+            self._bad("needs.labels", f"has more than {MOST_LABELS} labels", "combine them into one label of the node")
 
     def _bad(self, key: str, message: str, hint: str | None, suffix: str = "") -> None:
         self._problems.add(place_at(self._node, key), _join(self._where, key) + suffix, message, hint)
 
 
 def place_at(node: Node, path: str) -> Location:
-    """The place of what ``path`` ends with (``prompt.system_file``, ``rules[0].then``), or of the nearest above it."""
+    """Return the location of the last part of ``path`` (``prompt.system_file``, ``rules[0].then``) that exists."""
     place, current = node.place, node
     for step in path.replace("[", ".[").split("."):
         if step.startswith("["):
@@ -358,7 +356,7 @@ _MISSING: Final = "is missing"
 def check_partial(
     node: Node, named: NameSource, project: ProjectDefinition, problems: Diagnostics, where: str = ""
 ) -> None:
-    """Check those keys of ``node`` that ``problems`` has nothing against; for where it could not be converted."""
+    """Check the keys of ``node`` that have no errors in ``problems``, after a failed conversion."""
     if not isinstance(node, MapNode) or problems.full:
         return
     wrong = {_key(error.where, where) for error in problems.errors}
@@ -371,7 +369,7 @@ def check_partial(
     found = Diagnostics(problems.path, problems.text)
     definition = msgspec.structs.replace(definition, mock=plain_rules(definition.mock))
     check_agent(definition, sound, project, found, where)
-    # A key that is not known may be the missing one in other letters; what a wrong backend needs nobody can say.
+    # An unknown key may be a misspelling of a missing one, and a wrong backend leaves its requirements unknown.
     unsure = bool(wrong - model_of(AgentDefinition).by_key.keys() or wrong & _DECIDING)
     for error in found.errors:
         follows = _key(error.where, where) in wrong or (unsure and error.message.startswith(_MISSING))

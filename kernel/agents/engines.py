@@ -1,7 +1,7 @@
-"""Engines: how each kind of node is reached, as a table of command lines; and what is wrong with a node's settings.
+"""Engines: the command lines that reach each kind of node, and validation of a node's settings.
 
-Nothing here goes through a shell of this machine: a command line is a list of words. Only ``ssh`` hands its words to a
-shell at the far end, so they are quoted for it.
+Command lines are lists of words and never pass through a local shell. Only ``ssh`` passes its words to a remote shell,
+so they are quoted.
 """
 
 import re
@@ -18,11 +18,11 @@ from kernel.agents.environment import worker_environment
 from protocol.project import NodeSettings
 
 RAY_RELAY: Final = str(Path(__file__).parent.parent / "procs" / "ray_relay.py")
-"""Run as a file, so that a Python without our packages can run it."""
+"""Run as a file, so that a Python without our packages can execute it."""
 QUEUED_SECONDS: Final = 7 * 86400.0
-"""For an engine that has a queue: who gives up loses his place in it."""
+"""Timeout for an engine with a queue: after a cancellation the place in the queue is lost."""
 PULLED_SECONDS: Final = 900.0
-"""For one that may have to fetch an image first."""
+"""Timeout for an engine that may have to download an image first."""
 MOST_WORDS: Final = 100
 MOST_CHARACTERS: Final = 4096
 _LABEL: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/=-]{0,62}", re.ASCII)
@@ -30,20 +30,20 @@ _PROXIES: Final = ("http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS
 
 
 class Engine(msgspec.Struct, frozen=True, kw_only=True):
-    """One way to start a node. A word of ``argv`` in which a key is named that is not set is left out.
+    """One way to start a node. Words of ``argv`` that refer to a missing key are left out.
 
-    ``{args}``, ``{argv}``, ``{far}`` stand for several words, ``{quoted}`` for those of ``far`` as a shell reads them.
+    ``{args}``, ``{argv}`` and ``{far}`` expand to several words, ``{quoted}`` to ``far`` quoted for a shell.
     """
 
     argv: tuple[str, ...]
     by: str | None = None
-    """The key that has to be set, and by which two engines of one ``via`` are told apart."""
+    """The key that must be set; it also selects between two engines of the same ``via``."""
     takes: frozenset[str] = frozenset()
-    """Other keys that it takes, beside those that all do."""
+    """Further keys that the engine accepts, besides the common ones."""
     hello_seconds: float = 60.0
-    """For the node to answer: a machine may have to start Python first."""
+    """Timeout for the node's first answer: a machine may have to start Python first."""
     environment: tuple[str, ...] = ()
-    """Variables of the kernel's environment that it gets, beside those that every program gets."""
+    """Variables of the kernel's environment that the program receives, besides the standard ones."""
 
 
 ENGINES: Final[Mapping[str, tuple[Engine, ...]]] = MappingProxyType(
@@ -121,17 +121,17 @@ ENGINES: Final[Mapping[str, tuple[Engine, ...]]] = MappingProxyType(
         "command": (Engine(argv=("{argv}", "{far}"), takes=frozenset({"argv"})),),
     }
 )
-"""``via`` to engines. ``join`` is in none: such a node starts by itself."""
+"""``via`` -> engines. ``join`` has none: such a node starts on its own."""
 COMMON: Final = frozenset({"via", "command", "labels", "workers"})
 _TEXTS: Final = ("host", "image", "container", "pod", "namespace", "address", "python")
 _PATHS: Final = frozenset({"python"})
-"""Those of them that may have blanks."""
+"""Keys whose values may contain spaces."""
 _SEVERAL: Final = frozenset({"{args}", "{argv}", "{far}"})
 _KEY: Final = re.compile(r"\{(\w+)\}")
 
 
 class NodeFault(NamedTuple):
-    """A mistake in the settings of a node: the key, what is wrong with it, and what to do."""
+    """An error in the settings of a node: the key, the message, and a hint."""
 
     key: str
     message: str
@@ -139,7 +139,7 @@ class NodeFault(NamedTuple):
 
 
 def engine_of(settings: NodeSettings) -> Engine | None:
-    """The engine that ``settings`` mean; None where the node dials home, or a key is missing."""
+    """Return the engine of ``settings``; None if the node connects by itself, or a key is missing."""
     for engine in ENGINES.get(settings.via, ()):
         if engine.by is None or getattr(settings, engine.by) is not None:
             return engine
@@ -147,9 +147,9 @@ def engine_of(settings: NodeSettings) -> Engine | None:
 
 
 def command_line(settings: NodeSettings, far: Sequence[str], fresh: str) -> tuple[str, ...]:
-    """The command line whose standard streams are those of ``far``, run there by the program that ``settings`` name.
+    """Return the command line that runs ``far`` on the node and connects its standard streams.
 
-    ``fresh`` is a name that no other start of a node has. Raises ValueError where there is none.
+    ``fresh`` is a unique name for this start of a node. Raises ValueError if the node has no command line.
     """
     engine = engine_of(settings)
     if engine is None:
@@ -175,28 +175,32 @@ def command_line(settings: NodeSettings, far: Sequence[str], fresh: str) -> tupl
 
 
 def hello_seconds(settings: NodeSettings) -> float:
-    """The time for a node to answer for the first time."""
+    """Return the timeout for the first answer of a node."""
     engine = engine_of(settings)
     return 60.0 if engine is None else engine.hello_seconds
 
 
 def engine_environment(settings: NodeSettings, environ: Mapping[str, str]) -> dict[str, str]:
-    """The part of the kernel's ``environ`` that an engine's program sees: no key of a provider is in it."""
+    """Return the part of the kernel's ``environ`` for an engine's program; it contains no provider keys."""
     engine = engine_of(settings)
     return worker_environment(environ, () if engine is None else engine.environment)
 
 
 def node_faults(settings: NodeSettings) -> Iterator[NodeFault]:
-    """The mistakes in the settings of one node."""
+    """Yield the errors in the settings of one node."""
     yield from _key_faults(settings)
     yield from _word_faults(settings)
     for label in settings.labels:
         if _LABEL.fullmatch(label) is None:
-            yield NodeFault("labels", f"{label[:60]!r} is no label", "letters, digits and . _ - / =, at most 63")
+            yield NodeFault(
+                "labels",
+                f"{label[:60]!r} is not a valid label",
+                "use letters, digits and . _ - / =, at most 63 characters",
+            )
     if len(set(settings.labels)) < len(settings.labels) or len(settings.labels) > MOST_WORDS:
-        yield NodeFault("labels", "has a label twice, or too many", "name each once")
+        yield NodeFault("labels", "has duplicate or too many labels", f"use at most {MOST_WORDS} different labels")
     if settings.via == "ray" and settings.least > settings.most:
-        yield NodeFault("least", f"{settings.least} is more than most: {settings.most}", "raise most, or lower it")
+        yield NodeFault("least", f"{settings.least} is more than most: {settings.most}", "raise most, or lower least")
 
 
 def _key_faults(settings: NodeSettings) -> Iterator[NodeFault]:
@@ -204,14 +208,14 @@ def _key_faults(settings: NodeSettings) -> Iterator[NodeFault]:
     engine = engine_of(settings)
     if engines and engine is None:
         keys = [one.by for one in engines if one.by is not None]
-        hint = f"write {keys[0]}: NAME beside it, or --{keys[0]} NAME after awk node add"
+        hint = f"set {keys[0]}: NAME, or use awk node add --{keys[0]} NAME"
         yield NodeFault("via", f"{settings.via} needs {' or '.join(keys)}", hint)
         return
     allowed = COMMON if engine is None else COMMON | engine.takes | {engine.by}
     plain = NodeSettings(via=settings.via)
     for key in NodeSettings.__struct_fields__:
         if getattr(settings, key) != getattr(plain, key) and key not in allowed:
-            yield NodeFault(key, f"is not taken by via: {settings.via}", "remove it, or say another via")
+            yield NodeFault(key, f"is not supported by via: {settings.via}", "remove it, or choose another via")
 
 
 def _word_faults(settings: NodeSettings) -> Iterator[NodeFault]:
@@ -220,22 +224,22 @@ def _word_faults(settings: NodeSettings) -> Iterator[NodeFault]:
         if text is None:
             continue
         if text == "" or text.startswith("-") or not _is_plain(text):
-            yield NodeFault(key, f"{text[:60]!r} cannot be given to a program", "write a plain name or address")
+            yield NodeFault(key, f"{text[:60]!r} is not a valid argument", "write a plain name or address")
         elif " " in text and key not in _PATHS:
-            yield NodeFault(key, f"{text[:60]!r} has a blank in it", f"write one {key}; each node has its own entry")
+            yield NodeFault(key, f"{text[:60]!r} contains a space", f"write one {key}; each node has its own entry")
     for key in ("args", "argv"):
         words = getattr(settings, key)
         if len(words) > MOST_WORDS or not all(map(_is_plain, words)):
             hint = f"write at most {MOST_WORDS} words without control characters"
-            yield NodeFault(key, "has a word that cannot be given to a program", hint)
+            yield NodeFault(key, "contains an invalid argument", hint)
     if settings.argv and settings.argv[0].startswith("-"):
-        yield NodeFault("argv", "begins with an option", "begin with the program")
+        yield NodeFault("argv", "starts with an option", "start with the program")
     try:
         program = shlex.split(settings.command)
     except ValueError:
         program = []
     if not program or program[0].startswith("-") or not _is_plain(settings.command):
-        yield NodeFault("command", "is no program", "write command: agent-worker, or its path on that machine")
+        yield NodeFault("command", "is not a valid program", "write command: agent-worker, or its path on the node")
 
 
 def _is_plain(text: str) -> bool:

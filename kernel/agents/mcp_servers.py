@@ -1,8 +1,7 @@
-"""The keys ``tools`` and ``mcp_servers``: mistakes in them and in tools of the project file, and the servers of an
-agent as the keys and ``.mcp.json`` define them.
+"""The keys ``tools`` and ``mcp_servers``: validation, including tools of the project file, and the resulting servers.
 
-Values of the user's environment go into a server's environment or its headers and nowhere else: a command line can be
-read by everybody on the machine.
+Servers are defined by the key and by ``.mcp.json``. Values of the user's environment are only used in a server's
+environment or headers: all users of the machine can read a command line.
 """
 
 import re
@@ -34,9 +33,7 @@ from protocol.tools import (
 
 
 class KeyFault(NamedTuple):
-    """A mistake in one key of an agent, before its place in a file is known. ``key`` is a path
-    (``mcp_servers.github.url``).
-    """
+    """An error in one key of an agent, without its file location. ``key`` is a path (``mcp_servers.github.url``)."""
 
     key: str
     message: str
@@ -44,31 +41,31 @@ class KeyFault(NamedTuple):
 
 
 def name_faults(names: tuple[str, ...], own: Mapping[str, ProjectTool]) -> Iterator[KeyFault]:
-    """The mistakes in an agent's ``tools``. ``own`` are those of the project file."""
+    """Yield the errors in an agent's ``tools``. ``own`` are the tools of the project file."""
     for name in names:
         if name in SWITCHES or name in own:
             continue
         if name in BUILT_IN:
             switch = BUILT_IN[name].switch
-            yield KeyFault("tools", f"{name} comes with {switch}", f"write {switch}")
+            yield KeyFault("tools", f"{name} is part of {switch}", f"write {switch}")
             continue
         known = {*SWITCHES, *own}
         close = nearest(name, known)
-        make = f"there are {', '.join(sorted(known))}; awk tool add {name[:40]} makes one"
+        make = f"available: {', '.join(sorted(known))}; add it with: awk tool add {name[:40]}"
         yield KeyFault("tools", f"unknown tool {name[:60]!r}", make if close is None else f"did you mean {close}?")
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
-        yield KeyFault("tools", f"{twice} is there twice", "keep one")
+        yield KeyFault("tools", f"{twice} is listed twice", "remove one")
 
 
 def tool_faults(name: str, tool: ProjectTool) -> Iterator[KeyFault]:
-    """The mistakes in the tool ``name`` of the project file."""
+    """Yield the errors in the tool ``name`` of the project file."""
     at = f"tools.{name}"
     fault = tool_name_fault(name)
     if fault is not None:
         yield KeyFault(at, fault)
     if not tool.description.strip():
-        yield KeyFault(f"{at}.description", "is empty", "say what it does, and when to use it")
+        yield KeyFault(f"{at}.description", "is empty", "describe what it does and when to use it")
     if tool.mock is None and not any(tool.command[:1]):
         yield KeyFault(f"{at}.command", "is missing", f"add command: [program, argument], or awk tool mock {name} TEXT")
     try:
@@ -83,35 +80,33 @@ def tool_faults(name: str, tool: ProjectTool) -> Iterator[KeyFault]:
             None,
         )
         if part is not None:
-            message = f"{word[:60]!r} holds ${{{part}}}: an argument is a word of its own, and no part of one"
+            message = f"{word[:60]!r} contains ${{{part}}} as a part of a word: an argument must be a whole word"
             yield KeyFault(f"{at}.command", message, f'write "${{{part}}}", or read it from standard input')
     for argument in placeholders(tool.command):
         if argument not in known:
-            yield KeyFault(
-                f"{at}.command", f"${{{argument}}} is no argument of it", f"add {argument}: string to input:"
-            )
+            yield KeyFault(f"{at}.command", f"${{{argument}}} is not an argument", f"add {argument}: to input:")
 
 
 MCP_FILE: Final = ".mcp.json"
-"""The project's file, which other programs read too. An agent has of it what its key names."""
+"""The project's server file, which other programs read as well. An agent gets the servers that its key names."""
 EVERY: Final = "*"
-"""All servers of that file."""
+"""Stands for all servers of that file."""
 PROJECT: Final = "project"
-"""The type of a server that is in that file."""
+"""Type of a server that is defined in that file."""
 
 _KEY: Final = "mcp_servers"
 _FILE_KEY: Final = "mcpServers"
 _VARIABLE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}", re.ASCII)
 _HEADER: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}", re.ASCII)
 _OURS: Final = "AGENT_WORKER_"
-"""How variables begin that say where the kernel is, and what lets one in."""
-_FORMS: Final = f"write its name with command: or url: under it, a list of names of {MCP_FILE}, or {MCP_FILE} for all"
+"""Prefix of variables with the kernel's address and credentials."""
+_FORMS: Final = f"write its name with command: or url:, a list of server names of {MCP_FILE}, or {MCP_FILE} for all"
 
 Servers = Mapping[str, McpServer]
 
 
 def full_servers(node: Node) -> Node:
-    """``.mcp.json``, or a list of names of its servers, as the mapping it stands for."""
+    """Expand ``.mcp.json`` or a list of its server names to the equivalent mapping."""
     if isinstance(node, ScalarNode) and node.text == MCP_FILE:
         return _of_project([ScalarNode(EVERY, plain=False, place=node.place)], node)
     if isinstance(node, ListNode) and all(isinstance(item, ScalarNode) for item in node.items):
@@ -120,7 +115,7 @@ def full_servers(node: Node) -> Node:
 
 
 def server_faults(servers: Servers) -> Iterator[KeyFault]:
-    """The mistakes in the key that show without any other file."""
+    """Yield the errors in the key that can be found without reading other files."""
     for name, server in servers.items():
         at = f"{_KEY}.{name}"
         fault = None if name == EVERY and server.type == PROJECT else server_name_fault(name)
@@ -130,9 +125,9 @@ def server_faults(servers: Servers) -> Iterator[KeyFault]:
 
 
 def servers_of(servers: Servers, root: Path) -> dict[str, McpServer]:
-    """``servers`` with those of the project's file in full. Raises BadDefinition for that file.
+    """Return ``servers`` with the definitions of the project's file. Raises BadDefinition for errors in that file.
 
-    Of all of them, which nobody named, one that is written for another program is left out.
+    If the agent uses all servers, invalid ones are left out: they may be written for another program.
     """
     if not any(server.type == PROJECT for server in servers.values()):
         return dict(servers)
@@ -141,7 +136,7 @@ def servers_of(servers: Servers, root: Path) -> dict[str, McpServer]:
     named = {name for name, server in servers.items() if server.type == PROJECT}
     for name in sorted(named - {EVERY}):
         if name not in there:
-            raise fail(MCP_FILE, f"{MCP_FILE} has no server {name[:60]}", suggest(name, there), where=_KEY)
+            raise fail(MCP_FILE, f"server {name[:60]} not found in {MCP_FILE}", suggest(name, there), where=_KEY)
     found = {name: _entry(name, there[name], problems) for name in there if name in named}
     problems.check()
     if EVERY in named:
@@ -151,14 +146,14 @@ def servers_of(servers: Servers, root: Path) -> dict[str, McpServer]:
 
 
 def left_out(servers: Servers, root: Path) -> Iterator[str]:
-    """Messages about servers of the project's file that an agent with all of them does not get, with the reason."""
+    """Yield messages about servers of the project's file that an agent with all servers does not get."""
     if EVERY not in servers:
         return
     entries, problems = _entries(root)
     for key, node in entries.entries:
         fault = None if key.text in servers else _judged(key.text, node, problems)[1]
         if fault is not None:
-            yield f"{key.text[:60]} of {MCP_FILE} is left out: {fault}"
+            yield f"{key.text[:60]} of {MCP_FILE} is ignored: {fault}"
 
 
 def _judged(name: str, node: Node, problems: Diagnostics) -> tuple[McpServer | None, str | None]:
@@ -169,9 +164,9 @@ def _judged(name: str, node: Node, problems: Diagnostics) -> tuple[McpServer | N
 
 
 def filled(servers: Servers, environ: Mapping[str, str]) -> dict[str, McpServer]:
-    """``servers`` with every ``${NAME}`` replaced. Raises Refused (no_credentials) where one is not set.
+    """Return ``servers`` with every ``${NAME}`` replaced. Raises Refused (no_credentials) if a variable is not set.
 
-    What comes out is secret.
+    The result is secret.
     """
     return {
         name: msgspec.structs.replace(
@@ -188,18 +183,18 @@ def _fill(value: str, environ: Mapping[str, str], where: str) -> str:
         held = environ.get(match[1]) or match[2]
         if held is None:
             text = f"{_KEY}.{where} needs ${match[1]}, which is not set"
-            raise Refused("no_credentials", text, "set it where the kernel starts")
+            raise Refused("no_credentials", text, "set it in the environment of the kernel")
         return held
 
     return _VARIABLE.sub(of, value)
 
 
 def _fill_header(value: str, environ: Mapping[str, str], where: str) -> str:
-    """As ``_fill``, without the line's end that a value out of a file has. Raises Refused for more than one line."""
+    """Replace variables and strip the line end that values read from files have. Raises Refused for several lines."""
     filled = _fill(value, environ, where).strip()
     if any(ord(letter) < 32 for letter in filled):
         names = ", ".join(f"${match[1]}" for match in _VARIABLE.finditer(value)) or "it"
-        raise Refused("no_credentials", f"{_KEY}.{where} cannot be sent: {names} has more than one line", "correct it")
+        raise Refused("no_credentials", f"{_KEY}.{where} cannot be sent: {names} contains line breaks", "remove them")
     return filled
 
 
@@ -212,31 +207,35 @@ def _of_project(names: Iterable[ScalarNode], node: Node) -> MapNode:
 
 
 def read_only_faults(words: Iterable[str], servers: Collection[str]) -> Iterator[KeyFault]:
-    """The mistakes in ``read_only`` of an agent that has ``servers``, by name."""
+    """Yield the errors in ``read_only`` of an agent with the MCP servers ``servers``."""
     for word in words:
         server, _tool = server_and_tool(word)
         if not server:
-            hint = "write mcp__SERVER__TOOL, or mcp__SERVER__* for all of a server"
-            yield KeyFault("read_only", f"{word[:80]!r} names no tool of an MCP server", hint)
+            hint = "write mcp__SERVER__TOOL, or mcp__SERVER__* for all tools of a server"
+            yield KeyFault("read_only", f"{word[:80]!r} is not a tool of an MCP server", hint)
         elif server not in servers and EVERY not in servers:
-            hint = suggest(server, servers, what="its mcp_servers") if servers else "it has no mcp_servers"
-            yield KeyFault("read_only", f"there is no MCP server {server[:40]!r} for {word[:80]!r}", hint)
+            hint = suggest(server, servers, what="its mcp_servers") if servers else "the agent has no mcp_servers"
+            yield KeyFault("read_only", f"MCP server {server[:40]!r} of {word[:80]!r} not found", hint)
 
 
 def _faults(server: McpServer) -> Iterator[tuple[str, str, str | None]]:
     own = (server.command, server.url, server.args, server.env, server.headers)
     if server.type == PROJECT:
         if any(own):
-            yield "type", f"what a server of {MCP_FILE} is, that file says", "remove the other keys, or type:"
+            yield "type", f"is set by {MCP_FILE} for its servers", "remove the other keys, or type:"
         return
     if (server.command is None) == (server.url is None):
         yield "command", "needs exactly one of command and url", _FORMS
     elif server.type is not None and (server.type == "stdio") != (server.url is None):
-        yield "type", f"{server.type} does not go with {'command' if server.url is None else 'url'}", "leave type: out"
+        yield (
+            "type",
+            f"{server.type} cannot be used with {'command' if server.url is None else 'url'}",
+            "remove type:",
+        )
     if server.url is not None:
         yield from _url_faults(server)
     elif server.headers:
-        yield "headers", "go with url", "a program gets its values by env:"
+        yield "headers", "needs url", "pass values to a program with env:"
     yield from _value_faults(server)
 
 
@@ -249,39 +248,42 @@ def _url_faults(server: McpServer) -> Iterator[tuple[str, str, str | None]]:
     except ValueError:
         sound = False
     if not sound:
-        yield "url", "is not an http:// or https:// address", "a secret goes into headers:, as ${NAME}"
+        yield "url", "is not an http:// or https:// address", "put secrets into headers:, as ${NAME}"
     if server.args or server.env:
-        yield ("args" if server.args else "env"), "goes with command", "an address gets its values by headers:"
+        yield (
+            ("args" if server.args else "env"),
+            "can only be combined with command",
+            "pass values to an address with headers:",
+        )
 
 
 def _value_faults(server: McpServer) -> Iterator[tuple[str, str, str | None]]:
     for key, values in (("command", [server.command or ""]), ("args", server.args), ("url", [server.url or ""])):
         if any(_VARIABLE.search(value) for value in values):
-            yield key, "cannot hold a variable: everybody could read it there", "use env: or headers:"
+            yield key, "must not contain a variable: other users could read its value", "use env: or headers:"
         if any("\0" in value for value in values):
-            yield key, "holds a NUL character", None
-    # Names of the user's variables that it gets.
+            yield key, "contains a NUL character", None
+    # Names of the user's variables that the server receives.
     variables_values = (*server.env.values(), *server.headers.values())
     for name in sorted(
         frozenset(match[1] for variables_value in variables_values for match in _VARIABLE.finditer(variables_value))
     ):
         if name.startswith(_OURS):
-            yield ("env" if server.env else "headers"), f"${name} is the kernel's own, and is not handed on", None
+            yield ("env" if server.env else "headers"), f"${name} is internal to the kernel and cannot be passed", None
     for name in server.headers:
         if not _HEADER.fullmatch(name):
-            yield "headers", f"{name[:60]!r} is no name for a header", "for example Authorization"
+            yield "headers", f"{name[:60]!r} is not a valid header name", "for example Authorization"
     for name in server.env:
         fault = own_name_fault(name)
         if fault is not None:
-            yield f"env.{name}", fault, "name the program by its path, and what it is to load as its arguments"
+            yield f"env.{name}", fault, "use the path of the program, and pass files to load as arguments"
 
 
 def _entries(root: Path) -> tuple[MapNode, Diagnostics]:
-    """The servers of the file, and the diagnostics of it. Raises BadDefinition."""
     try:
         data = read_bytes(inside(root, MCP_FILE, MCP_FILE), MCP_FILE)
     except FileMissing:
-        raise fail(MCP_FILE, f"there is no {MCP_FILE}", "write the server in full, or the file", where=_KEY) from None
+        raise fail(MCP_FILE, f"{MCP_FILE} not found", "define the server, or create the file", where=_KEY) from None
     node, problems = tree_of(data, MCP_FILE)
     entries = node.get(_FILE_KEY) if isinstance(node, MapNode) else None
     if not isinstance(entries, MapNode):

@@ -1,4 +1,4 @@
-"""The mock script of an agent: its short forms, and what must hold between its keys."""
+"""The mock script of an agent: its short forms, and the rules between its keys."""
 
 import re
 import signal
@@ -9,7 +9,7 @@ from kernel.source.yaml_tree import ListNode, MapNode, Node, ScalarNode
 from protocol.agent import Action, MockExit, Rule
 
 MAX_PATTERN: Final = 1000
-"""Characters of a ``when``. It runs in the worker, where a slow one stalls only its own attempt."""
+"""Maximum length of a ``when`` pattern. It runs in the worker, where a slow one delays only its own attempt."""
 
 _ACTIONS: Final = ("tool", "shell", "sleep", "error", "exit", "usage", "text")
 _SIGNALS: Final = frozenset(known.name.removeprefix("SIG") for known in signal.Signals)
@@ -19,7 +19,7 @@ _KNOWN_VARIABLE: Final = re.compile(r"message\.text|match\.([A-Za-z_]\w*|[0-9]{1
 
 
 def full_rules(node: Node) -> Node:
-    """A list of actions as one rule that always plays; a list of rules as it is."""
+    """Expand a list of actions to a rule that always matches; leave a list of rules unchanged."""
     if (
         not isinstance(node, ListNode)
         or not node.items
@@ -33,7 +33,7 @@ def full_rules(node: Node) -> Node:
 
 
 def full_exit(node: Node) -> Node:
-    """``exit: SIGKILL`` or ``exit: 3`` as the mapping it stands for."""
+    """Expand ``exit: SIGKILL`` or ``exit: 3`` to the equivalent mapping."""
     if not isinstance(node, ScalarNode) or node.is_null:
         return node
     key = "code" if node.text.lstrip("-").isdigit() else "signal"
@@ -41,7 +41,7 @@ def full_exit(node: Node) -> Node:
 
 
 def check_script(rules: tuple[Rule, ...], node: Node, where: str, problems: Diagnostics) -> None:
-    """Note the mistakes in ``rules``, which were converted from ``node``."""
+    """Report the errors in ``rules``, which were converted from ``node``."""
     full = full_rules(node)
     for index, rule in enumerate(rules):
         spot = _item(full, index)
@@ -55,7 +55,7 @@ def check_script(rules: tuple[Rule, ...], node: Node, where: str, problems: Diag
             try:
                 pattern = re.compile(rule.when)
             except (re.error, RecursionError, OverflowError) as error:
-                hint = "put it in single quotes, so that \\ stays"
+                hint = "use single quotes, which keep \\"
                 problems.add(place, f"{at}.when", f"not a regular expression: {error}", hint)
         actions = spot.get("do") if isinstance(spot, MapNode) else None
         for number, action in enumerate(rule.do):
@@ -63,7 +63,7 @@ def check_script(rules: tuple[Rule, ...], node: Node, where: str, problems: Diag
 
 
 def plain_exit(action: Action) -> Action:
-    """``action`` with its signal spelled as the worker wants it: ``KILL``."""
+    """Return ``action`` with its signal in the worker's spelling: ``KILL``."""
     if action.exit is None or action.exit.signal is None:
         return action
     name = action.exit.signal.removeprefix("SIG")
@@ -71,8 +71,6 @@ def plain_exit(action: Action) -> Action:
 
 
 class _Check:
-    """One action, and where to note what is wrong with it."""
-
     def __init__(
         self, problems: Diagnostics, node: Node, where: str, rule: Rule, pattern: re.Pattern[str] | None
     ) -> None:
@@ -86,11 +84,11 @@ class _Check:
         keys = [key for key in _ACTIONS if getattr(action, key) is not None]
         if len(keys) != 1:
             said = ", ".join(keys) if keys else "none"
-            self._bad("", f"an action has exactly one of {', '.join(_ACTIONS)}; this one has {said}")
+            self._bad("", f"an action needs exactly one of {', '.join(_ACTIONS)}; found {said}")
         if action.args is not None and action.tool is None:
-            self._bad(".args", "args goes with tool")
+            self._bad(".args", "args can only be combined with tool")
         if action.background is not None and action.shell is None:
-            self._bad(".background", "background goes with shell")
+            self._bad(".background", "background can only be combined with shell")
         if action.exit is not None:
             ending = action.exit
             if (ending.signal is None) == (ending.code is None):
@@ -109,11 +107,11 @@ class _Check:
                 place = self._problems.find(written, node.place)
                 known = _KNOWN_VARIABLE.fullmatch(name)
                 if known is None:
-                    hint = "a mock script knows message.text, match.1 and match.name"
+                    hint = "available variables: message.text, match.1 and match.name"
                     self._problems.add(place, self._where, f"unknown variable {name[:60]!r}", hint)
                 elif known[1] is not None and not self._has_group(known[1]):
-                    hint = "write a group ( ) in when" if self._rule.when else "add when: with a group ( )"
-                    self._problems.add(place, self._where, f"when has no group for {name}", hint)
+                    hint = "add a group ( ) to when" if self._rule.when else "add when: with a group ( )"
+                    self._problems.add(place, self._where, f"the pattern in when has no group for {name}", hint)
         else:
             children = node.items if isinstance(node, ListNode) else [value for _, value in node.entries]
             for child in children:
@@ -123,7 +121,7 @@ class _Check:
         if self._rule.when is None:
             return False
         if self._pattern is None:
-            return True  # the pattern itself was noted
+            return True  # the pattern has its own error
         return int(name) <= self._pattern.groups if name.isdigit() else name in self._pattern.groupindex
 
     def _bad(self, suffix: str, message: str, hint: str | None = None) -> None:

@@ -1,14 +1,14 @@
-"""The personal context of each agent: memory, notes and todo list, read from its files and written to them.
+"""The personal context of each agent: memory, notes and todo list, read from and written to its files.
 
-The files are the truth: people edit them, git keeps them. What was read is kept as long as a file looks as it did, so
-an edit by hand counts at the next look, and a look costs a stat of each file. A file that cannot be read is told with
-its place, and the rest goes on. From reading to writing a folder is one writer's, of whatever process; each file is
-whole or as it was.
+The files are the source of truth: people edit them, git versions them. Contents are cached while the stat of a file is
+unchanged, so a manual edit is seen by the next read, which costs one stat per file. Unreadable files are reported with
+their paths, and the rest is used. A folder is locked from reading to writing, across processes; each file is replaced
+atomically.
 
-An agent with a file has its context in the project; one without (made at run time, or inside a workflow) has it in the
-kernel's state, in the same form, until it gets a file or ends.
+An agent with a file has its context in the project. An agent without one (created at run time, or inside a workflow)
+has it in the kernel's state, in the same format, until it gets a file or ends.
 
-Everything here blocks: call it in a thread.
+All methods block: call them in a thread.
 """
 
 import os
@@ -34,7 +34,7 @@ from kernel.agents.context_files import (
     newest_notes,
     put_all,
     put_note,
-    why_not,
+    read_error,
 )
 from kernel.policy.provenance import ProvenanceMarks
 from kernel.source.diagnostics import BadDefinition, fail
@@ -84,12 +84,12 @@ from protocol.memory_files import (
 )
 
 _SAFE: Final = "@:-_."
-"""Beside letters and digits, in names of folders in the state."""
+"""Characters besides letters and digits in folder names of the state."""
 T = TypeVar("T")
 
 
 class ContextPlace(NamedTuple):
-    """The folder of one agent's context. ``folder`` is as seen from ``root``, ``shown`` as people are told it."""
+    """The folder of one agent's context. ``folder`` is relative to ``root``; ``shown`` is its displayed path."""
 
     agent: str
     root: str
@@ -98,7 +98,7 @@ class ContextPlace(NamedTuple):
 
 
 class Personal(NamedTuple):
-    """All that an agent keeps. ``notes``: the oldest first. ``skipped``: what cannot be read, each with its place."""
+    """The whole personal context. ``notes`` are oldest first; ``skipped`` are unreadable parts, each with its path."""
 
     memory: tuple[StoredEntry, ...] = ()
     notes: tuple[Note, ...] = ()
@@ -119,10 +119,9 @@ def _has_no_link(root: str, path: str) -> bool:
 
 
 class PersonalContexts:
-    """Reads and writes the contexts of the agents of ``catalog``; of those without a file, below ``state``."""
+    """Reader and writer of the contexts of agents in ``catalog``; those without a file are in ``state``."""
 
     def __init__(self, catalog: Catalog, state: Path, now: Callable[[], float] = time.monotonic) -> None:
-        """``now``: seconds, of a clock that nobody sets."""
         self._catalog = catalog
         self._root = os.path.realpath(catalog.root)
         self._state = state
@@ -130,9 +129,9 @@ class PersonalContexts:
         self._merged: dict[str, tuple[tuple[int, ...], dict[str, MemoryFile], Memory]] = {}
 
     def place(self, key: str, record: AgentRecord | None) -> ContextPlace:
-        """The place of the context of agent ``key``; ``record`` is its row in the log. Does not block for long.
+        """Return the context location of agent ``key``; ``record`` is its stored row. Does not block for long.
 
-        Raises Refused (unknown_agent), BadDefinition where its file is wrong and never was right, or its context.dir.
+        Raises Refused (unknown_agent), BadDefinition if its file was never valid, or its context.dir is invalid.
         """
         if record is not None and record.origin != "file":
             return self.place_in_state(key)
@@ -150,32 +149,32 @@ class PersonalContexts:
         return ContextPlace(key, root, real, said)
 
     def place_in_state(self, key: str) -> ContextPlace:
-        """The place of the context of an agent without a file."""
+        """Return the context location of an agent without a file."""
         return ContextPlace(key, str(self._state), quote(key, safe=_SAFE), f"the state of {key}")
 
     def read(self, place: ContextPlace, newest: int | None = None) -> Personal:
-        """All of it, as the files have it now; of the notes the ``newest``, if so many are enough.
+        """Return the whole context from its files; of the notes, only the ``newest`` if given.
 
-        Raises Refused where the context as a whole cannot be looked at.
+        Raises Refused if the context as a whole cannot be read.
         """
         memory, notes, todos = self.memory(place), self.notes(place, NotesAsked(newest)), self.todos(place)
-        skipped = (*self.told(place, memory), *notes.skipped, *todos.skipped)
+        skipped = (*self.unreadable_parts(place, memory), *notes.skipped, *todos.skipped)
         return Personal(memory.kept, notes.notes, todos.todos, skipped)
 
-    def told(self, place: ContextPlace, memory: Memory) -> tuple[str, ...]:
-        """The parts of ``memory`` that could not be read, each with its file and line."""
+    def unreadable_parts(self, place: ContextPlace, memory: Memory) -> tuple[str, ...]:
+        """Return the parts of ``memory`` that could not be read, each with its file and line."""
         return tuple(one.shown(f"{place.shown}/{MEMORY}") for one in memory.skipped)
 
     def memory(self, place: ContextPlace) -> Memory:
-        """The entries, core first."""
+        """Return the memory entries, core first."""
         return self._in(place, MEMORY, lambda folder: self._memory(place, folder)[0]) or Memory((), ())
 
     def change_memory(
         self, place: ContextPlace, decide: Callable[[Memory], Iterable[tuple[StoredEntry | None, Entry | None]]]
     ) -> tuple[StoredEntry, ...]:
-        """Do what ``decide`` says of the entries there are now: each (None: a new one) and what is to be in its place.
+        """Replace entries by the pairs that ``decide`` returns: the old entry (None to add), and the new one.
 
-        Returns those that were written. Raises Refused; of several changes the first may have been made then.
+        Returns the written entries. Raises Refused; then some of several changes may have been made.
         """
 
         def change(folder: int) -> tuple[StoredEntry, ...]:
@@ -189,7 +188,7 @@ class PersonalContexts:
                     stored.append(one)
                     changes |= more
                 else:
-                    assert old is not None, "nothing is put in the place of nothing"
+                    assert old is not None, "a change needs an old or a new entry"
                     gone.append(old)
             changes |= without_entries({**texts, **changes}, gone)
             put_all(folder, changes, f"{place.shown}/{MEMORY}")
@@ -203,7 +202,7 @@ class PersonalContexts:
             raise Refused("conflict", f"{place.shown}/{MEMORY}/{error}", "change it in an editor") from error
 
     def notes(self, place: ContextPlace, asked: NotesAsked = ALL_NOTES) -> NotesPage:
-        """The notes that are ``asked`` for, all of them, the oldest first; files that are none are skipped."""
+        """Return the requested notes, oldest first, all by default; files that are no notes are skipped."""
 
         def look(folder: int) -> NotesPage:
             path = f"{place.root}/{place.folder}/{NOTES}"
@@ -223,9 +222,9 @@ class PersonalContexts:
         again: bool = False,
         source: Source | None = None,
     ) -> Note:
-        """Write a note; its file is named by the time ``at`` (UTC) and its first words. Raises Refused.
+        """Write a note; its file name consists of the time ``at`` (UTC) and its first words. Raises Refused.
 
-        ``again``: the same may have been asked for before; if there is such a note of that time, that is it.
+        ``again``: the call may be a retry; if the same note of that time exists, it is returned.
         """
         try:
             body = content(text, title)
@@ -239,27 +238,27 @@ class PersonalContexts:
         return self._changing(place, NOTES, put)
 
     def remove_note(self, place: ContextPlace, file: str) -> None:
-        """Remove a note. Raises Refused (not_found)."""
-        missing = Refused("not_found", f"{place.agent} has no note {file[:200]!r}", "see which there are")
+        """Delete a note. Raises Refused (not_found)."""
+        missing = Refused("not_found", f"note {file[:200]!r} of agent {place.agent} not found", "list the notes")
         if file not in {one.file for one in self.notes(place).notes}:
             raise missing
         with suppress(FileNotFoundError):
             self._changing(place, NOTES, lambda folder: os.unlink(file, dir_fd=folder))
 
     def todos(self, place: ContextPlace) -> Personal:
-        """The items in the order of the file, and the lines that look like one and are none."""
+        """Return the items in the order of the file, and the lines that look like an item but are invalid."""
 
         def look(folder: int) -> tuple[list[Item], list[str]]:
             try:
                 return items_of(self._todo_text(place, folder))
             except OSError as error:
-                return [], [why_not(error)]
+                return [], [read_error(error)]
 
         items, faults = self._in(place, TODO, look) or ([], [])
         return Personal(todos=tuple(items), skipped=tuple(f"{place.shown}/{TODO}/{TODO_FILE}: {one}" for one in faults))
 
     def change_todos(self, place: ContextPlace, change: Callable[[str], str]) -> Personal:
-        """The list after ``change`` of its text. Raises Refused."""
+        """Apply ``change`` to the text of the list and return the new list. Raises Refused."""
 
         def write(folder: int) -> None:
             before = self._todo_text(place, folder)
@@ -274,7 +273,7 @@ class PersonalContexts:
         return self.todos(place)
 
     def write_soul(self, place: ContextPlace, text: str, known: str) -> str | None:
-        """Have ``text`` in the file of its soul, where that says ``known``, or nothing. Returns what else it says.
+        """Write ``text`` to the soul file if that contains ``known`` or nothing; else return its text.
 
         Raises Refused.
         """
@@ -292,7 +291,7 @@ class PersonalContexts:
     def add_todo(
         self, place: ContextPlace, text: str, only_if: int | None = None, trust: SourceClass = "agent"
     ) -> Personal:
-        """Add an item; ``only_if`` there are as many of this text as that, for it may have been added before."""
+        """Add an item; with ``only_if`` (for retries), only if the list has that many items of this text."""
 
         def add(before: str) -> str:
             count = sum(item.text == text for item in items_of(before)[0])
@@ -301,9 +300,9 @@ class PersonalContexts:
         return self.change_todos(place, add)
 
     def move(self, source: ContextPlace, target: ContextPlace) -> None:
-        """Give what an agent kept in the state to the agent with the file that it becomes; nothing there is replaced.
+        """Move the context of an agent in the state to the agent file that replaces it; existing items are kept.
 
-        Done once more after a crash it leaves the same. Raises Refused.
+        Repeatable after a crash. Raises Refused.
         """
         kept = self.read(source)
         there = {one.entry.key for one in self.memory(target).kept}
@@ -319,11 +318,11 @@ class PersonalContexts:
         self.forget(source.agent)
 
     def forget(self, key: str) -> None:
-        """Remove what an agent without a file kept, that is gone. Raises nothing."""
+        """Delete the context of a removed agent without a file. Raises nothing."""
         shutil.rmtree(self._state / quote(key, safe=_SAFE), ignore_errors=True)
 
     def blank_logs(self, traces: ProvenanceMarks) -> None:
-        """Have nothing of ``traces`` in the kernel's own log files: each byte of it becomes a ``*``. Raises nothing."""
+        """Overwrite ``traces`` in the kernel's own log files with ``*``. Raises nothing."""
         for file in self._state.parent.glob(f"{LOG}*"):
             with suppress(OSError), open(file, "r+b", buffering=0) as log:
                 for start, end in traces.find(log.read()):
@@ -331,7 +330,7 @@ class PersonalContexts:
                 os.fsync(log.fileno())
 
     def kept_for(self) -> tuple[str, ...]:
-        """The keys of the agents whose contexts are in the state."""
+        """Return the keys of the agents whose contexts are in the state."""
         try:
             return tuple(sorted(unquote(name) for name in os.listdir(self._state)))
         except FileNotFoundError:
@@ -344,15 +343,15 @@ class PersonalContexts:
             try:
                 seen = self._files.read(f"{place.root}/{place.folder}/{MEMORY}", folder, file, entries=True)
             except FileNotFoundError:
-                continue  # gone since it was listed
+                continue  # deleted since the listing
             except OSError as error:
-                texts[file], files[file] = None, MemoryFile((), (Skipped(file, 0, why_not(error)),))
+                texts[file], files[file] = None, MemoryFile((), (Skipped(file, 0, read_error(error)),))
             else:
                 texts[file], files[file] = seen.text, seen.entries
         at = f"{place.root}/{place.folder}"
         known = self._merged.get(at)
         if known is None or known[0] != tuple(map(id, files.values())):
-            # The files are kept with what was made of them: an id is one of something that lives.
+            # Keep the files with the result: their ids are unique only while they live.
             known = self._merged[at] = tuple(map(id, files.values())), files, together(files)
         return known[2], texts
 
@@ -363,7 +362,7 @@ class PersonalContexts:
             return ""
 
     def _in(self, place: ContextPlace, part: str, look: Callable[[int], T]) -> T | None:
-        """``look`` at the folder ``part``; None where there is none. Raises Refused."""
+        """Run ``look`` on the folder ``part``; return None if it does not exist. Raises Refused."""
         try:
             with closing_descriptor(open_folder(place.root, f"{place.folder}/{part}")) as folder:
                 return look(folder)
@@ -373,23 +372,23 @@ class PersonalContexts:
             raise Refused("conflict", f"{place.shown}/{part} cannot be read: {error.strerror}") from error
 
     def _changing(self, place: ContextPlace, part: str, change: Callable[[int], T]) -> T:
-        """``change`` what is in the folder ``part``, which is made if it is not there, with nobody else at it."""
+        """Run ``change`` on the locked folder ``part``, which is created if it is missing."""
         try:
             self._make_home(place)
             inside = f"{place.folder}/{part}"
             with closing_descriptor(open_folder(place.root, inside, make=True)) as folder, locked(folder):
                 return change(folder)
         except NotSynced as error:
-            text = f"{place.shown}/{part} was written, but perhaps not to the disk: {error.strerror}"
-            raise Refused("storage_failed", text, "see to the disk, then look what is there") from error
+            text = f"{place.shown}/{part} was written, but may not be on disk yet: {error.strerror}"
+            raise Refused("storage_failed", text, "check the disk and the content of the files") from error
         except OSError as error:
-            text = f"{place.shown}/{part} cannot be written, and is as it was: {error.strerror or error}"
-            raise Refused("storage_failed", text, "see to the disk or the folder, then ask again") from error
+            text = f"{place.shown}/{part} cannot be written and is unchanged: {error.strerror or error}"
+            raise Refused("storage_failed", text, "check the disk and the folder, then retry") from error
 
     def _make_home(self, place: ContextPlace) -> None:
-        """The agent's own folder; one that we make is marked as such: only that goes when its agent is deleted (CF12).
+        """Create the agent's folder; a folder created here is marked, and only then deleted with its agent (CF12).
 
-        Raises OSError, Refused where it is another's.
+        Raises OSError, Refused if the folder belongs to another agent.
         """
         if place.root == str(self._state):
             os.makedirs(os.path.join(place.root, place.folder), mode=0o700, exist_ok=True)
@@ -400,4 +399,8 @@ class PersonalContexts:
             with closing_descriptor(open_folder(place.root, place.folder)) as home, suppress(OSError):
                 owner = marked_for(read_here(home, MARK)[0])
         if owner != place.agent and os.path.exists(os.path.join(place.root, agent_file(owner))):
-            raise Refused("bad_definition", f"context.dir {place.shown!r} is {owner}'s", "give each its own")
+            raise Refused(
+                "bad_definition",
+                f"context.dir {place.shown!r} belongs to agent {owner}",
+                "give each agent its own folder",
+            )

@@ -1,6 +1,6 @@
-"""Costs of model calls, by the price list that comes with genai-prices. A model it does not know has no price.
+"""Costs of model calls by the price list of genai-prices. A model that is not in the list has no price.
 
-The list is part of the package: nothing is fetched. It is imported when the first price is asked for (0.2 s).
+The list is part of the package: no data is downloaded. It is imported when the first price is needed (0.2 s).
 """
 
 from functools import lru_cache
@@ -17,24 +17,24 @@ from protocol.project import ProjectDefinition
 
 NO_PRICE_HINT: Final = (
     "set a budget in tokens instead (budget: {tokens: ...}, or --max-tokens); "
-    "a mock script says what its steps cost with usage: {cost_usd: ...}"
+    "in a mock script, set the cost of a step with usage: {cost_usd: ...}"
 )
 
 _SAMPLE: Final = 1_000
-"""Tokens by which the price of one is found: below every tier of a price list."""
+"""Number of tokens to derive the price of one from: below every tier of a price list."""
 
 
 class Rate(msgspec.Struct, frozen=True):
-    """USD for one token of input and of output, for calls of ordinary size."""
+    """USD per token of input and of output, for calls of ordinary size."""
 
     input_usd: float
     output_usd: float
 
 
 def cost_usd(provider: str, model: str, usage: Usage) -> float | None:
-    """The cost of ``usage`` at ``provider``; None where the price of ``model`` there is not known, never 0 for that.
+    """Return the cost of ``usage`` at ``provider``; None, and never 0, if the price of ``model`` is unknown.
 
-    An endpoint under a name of its own has no list price, whatever model it serves.
+    An endpoint with a custom name has no list price, whatever model it serves.
     """
     if provider not in PROVIDERS:
         return None
@@ -48,13 +48,13 @@ def cost_usd(provider: str, model: str, usage: Usage) -> float | None:
     )
     try:
         return float(genai_prices.calc_price(amounts, model, provider_id=provider).total_price)
-    except (LookupError, ValueError):  # not in the list; or listed without a price for this kind of token
+    except (LookupError, ValueError):  # not listed, or listed without a price for this kind of token
         return None
 
 
 @lru_cache(maxsize=256)
 def rate(provider: str, model: str) -> Rate | None:
-    """The price of ``model`` for each token, to see ahead with; None where it is not known."""
+    """Return the price of ``model`` per token, to estimate costs in advance; None if it is unknown."""
     read = cost_usd(provider, model, Usage(input_tokens=_SAMPLE))
     written = cost_usd(provider, model, Usage(output_tokens=_SAMPLE))
     if read is None or written is None:
@@ -63,7 +63,7 @@ def rate(provider: str, model: str) -> Rate | None:
 
 
 def has_price(definition: AgentDefinition, project: ProjectDefinition) -> bool:
-    """Return whether the cost of calls of ``definition`` will be known in time: a mock's is what its script says.
+    """Return whether the cost of calls of ``definition`` is known in time; mock agents take it from their script.
 
     Raises ModelRejected.
     """
@@ -76,9 +76,9 @@ def has_price(definition: AgentDefinition, project: ProjectDefinition) -> bool:
 
 
 def script_has_prices(definition: AgentDefinition) -> bool:
-    """Return whether its script books no tokens without what they cost: then nobody would know what it has spent.
+    """Return whether all token usage in the mock script has a cost: without it, spending is unknown.
 
-    A program with models of its own reports its cost when its work is done, which is too late.
+    A program with its own models reports its cost at the end, which is too late.
     """
     if BACKENDS[definition.backend].own_models:
         return False
@@ -91,10 +91,10 @@ def script_has_prices(definition: AgentDefinition) -> bool:
 
 
 def has_token_limit(agent: AgentBudget, run: RunBudget) -> bool:
-    """Return whether one of the limits that hold for an agent in a run is in tokens."""
+    """Return whether a limit that applies to an agent in a run is in tokens."""
     return any(limit is not None for limit in (agent.tokens, agent.instruction.tokens, run.tokens))
 
 
 def has_usd_limit(agent: AgentBudget, run: RunBudget) -> bool:
-    """Return whether one of the limits that hold for an agent in a run is in USD."""
+    """Return whether a limit that applies to an agent in a run is in USD."""
     return any(limit is not None for limit in (agent.usd, agent.instruction.usd, run.usd))

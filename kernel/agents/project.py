@@ -1,8 +1,8 @@
-"""The project file: ``.agents.yaml`` or ``moniro.yaml``. Optional; read anew whenever it is asked for.
+"""The project file: ``.agents.yaml`` or ``moniro.yaml``. Optional; read whenever it is needed.
 
-Its key ``agents`` has agents written there, and files that lie outside ``.agents/``: a map of names, or a list of paths
-and of agents that say their own name. Whether files are there is not looked at. A mistake in one of them is that
-agent's, and keeps nobody from the others.
+Its key ``agents`` contains inline agents and paths of files outside ``.agents/``: a map by name, or a list of paths and
+of agents with a name. The existence of the files is not checked here. An error in one agent makes only that agent
+unavailable.
 """
 
 import os
@@ -29,12 +29,10 @@ from protocol.api.document import FileError
 from protocol.names import NameRejected, check_name, check_workflow_name
 from protocol.project import GuardSettings, ProjectDefinition, ProjectLimits
 
-_FORMS = "write <name>: with a path or an agent under it, or a list of paths and of agents with name:"
+_FORMS = "write <name>: with a path or an agent, or a list of paths and of agents with name:"
 
 
 class _Entry(NamedTuple):
-    """One agent as it was written: the name, where that stands, and a path or the agent itself."""
-
     name: str
     place: Location
     node: Node
@@ -42,14 +40,14 @@ class _Entry(NamedTuple):
 
 
 class Parsed(NamedTuple):
-    """The contents of a project file. ``broken`` has the agents that cannot be had, by name, with their mistakes."""
+    """The contents of a project file. ``broken`` contains the errors of unavailable agents by name."""
 
     definition: ProjectDefinition
     broken: Mapping[str, tuple[FileError, ...]] = MappingProxyType({})
 
 
 def with_agents(definition: ProjectDefinition, node: Node | None, problems: Diagnostics) -> Parsed:
-    """``definition`` with what ``node``, its key ``agents``, declares; ``problems`` gets what is wrong with the key."""
+    """Return ``definition`` with the agents in ``node``, its key ``agents``; report errors in ``problems``."""
     if node is None:
         return Parsed(definition)
     found: dict[str, str | AgentDefinition] = {}
@@ -59,15 +57,15 @@ def with_agents(definition: ProjectDefinition, node: Node | None, problems: Diag
         own = Diagnostics(problems.path, problems.text)
         first = places.setdefault(entry.name, entry.place)
         if first is not entry.place:
-            message = f"{entry.name} is defined twice in {problems.path}: in line {first.line} too"
-            own.add(entry.place, entry.where, message, "keep one of them, or take another name")
+            message = f"{entry.name} is defined twice in {problems.path}: also in line {first.line}"
+            own.add(entry.place, entry.where, message, "keep one of them, or choose another name")
         if isinstance(entry.node, MapNode | ListNode) and not entry.name:
             own.add(entry.place, entry.where, "needs a path, or an agent with a name:", _FORMS)
         else:
             try:
                 check_name(entry.name)
             except NameRejected as error:
-                own.add(entry.place, entry.where, str(error), "an agent is called by its name, or by its file's")
+                own.add(entry.place, entry.where, str(error), "the name of an agent is its key, or its file name")
             else:
                 value = _value(entry, definition, own)
                 if value is not None:
@@ -79,7 +77,7 @@ def with_agents(definition: ProjectDefinition, node: Node | None, problems: Diag
 
 
 def place_of(node: Node, name: str) -> Location:
-    """The place where the project file, as the tree ``node``, declares the agent ``name``; else its beginning."""
+    """Return the location at which the project file ``node`` declares the agent ``name``, or else its beginning."""
     agents = node.get("agents") if isinstance(node, MapNode) else None
     entries = () if agents is None else _entries(agents, Diagnostics(""))
     return next((entry.place for entry in entries if entry.name == name), node.place)
@@ -99,7 +97,7 @@ def _entries(node: Node, problems: Diagnostics) -> list[_Entry]:
                 entry = _Entry(name, item.place, item, f"agents[{index}]")
             entries.append(entry)
         return entries
-    problems.add(node.place, "agents", "needs names, or a list", _FORMS)
+    problems.add(node.place, "agents", "must be a map of names, or a list", _FORMS)
     return []
 
 
@@ -110,7 +108,7 @@ def _value(entry: _Entry, project: ProjectDefinition, problems: Diagnostics) -> 
     if not isinstance(node, MapNode):
         problems.add(entry.place, entry.where, "needs a path, or an agent", _FORMS)
         return None
-    named = NameSource(entry.name, f"{problems.path} calls it so")
+    named = NameSource(entry.name, f"{problems.path} names it so")
     definition = convert_agent(node, named, Converter(problems, AGENT_SHAPES), problems, entry.where)
     if definition is None:
         check_partial(node, named, project, problems, entry.where)
@@ -135,19 +133,17 @@ PROJECT_SHAPES: Final = TypeRules(
 
 
 class ProjectFileContent(NamedTuple):
-    """The file as it is now: its name, as seen from the root, and all of it."""
+    """The current file: its name relative to the root, and its content."""
 
     name: str
     data: bytes
 
 
 def read_project(root: Path) -> ProjectFileContent | None:
-    """The project file, if there is one. Raises BadDefinition."""
+    """Return the project file, or None. Raises BadDefinition."""
     present = [name for name in PROJECT_FILES if (root / name).exists()]
     if len(present) > 1:
-        raise fail(
-            present[1], f"{present[0]} and {present[1]} are both there, and either is the project file", "keep one"
-        )
+        raise fail(present[1], f"{present[0]} and {present[1]} both exist: two project files", "delete one")
     if not present:
         return None
     try:
@@ -157,13 +153,13 @@ def read_project(root: Path) -> ProjectFileContent | None:
 
 
 def parse_project(file: ProjectFileContent) -> Parsed:
-    """Parse ``file``. Raises BadDefinition; a mistake in one of its agents is kept for that agent alone."""
+    """Parse ``file``. Raises BadDefinition; an error in an agent is stored for that agent only."""
     node, problems = tree_of(file.data, file.name)
-    # Agents take several shapes, and are converted by themselves.
+    # Agents have several forms and are converted separately.
     rest = node.without({"agents"}) if isinstance(node, MapNode) else node
     definition = Converter(problems, PROJECT_SHAPES).struct(rest, ProjectDefinition, "")
     if definition is None:
-        # Keys without a mistake are checked beside the mistakes of the others.
+        # Valid keys are checked even if others have errors.
         wrong = {error.where.partition(".")[0].partition("[")[0] for error in problems.errors}
         rest = rest.without(wrong) if isinstance(rest, MapNode) else rest
         definition = Converter(Diagnostics(file.name), PROJECT_SHAPES).struct(rest, ProjectDefinition, "")
@@ -180,7 +176,7 @@ def parse_project(file: ProjectFileContent) -> Parsed:
         fault = folder_fault(definition.workspace.base)
         if fault is not None:
             place = place_at(rest, "workspace.base")
-            problems.add(place, "workspace.base", fault, "write a folder as seen from the project's root")
+            problems.add(place, "workspace.base", fault, "write a folder relative to the project root")
         check_tools(definition, rest, problems)
         check_hooks(definition, rest, problems)
         check_otel(definition, rest, problems)
@@ -205,7 +201,7 @@ def _check_providers(definition: ProjectDefinition, node: MapNode, problems: Dia
             problems.add(entries.place_of(name), f"providers.{name}", str(error))
         except ModelRejected as error:
             problems.add(entries.place_of(name), f"providers.{name}", error.message, error.hint)
-    # A limit for a provider that nobody can mean would hold nothing back.
+    # A limit for an unknown provider would have no effect.
     limits = node.get("limits")
     limited = limits.get("per_provider") if isinstance(limits, MapNode) else None
     known = {*PROVIDERS, *definition.providers}
@@ -216,7 +212,7 @@ def _check_providers(definition: ProjectDefinition, node: MapNode, problems: Dia
 
 
 def check_tools(definition: ProjectDefinition, node: MapNode, problems: Diagnostics) -> None:
-    """Note what is wrong with the tools of ``definition``, which was converted from ``node``."""
+    """Report errors in the tools of ``definition``, which was converted from ``node``."""
     for name, tool in definition.tools.items():
         for fault in tool_faults(name, tool):
             problems.add(place_at(node, fault.key), fault.key, fault.message, fault.hint)

@@ -1,9 +1,8 @@
-"""The endpoint, dialect and key of a model, or the login in place of a key. The tables are data; nothing is guessed.
+"""The endpoint, dialect and key of a model, or the login instead of a key. The tables are data; nothing is guessed.
 
-``provider/name`` is split once. A key goes only where it belongs: an endpoint with a base_url of its own gets the
-key that is named beside it, or none. A login goes to its own vendor; it is looked for here, and not opened.
-
-And what a project's workers import for it, once for all of them: model SDKs, tools, the MCP client.
+``provider/name`` is split once. A key is sent only to its own endpoint: an endpoint with a custom base_url gets the key
+that is configured with it, or none. A login is only sent to its own vendor; this module checks that it exists, and does
+not read it. Also the imports that workers of a project share: model SDKs, tools, the MCP client.
 """
 
 import os
@@ -29,13 +28,13 @@ _KEY_REFERENCE: Final = re.compile(r"\$([A-Za-z_][A-Za-z0-9_]{0,99})", re.ASCII)
 
 
 class Preset(msgspec.Struct, frozen=True):
-    """A provider we know: how it is spoken to, where, and which variables may hold its key (first set wins)."""
+    """A built-in provider: its dialect, address, and possible variables of its key (the first one set is used)."""
 
     dialect: Dialect
     base_url: str | None
     key_variables: tuple[str, ...] = ()
     base_url_variable: str | None = None
-    """A variable by which the *user* points it elsewhere, as its own SDK would read it."""
+    """A variable with which the *user* changes the address, as the provider's own SDK would read it."""
 
 
 PROVIDERS: Final[Mapping[str, Preset]] = MappingProxyType(
@@ -69,7 +68,7 @@ ALIASES: Final[Mapping[str, str]] = MappingProxyType(
         "haiku": "anthropic/claude-haiku-5-5",
     }
 )
-"""Short names for models; ids as the anthropic client of our constraints lists them."""
+"""Short names for models, with the ids that our version of the anthropic client lists."""
 
 FAMILIES: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -82,25 +81,25 @@ FAMILIES: Final[Mapping[str, str]] = MappingProxyType(
         r"kimi-": "moonshot",
     }
 )
-"""How names of models begin that a provider itself gave them: such a name needs no provider before it."""
+"""Prefixes of model names that identify their provider: such a name needs no provider prefix."""
 
 _RESPONSES_ALONE: Final = re.compile(r"(?:^|-)(?:pro|codex|deep-research|computer-use)(?:-|$)")
-"""Models of OpenAI's that it does not serve over Chat Completions."""
+"""OpenAI models that are not available through Chat Completions."""
 
 _MODEL: Final = re.compile(r"[A-Za-z0-9@/_.~][A-Za-z0-9@/_.~:+=,()\[\]-]{0,199}", re.ASCII)
-"""A model's id, as providers and local servers have them. It becomes a word of a program's command line, and never an
-option: it does not begin with a dash."""
+"""A model's id, as used by providers and local servers. It becomes a command-line word that cannot be an option: a
+leading dash is invalid."""
 
 
 class Resolved(msgspec.Struct, frozen=True):
-    """The destination of an attempt's model calls. ``provider`` is None where the kernel knows of none."""
+    """Destination of an attempt's model calls. ``provider`` is None if the kernel does not know it."""
 
     provider: Provider | None
     model: str
 
 
 class ModelRejected(ValueError):
-    """A model or provider that cannot be resolved, whatever the environment: what is wrong, and what to do."""
+    """A model or provider that cannot be resolved in any environment: the message, and a hint."""
 
     def __init__(self, message: str, hint: str) -> None:
         super().__init__(message)
@@ -109,7 +108,7 @@ class ModelRejected(ValueError):
 
 
 class CauseError(Exception):
-    """An attempt cannot start, and the failure table has a cause for it."""
+    """A failure to start an attempt, with a cause of the failure table."""
 
     def __init__(self, cause: Cause, text: str) -> None:
         super().__init__(text)
@@ -118,7 +117,7 @@ class CauseError(Exception):
 
 
 class Route(msgspec.Struct, frozen=True):
-    """A model resolved as far as files go. ``keys`` are variables of which the first one set is the key."""
+    """A model resolved from files alone. ``keys`` are variables, of which the first one set is the key."""
 
     name: str
     dialect: Dialect
@@ -128,21 +127,21 @@ class Route(msgspec.Struct, frozen=True):
     keys: tuple[str, ...]
     api: OpenAIApi
     foreign: bool
-    """Return whether a file of the project, not our table, says where requests go: that needs trust."""
+    """Whether a project file, and not our table, sets the address of requests: that needs trust."""
 
 
 def route(definition: AgentDefinition, project: ProjectDefinition) -> Route:
-    """The route that the files give for the model of ``definition``. Raises ModelRejected."""
+    """Return the route of the model of ``definition`` according to the files. Raises ModelRejected."""
     prefix, model = split_model(definition.model)
     if prefix == MOCK:
         return Route(MOCK, MOCK, model, None, None, (), "chat", foreign=False)
-    # The endpoint that is meant: the agent's own, the project's, or an empty one that names a preset.
+    # The selected endpoint: the agent's own, the project's, or a preset.
     own: Endpoint
     if isinstance(definition.provider, Endpoint):
         endpoint = definition.provider
         _dialect_of(prefix, endpoint, project)
         own = endpoint
-        if endpoint.base_url is None:  # the agent's own key and dialect at an endpoint that is known by name
+        if endpoint.base_url is None:  # the agent's own key and dialect for a named endpoint
             known = _known(endpoint.name, project)
             own = Endpoint(
                 name=known.name,
@@ -169,7 +168,7 @@ def route(definition: AgentDefinition, project: ProjectDefinition) -> Route:
 
 
 def resolve(definition: AgentDefinition, project: ProjectDefinition, environ: Mapping[str, str]) -> Resolved:
-    """The provider with its key. Raises ModelRejected, and CauseError(auth) where the key is not set."""
+    """Return the provider with its key. Raises ModelRejected, and CauseError(auth) if the key is not set."""
     if not calls_models(definition):
         return Resolved(None, definition.model or definition.backend)
     found = route(definition, project)
@@ -183,36 +182,39 @@ def resolve(definition: AgentDefinition, project: ProjectDefinition, environ: Ma
         return Resolved(Provider(name=found.name, dialect=found.dialect, base_url=base_url, api=found.api), found.model)
     key = next((environ[name] for name in found.keys if environ.get(name)), None)
     if found.keys and key is None:
-        raise CauseError("auth", f"no key for {found.name}: set {' or '.join(found.keys)} where the kernel starts")
+        raise CauseError(
+            "auth",
+            f"API key for {found.name} not found: set {' or '.join(found.keys)} in the environment of the kernel",
+        )
     provider = Provider(name=found.name, dialect=found.dialect, base_url=base_url, api_key=key, api=found.api)
     return Resolved(provider, model=found.model)
 
 
 def calls_models(definition: AgentDefinition) -> bool:
-    """Return whether it needs a model to be named.
+    """Return whether the agent needs a model name.
 
-    A script needs none, and a program of the user's own may bring one.
+    A mock script needs none, and a program of the user may have its own.
     """
     spec = BACKENDS[definition.backend]
     return definition.backend != MOCK and not spec.own_models and not (spec.bare and not definition.model)
 
 
 def check_backend(definition: AgentDefinition, found: Route) -> None:
-    """Raise ModelRejected where the backend cannot speak to that model."""
+    """Raise ModelRejected if the backend does not support the dialect of that model."""
     spec = BACKENDS[definition.backend]
     if found.dialect not in spec.dialects:
         speaks = " or ".join(sorted(spec.dialects - {MOCK}))
         able = [name for name, other in BACKENDS.items() if found.dialect in other.dialects]
         raise ModelRejected(
-            f"backend {spec.name} speaks {speaks}, and {found.name} is spoken to as {found.dialect}",
+            f"backend {spec.name} supports {speaks}, but {found.name} uses {found.dialect}",
             f"choose another model, or backend: {' or '.join(able)}",
         )
 
 
 def check_login(definition: AgentDefinition, found: Route | None) -> None:
-    """Raise ModelRejected where ``login: true`` cannot be had: a login goes to its own vendor alone.
+    """Raise ModelRejected if ``login: true`` is unavailable: a login is only sent to its own vendor.
 
-    ``found`` is None where the files give no route: then the backend alone is judged.
+    ``found`` is None if the files give no route: then only the backend is checked.
     """
     spec = BACKENDS[definition.backend].login
     if BACKENDS[definition.backend].own_home:
@@ -220,22 +222,22 @@ def check_login(definition: AgentDefinition, found: Route | None) -> None:
     if spec is None:
         able = ", ".join(name for name, row in BACKENDS.items() if row.login is not None)
         raise ModelRejected(
-            f"is nothing that backend {definition.backend} has", f"remove it, or choose a backend that has one: {able}"
+            f"is not supported by backend {definition.backend}", f"remove it, or choose one of these backends: {able}"
         )
     if found is None:
         return
     if found.foreign:
-        text = f"goes to its own vendor alone, and a file says that requests go to {found.base_url}"
+        text = f"can only be used with its own vendor, but requests go to {found.base_url}"
         raise ModelRejected(text, "remove that base_url, or login")
     if found.name not in spec.providers:
         whose = " or ".join(sorted(spec.providers))
-        raise ModelRejected(f"is good for models of {whose}, and this is one of {found.name}", "choose another model")
+        raise ModelRejected(f"is only valid for {whose}, but the model is from {found.name}", "choose another model")
     if found.keys != PROVIDERS[found.name].key_variables:
         raise ModelRejected("and api_key exclude each other", "keep one of them")
 
 
 def check_endpoint(name: str, base_url: str | None, api_key: str | None) -> None:
-    """Raise ModelRejected where an entry of the providers table cannot be used by any agent."""
+    """Raise ModelRejected if no agent could use an entry of the providers table."""
     if base_url is None and name not in PROVIDERS:
         raise ModelRejected(f"provider {name} has no base_url", "add base_url: to it")
     if base_url is not None:
@@ -244,7 +246,7 @@ def check_endpoint(name: str, base_url: str | None, api_key: str | None) -> None
 
 
 def split_model(text: str) -> tuple[str, str]:
-    """``provider/name`` split once, aliases and known families followed. Raises ModelRejected."""
+    """Split ``provider/name`` once, after resolving aliases and known families. Raises ModelRejected."""
     prefix, slash, name = full_model(text).partition("/")
     if not slash or not prefix or not name:
         close = nearest(text, ALIASES)
@@ -255,7 +257,7 @@ def split_model(text: str) -> tuple[str, str]:
 
 
 def full_model(text: str) -> str:
-    """``text`` with the provider that an alias or a model's own name stands for; as it is where it stands for none."""
+    """Return ``text`` with the provider of an alias or a known model name; unchanged if it is neither."""
     if text in ALIASES:
         return ALIASES[text]
     found = next((provider for beginning, provider in FAMILIES.items() if re.match(beginning, text)), None)
@@ -263,9 +265,9 @@ def full_model(text: str) -> str:
 
 
 def check_model_name(text: str, name: str) -> None:
-    """Raise ModelRejected where ``name``, what ``text`` has behind its provider, is no id of a model."""
+    """Raise ModelRejected if ``name``, the part of ``text`` after its provider, is not a valid model id."""
     if _MODEL.fullmatch(name) is None:
-        hint = "an id begins with a letter or digit, and has letters, digits and @/_.~:+=,()[]- (at most 200)"
+        hint = "use letters, digits and @/_.~:+=,()[]- (at most 200 characters, starting with a letter or digit)"
         raise ModelRejected(f"{text[:100]!r} is not a model", hint)
 
 
@@ -274,7 +276,7 @@ def _known(name: str, project: ProjectDefinition) -> Endpoint:
     if entry is None and name not in PROVIDERS:
         known = {*PROVIDERS, *project.providers}
         close = nearest(name, known)
-        own = "give base_url under providers: in .agents.yaml (or moniro.yaml)"
+        own = "set base_url under providers: in .agents.yaml (or moniro.yaml)"
         hint = own if close is None else f"did you mean {close}? (or {own})"
         raise ModelRejected(f"unknown provider {name[:60]!r}; known: {', '.join(sorted(known))}", hint)
     entry = entry or ProviderEntry()
@@ -282,7 +284,7 @@ def _known(name: str, project: ProjectDefinition) -> Endpoint:
 
 
 def _dialect_of(prefix: str, endpoint: Endpoint, project: ProjectDefinition) -> Dialect:
-    """The dialect a model's prefix stands for: OpenAI-compatible unless it says otherwise. Raises ModelRejected."""
+    """Return the dialect of a model's prefix: OpenAI-compatible unless configured otherwise. Raises ModelRejected."""
     if prefix in PROVIDERS:
         return PROVIDERS[prefix].dialect
     if prefix == endpoint.name:
@@ -295,7 +297,7 @@ def _key_names(endpoint: Endpoint) -> tuple[str, ...]:
         return ()
     match = _KEY_REFERENCE.fullmatch(endpoint.api_key)
     if match is None:
-        raise ModelRejected("api_key must name a variable, as $NAME", "put the key in the environment, not in a file")
+        raise ModelRejected("api_key must name a variable, as $NAME", "store the key in the environment, not in a file")
     return (match[1],)
 
 
@@ -308,34 +310,34 @@ def _check_url(url: str) -> str:
     if not sound or len(url) > 2000 or any(char.isspace() for char in url):
         raise ModelRejected(f"{url[:100]!r} is not an http(s) URL", "for example https://api.example.com/v1")
     if "@" in urlsplit(url).netloc:
-        raise ModelRejected("a base_url must not hold a password", "name the key's variable in api_key")
+        raise ModelRejected("base_url must not contain a password", "set api_key: $NAME instead")
     return url
 
 
 def login_of(definition: AgentDefinition) -> LoginSpec | None:
-    """The login that ``definition`` asks for and its backend has; None where it asks for none."""
+    """Return the login that ``definition`` requests and its backend supports, or None."""
     return BACKENDS[definition.backend].login if definition.login else None
 
 
 def login_path(spec: LoginSpec, environ: Mapping[str, str]) -> str:
-    """The file at home; "" where nobody knows where that is."""
+    """Return the path of the login file in the home; "" if the home is unknown."""
     folder = environ.get(spec.folder_variable) or (environ.get("HOME") and os.path.join(environ["HOME"], spec.folder))
     return os.path.join(folder, spec.file) if folder and os.path.isabs(folder) else ""
 
 
 def missing_login(definition: AgentDefinition, environ: Mapping[str, str]) -> str | None:
-    """That the login of ``definition`` is not there, and how to get it; None where it is. Looks, and opens nothing."""
+    """Return the message for a missing login, with a hint; None if it exists. The file is not read."""
     spec = login_of(definition)
     if spec is None or (spec.token_variable and environ.get(spec.token_variable)):
         return None
     path = login_path(spec, environ)
     if path and os.path.exists(path):
         return None
-    return f"no login of {BACKENDS[definition.backend].title}: {path or spec.file} is not there; {spec.how}"
+    return f"login for {BACKENDS[definition.backend].title} not found: {path or spec.file} does not exist; {spec.how}"
 
 
 def login_demand(definition: AgentDefinition) -> str | None:
-    """The demand of ``login: true``; None without it."""
+    """Return the demand of ``login: true``; None without it."""
     spec = login_of(definition)
     if definition.login and BACKENDS[definition.backend].own_home:
         program = " ".join(definition.command[:1])
@@ -351,17 +353,17 @@ def login_demand(definition: AgentDefinition) -> str | None:
 
 SDKS: Final = frozenset({"anthropic", "openai"})
 PROGRAM: Final = "program"
-"""Stands for what it takes to run another program in a worker's place."""
+"""Represents the imports to run another program in a worker."""
 TOOLS: Final = "tools"
-"""Stands for the worker's own tools."""
+"""Represents the worker's own tools."""
 SERVERS: Final = "servers"
-"""Stands for the client of an agent's own MCP servers."""
+"""Represents the client for an agent's own MCP servers."""
 
 
 def sdks_for(definitions: Iterable[AgentDefinition], project: ProjectDefinition) -> frozenset[str]:
-    """The imports that ``definitions`` need to reach their models, and to run tools.
+    """Return the imports that ``definitions`` need to call their models and to run tools.
 
-    A model that is wrong needs nothing.
+    An invalid model needs none.
     """
     return frozenset(need for one in definitions for need in _needs(one, project))
 

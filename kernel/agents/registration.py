@@ -1,4 +1,4 @@
-"""Makes the agents of ``.agents/`` known to the store: a name must be there before anything can be sent to it."""
+"""Registration of the agents of ``.agents/`` in the store: a message can only be sent to a registered name."""
 
 import logging
 from collections.abc import Collection
@@ -20,18 +20,18 @@ from protocol.names import AgentKey
 logger = logging.getLogger(__name__)
 
 Known = Literal["same", "changed", "gone"]
-"""How what was known of an agent compares with its file."""
+"""Result of comparing a stored agent with its file."""
 
 
 AT_ONCE: Final = 500
-"""Agents in one commit: thousands of them must not keep a message from its own for long."""
+"""Agents per commit, so that thousands of them do not delay the commit of a message for long."""
 
 
 async def register(catalog: Catalog, writer: CommitWriter, reader: Reader, seconds: float | None = None) -> AgentScan:
-    """Bring the store up to date with the files: new and edited agents in, deleted ones without work out.
+    """Synchronize the store with the files: add new and edited agents, remove deleted ones without work.
 
-    A file that is wrong leaves what was known of its agent. After so many seconds it leaves off, and forgets nobody.
-    Raises BadDefinition only for the project file.
+    An invalid file leaves its stored agent unchanged. After ``seconds`` the scan stops, and no agent is removed. Raises
+    BadDefinition only for the project file.
     """
     survey = await trio.to_thread.run_sync(catalog.survey, seconds)
     await take_over(survey, writer, reader, over=await made_at_run_time(reader))
@@ -41,17 +41,17 @@ async def register(catalog: Catalog, writer: CommitWriter, reader: Reader, secon
 
 
 async def made_at_run_time(reader: Reader) -> frozenset[str]:
-    """The agents that have no file, as far as is known: at a start those of a kernel that died."""
+    """Return the agents without a file: at a start, those of a kernel that crashed."""
     return frozenset(one.key for one in await reader.read(agents.all) if one.origin == "ephemeral")
 
 
 async def take_over(
     survey: AgentScan, writer: CommitWriter, reader: Reader, *, over: Collection[str] = frozenset()
 ) -> None:
-    """Store those definitions of ``survey`` that are not what is stored. Nobody is forgotten.
+    """Store the definitions of ``survey`` that differ from the stored ones. No agent is removed.
 
-    An agent made at run time stays what it is unless it is one of ``over``: whoever writes a file of its name says
-    what becomes of it, and a kernel that died cannot be asked.
+    An agent created at run time is only replaced if it is one of ``over``: otherwise the author of a file with its name
+    decides, and a kernel that crashed cannot be asked.
     """
     specs = await reader.read(agents.not_stored, map(file_spec, survey.loaded), over=over)
     for start in range(0, len(specs), AT_ONCE):
@@ -59,16 +59,16 @@ async def take_over(
 
 
 async def gone(catalog: Catalog, reader: Reader) -> tuple[AgentKey, ...]:
-    """The agents that are known from files which are not there."""
+    """Return the agents that were registered from files which no longer exist."""
     names = frozenset(await trio.to_thread.run_sync(catalog.names))
     stored = await reader.read(agents.all)
     return tuple(one.key for one in stored if one.origin == "file" and one.key not in names)
 
 
 async def settle_contexts(contexts: PersonalContexts, reader: Reader) -> None:
-    """Give what agents without a file kept to those that have got one, and remove it where they are gone.
+    """Move the contexts of agents that got a file to it, and delete those of removed agents.
 
-    Raises nothing: what cannot be moved stays, and is told.
+    Raises nothing: contexts that cannot be moved remain, and are logged.
     """
     for key in await trio.to_thread.run_sync(contexts.kept_for):
         record = reader.now(agents.row, key)
@@ -82,15 +82,15 @@ async def settle_contexts(contexts: PersonalContexts, reader: Reader) -> None:
 
 
 async def forget(catalog: Catalog, writer: CommitWriter, reader: Reader) -> None:
-    """Forget the agents whose files are gone and who have no work."""
+    """Remove the agents whose files are deleted and that have no work."""
     for key in await gone(catalog, reader):
         await _forget(key, writer)
 
 
 async def refresh(key: AgentKey, catalog: Catalog, writer: CommitWriter, reader: Reader) -> Known:
-    """Bring what is known of one agent up to date with its file, if it has one.
+    """Synchronize one stored agent with its file, if it has one.
 
-    Raises BadDefinition where the file is wrong.
+    Raises BadDefinition if the file is invalid.
     """
     record = reader.now(agents.row, key)
     if record is None:
@@ -111,7 +111,7 @@ async def refresh(key: AgentKey, catalog: Catalog, writer: CommitWriter, reader:
 
 
 def file_spec(loaded: LoadedAgent) -> AgentSpec:
-    """The agent's row for the store, for one that has a file."""
+    """Return the stored row of an agent with a file."""
     return AgentSpec(
         key=AgentKey(loaded.definition.name),
         origin="file",

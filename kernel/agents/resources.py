@@ -1,6 +1,6 @@
-"""Resources of an agent in files of the project: its program, skills, MCP servers and tools; and their demands.
+"""Resources of an agent in project files: its program, skills, MCP servers and tools; and the trust they demand.
 
-Read anew for every attempt, once: what is judged is what is used.
+Read once for every attempt: the checked content is the content that is used.
 """
 
 import hashlib
@@ -30,20 +30,20 @@ from protocol.tools import ProjectTool, Skill, placeholders
 
 SKILLS: Final = "skills"
 FILES: Final = "files"
-"""Words in ``tools:``."""
+"""Values of ``tools:``."""
 MAX_PROGRAM_BYTES: Final = 64 * 1024 * 1024
 MAX_VALUE: Final = 140
-"""Characters of a variable's value that are shown."""
+"""Displayed characters of a variable's value."""
 SHORT: Final = 16
-"""Characters of a digest that are shown."""
+"""Displayed characters of a digest."""
 
 
 class AgentResources(NamedTuple):
-    """The resources of an agent. ``demands`` are those of it that need trust, verbatim.
+    """The resources of an agent. ``demands`` are the ones that need trust, verbatim.
 
-    ``pinned`` has every file of the project that a command names, as it is named there, and the SHA-256 of its content;
-    ABSENT for a word that may name one, and names none yet: what comes there later was trusted by nobody.
-    ``nested_rules``: those of folders of the project, by path, and the SHA-256 of each; None where nobody follows any.
+    ``pinned`` maps each project file in a command, as written there, to the SHA-256 of its content; ABSENT for a word
+    that may name a file that does not exist: a file created later is not trusted. ``nested_rules`` maps the rule files
+    in project folders to their SHA-256; None if the agent does not follow any.
     """
 
     servers: Mapping[str, McpServer] = MappingProxyType({})
@@ -57,12 +57,12 @@ class AgentResources(NamedTuple):
 
 ABSENT: Final = ""
 KEYS: Final = frozenset({"skills", "mcp_servers", RULES_KEY})
-"""Keys that name files. What is said of one is of the key; what is said of anything else is of the file named."""
+"""Keys that name files. An error in a listed file belongs to the key; any other error belongs to the file."""
 NOTHING: Final = AgentResources()
 
 
 def has_resources(definition: AgentDefinition, project: ProjectDefinition) -> bool:
-    """Return whether there are any resources to be read. Reads nothing."""
+    """Return whether the agent has any resources. Reads no files."""
     program = definition.backend in COMMANDED and definition.command
     if program or definition.mcp_servers or definition.skills or definition.project_rules:
         return True
@@ -72,9 +72,9 @@ def has_resources(definition: AgentDefinition, project: ProjectDefinition) -> bo
 
 
 def resources_of(definition: AgentDefinition, project: ProjectDefinition, root: Path) -> AgentResources:
-    """The resources of ``definition`` as they are now. Blocks while it is read; may be called in a thread.
+    """Return the current resources of ``definition``. Blocks while files are read; may be called in a thread.
 
-    Raises BadDefinition for a file that is wrong, or gone.
+    Raises BadDefinition for an invalid or missing file.
     """
     if not has_resources(definition, project):
         return NOTHING
@@ -85,7 +85,7 @@ def resources_of(definition: AgentDefinition, project: ProjectDefinition, root: 
     if SKILLS in definition.tools and not definition.skills:
         skills = home_skills(root)
     rules = rules_of(root) if definition.project_rules else ()
-    # Told by our own file tools; a program that reads files by itself is told the nearest ones alone.
+    # Our file tools report nested rules; a program that reads files itself only gets the nearest ones.
     nested = nested_rules(root) if definition.project_rules and FILES in definition.tools else None
     commands = [tool.command for tool in tools.values() if tool.mock is None and tool.command]
     commands += [(server.command or "", *server.args) for server in servers.values()]
@@ -131,14 +131,14 @@ def resources_of(definition: AgentDefinition, project: ProjectDefinition, root: 
 def secrets_of(
     definition: AgentDefinition, project: ProjectDefinition, environ: Mapping[str, str], root: Path
 ) -> dict[str, str]:
-    """The secrets that a worker of ``definition`` is given now, each with the word that is shown in its place.
+    """Return the secrets of a worker of ``definition``, each with its displayed replacement.
 
-    As far as files can be read and variables are set. Blocks while they are read.
+    Unreadable files and unset variables are skipped. Blocks while files are read.
     """
     given: list[str] = []
     with suppress(BadDefinition):
         for name, server in servers_of(definition.mcp_servers, root).items():
-            with suppress(Refused):  # it is not given what is not set
+            with suppress(Refused):  # unset values are not passed
                 whole = filled({name: server}, environ)[name]
                 given += (*whole.env.values(), *whole.headers.values())
     found = named_secrets({name: environ[name] for name in definition.env if name in environ}, given)
@@ -149,9 +149,9 @@ def secrets_of(
 
 
 def matches_digest(path: Path, digest: str) -> bool:
-    """Return whether ``path`` has the content of ``digest``; for ABSENT, whether nothing is there.
+    """Return whether ``path`` has the content of ``digest``; for ABSENT, whether it does not exist.
 
-    Blocks while it is read.
+    Blocks while the file is read.
     """
     if digest == ABSENT:
         return not os.path.lexists(path)
@@ -176,28 +176,28 @@ def _secret(value: str) -> str:
 
 
 def command_demand(words: Iterable[str], named: Iterable[str], root: Path) -> str:
-    """A command line with the digest of each file of the project that one of ``named``, some of its words, names.
+    """Return a command line with the digest of each project file among ``named``, some of its words.
 
-    Blocks while they are read. Raises BadDefinition for one that cannot be.
+    Blocks while files are read. Raises BadDefinition for an unreadable file.
     """
     return _shown(words, {word: _digest_of_file(word, root) or ABSENT for word in named})
 
 
 def _shown(words: Iterable[str], pinned: Mapping[str, str]) -> str:
-    """A command line, with the digest of every file of the project in it: another content is another program."""
+    """Return a command line with the digest of every project file in it: changed content is a different program."""
     given = tuple(words)
     files = "".join(f" ({word}: {_short(pinned[word])})" for word in given if pinned.get(word))
     return f"{shlex.join(given)}{files}"
 
 
 def _digest_of_file(word: str, root: Path) -> str | None:
-    """That of the file of the project which ``word`` names; None where it cannot name one. Raises BadDefinition."""
+    """Return the digest of the project file that ``word`` names; None if it cannot name one. Raises BadDefinition."""
     if not word or word.startswith(("-", "~")) or "\0" in word or placeholders((word,)):
         return None
     real_root = os.path.realpath(root)
     real = os.path.realpath(os.path.join(real_root, word))
     if os.path.commonpath([real_root, real]) != real_root:
-        return None  # no file of the project
+        return None  # outside of the project
     try:
         found = os.stat(real)
         if not stat.S_ISREG(found.st_mode):
@@ -206,7 +206,7 @@ def _digest_of_file(word: str, root: Path) -> str | None:
     except (FileNotFoundError, NotADirectoryError, FileMissing):
         return ABSENT
     except OSError:
-        return None  # no name of a file: most of such words are a line for a shell
+        return None  # not a file name: most such words are shell commands
 
 
 @lru_cache(maxsize=256)

@@ -1,10 +1,9 @@
-"""Schedules of agents: their intervals and cron lines, the mistakes in them, and the demands they make.
+"""Schedules of agents: intervals and cron expressions, their validation, and the demands they make.
 
-Cron lines: five fields (minute, hour, day of month, month, day of week), read in a time zone. cronsim does the sums.
-
-Where clocks are put forward or back (fault TF02), as Debian's cron does it: a line with fixed hours and minutes fires
-once a day, after the gap where its time was skipped, the first time where it comes twice. A line with ``*`` in either
-follows real time.
+Cron expressions have five fields (minute, hour, day of month, month, day of week), interpreted in a time zone by
+cronsim. Daylight saving changes (fault TF02) are handled like Debian's cron: an expression with a fixed hour and minute
+fires once a day, after the gap if its time was skipped, and the first time if it occurs twice. An expression with ``*``
+in either field follows real time.
 """
 
 from collections.abc import Iterator
@@ -30,15 +29,15 @@ NEVER_MS: Final = 2**62
 _LONGEST: Final = 200
 _PER_SECOND: Final = 1000
 _PROBE: Final = datetime(2024, 1, 1, tzinfo=UTC)
-"""A line that has nothing to say in the fifty years after it never has."""
+"""An expression without a match in the fifty years after this date never matches."""
 
 
 class CronRejected(ValueError):
-    """Text that is no cron line, or one that never comes."""
+    """Text that is not a cron expression, or one that never matches."""
 
 
 class ZoneRejected(ValueError):
-    """A name that is no time zone here. ``hint`` names the nearest one that is."""
+    """An unknown time zone. ``hint`` names the most similar one."""
 
     def __init__(self, message: str, hint: str) -> None:
         super().__init__(message)
@@ -46,40 +45,40 @@ class ZoneRejected(ValueError):
 
 
 class Cron:
-    """A cron line in a time zone. Raises CronRejected."""
+    """A cron expression in a time zone. Raises CronRejected."""
 
     def __init__(self, line: str, zone: tzinfo) -> None:
         if len(line) > _LONGEST or len(line.split()) != FIELDS:
-            raise CronRejected(f"{line[:40]!r} is not a cron line: it needs {FIELDS} fields")
+            raise CronRejected(f"{line[:40]!r} is not a cron expression: it needs {FIELDS} fields")
         self._line = line
         self._zone = zone
         try:
             found = next(CronSim(line, _PROBE), None)
         except (CronSimError, ValueError, AssertionError) as error:
-            raise CronRejected(f"{line[:40]!r} is not a cron line: {str(error) or 'a field is wrong'}") from error
+            raise CronRejected(f"{line[:40]!r} is not a cron expression: {str(error) or 'invalid field'}") from error
         if found is None:
-            raise CronRejected(f"{line[:40]!r} never comes")
+            raise CronRejected(f"{line[:40]!r} never matches")
 
     def next_after(self, wall_ms: int) -> int:
-        """The first time later than ``wall_ms``, in milliseconds since 1970."""
+        """Return the first match after ``wall_ms``, in milliseconds since 1970."""
         start = datetime.fromtimestamp(wall_ms // _PER_SECOND, self._zone)
         times = (int(found.timestamp()) * _PER_SECOND for found in CronSim(self._line, start))
-        # Inside an hour that comes twice they may begin before wall_ms: its first time over.
+        # In an hour that occurs twice, matches may start before wall_ms: skip the first occurrence.
         return next((found for found in times if found > wall_ms), NEVER_MS)
 
 
 def find_zone(name: str) -> tzinfo:
-    """The IANA time zone ``name``. Raises ZoneRejected."""
+    """Return the IANA time zone ``name``. Raises ZoneRejected."""
     try:
         return ZoneInfo(name)
-    except (ValueError, OSError, KeyError) as error:  # also the name of a folder, or one that leads out of it
+    except (ValueError, OSError, KeyError) as error:  # the name may be that of a folder, or lead outside of it
         close = nearest(name, available_timezones())
-        hint = "name it as in Europe/Berlin, or UTC" if close is None else f"did you mean {close}?"
-        raise ZoneRejected(f"{name[:60]!r} is not a time zone known here", hint) from error
+        hint = "use a name such as Europe/Berlin or UTC" if close is None else f"did you mean {close}?"
+        raise ZoneRejected(f"{name[:60]!r} is not a known time zone", hint) from error
 
 
 def local_zone(named: str | None, file: Path = LOCAL_TIME) -> tzinfo:
-    """The zone of this machine: ``named`` (the variable TZ) if that is one, else what ``file`` holds, else UTC."""
+    """Return the zone of this machine: ``named`` (the variable TZ) if valid, else the one in ``file``, else UTC."""
     try:
         if named:
             return find_zone(named.removeprefix(":"))
@@ -92,8 +91,8 @@ def local_zone(named: str | None, file: Path = LOCAL_TIME) -> tzinfo:
 SHORTEST_SECONDS: Final = 1.0
 LONGEST_SECONDS: Final = 30 * 86_400.0
 DEFAULT_PROMPT: Final = (
-    "Your schedule woke you. See what was said since you last worked and what you left unfinished. "
-    "Do what needs doing now; where nothing does, say so in one line."
+    "Your schedule woke you. Check the messages since your last work, and what you left unfinished. "
+    "Do the work that is due now; if there is none, say so in one line."
 )
 
 
@@ -104,7 +103,7 @@ class Every(msgspec.Struct, frozen=True):
 
 
 class ScheduleRejected(ValueError):
-    """A schedule that cannot be kept. ``key`` is what is wrong in it."""
+    """An invalid schedule. ``key`` is the key with the error."""
 
     def __init__(self, key: str, message: str, hint: str | None) -> None:
         super().__init__(message)
@@ -114,16 +113,16 @@ class ScheduleRejected(ValueError):
 
 
 def parse_wakeup(schedule: Schedule, local: str | None) -> Every | Cron:
-    """Read the interval or cron line of ``schedule``. Raises ScheduleRejected.
+    """Parse the interval or cron expression of ``schedule``. Raises ScheduleRejected.
 
-    A cron line that names no time zone is read in that of the machine; ``local`` is its variable TZ.
+    A cron expression without a time zone uses that of the machine; ``local`` is its variable TZ.
     """
     try:
         seconds = parse_duration(schedule.wakeup)
     except DurationRejected:
         return _cron(schedule, local)
     if schedule.timezone is not None:
-        raise ScheduleRejected("timezone", "is for a cron line; an interval needs none", "remove it")
+        raise ScheduleRejected("timezone", "is only for a cron expression; remove it from an interval", "remove it")
     if not SHORTEST_SECONDS <= seconds <= LONGEST_SECONDS:
         bounds = f"from {show_duration(SHORTEST_SECONDS)} to {show_duration(LONGEST_SECONDS)}"
         raise ScheduleRejected("wakeup", f"must be {bounds}, is {schedule.wakeup.strip()[:40]}", GRAMMAR)
@@ -132,8 +131,8 @@ def parse_wakeup(schedule: Schedule, local: str | None) -> Every | Cron:
 
 def _cron(schedule: Schedule, local: str | None) -> Cron:
     if len(schedule.wakeup.split()) < 2:
-        message = f"{schedule.wakeup[:40]!r} is neither a duration nor a cron line"
-        raise ScheduleRejected("wakeup", message, f"{GRAMMAR}, or as cron: 0 9 * * 1-5")
+        message = f"{schedule.wakeup[:40]!r} is neither a duration nor a cron expression"
+        raise ScheduleRejected("wakeup", message, f"{GRAMMAR}, or a cron expression: 0 9 * * 1-5")
     try:
         zone = local_zone(local) if schedule.timezone is None else find_zone(schedule.timezone)
         return Cron(schedule.wakeup, zone)
@@ -144,7 +143,7 @@ def _cron(schedule: Schedule, local: str | None) -> Cron:
 
 
 def faults(schedule: Schedule) -> Iterator[ScheduleRejected]:
-    """Everything that is wrong with ``schedule``."""
+    """Yield all errors in ``schedule``."""
     try:
         parse_wakeup(schedule, "UTC")
     except ScheduleRejected as error:
@@ -159,13 +158,13 @@ def faults(schedule: Schedule) -> Iterator[ScheduleRejected]:
 
 
 def split_workspace(text: str) -> tuple[str, str | None]:
-    """``review:pr-1`` as the workflow's name and its tag; None for any. Raises NameRejected."""
+    """Split ``review:pr-1`` into the workflow's name and its tag; None for any tag. Raises NameRejected."""
     name, colon, tag = text.partition(":")
     return check_workflow_name(name), check_tag(tag) if colon else None
 
 
 def wakes_text(name: str, schedule: Schedule) -> str:
-    """The wakeups that ``schedule`` gives the agent ``name`` do, as it is agreed to: all of it, verbatim."""
+    """Return the full text of the demand for the wakeups that ``schedule`` gives the agent ``name``."""
     is_cron = len(schedule.wakeup.split()) > 1
     zone = f" ({schedule.timezone or 'local time'})" if is_cron else ""
     when = f"{'at' if is_cron else 'every'} {schedule.wakeup}{zone}"
@@ -175,7 +174,7 @@ def wakes_text(name: str, schedule: Schedule) -> str:
 
 
 def spends_text(name: str, budget: AgentBudget) -> str:
-    """The bound on the cost of wakeups that nobody asks for."""
+    """Return the text of the demand for the cost limit of scheduled wakeups."""
     limits = [f"{budget.tokens} tokens"] if budget.tokens is not None else []
     limits += [f"{budget.usd:g} USD"] if budget.usd is not None else []
     if not limits:

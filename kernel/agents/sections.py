@@ -1,8 +1,8 @@
-"""Keys of the project file that need trust: mistakes in them, what each demands of the user, and where it leads.
+"""Keys of the project file that need trust: their validation, the demand of each, and the resulting settings.
 
-A file that names a variable of the environment and an address could give either away; a node has the kernel run a
-program, and hands keys and files to another machine; spans, embeddings and a standby copy what agents said. So each
-hook, collector, node and standby is a unit of trust of its own, and one that is not trusted is as if it were not there.
+A variable of the environment together with an address could leak either; a node makes the kernel run a program, and
+sends keys and files to another machine; spans, embeddings and a standby copy agents' conversations. So each hook,
+collector, node and standby is a separate unit of trust, and an untrusted one is ignored.
 """
 
 import ipaddress
@@ -34,53 +34,53 @@ EVERY: Final = "*"
 MOST_WEBHOOKS: Final = 20
 _URL_CHARACTERS: Final = 2000
 _VARIABLE: Final = re.compile(r"\$[A-Za-z_][A-Za-z0-9_]{0,99}", re.ASCII)
-_SECRET_HINT: Final = "keep the secret in the environment of the kernel, and write secret: $NAME"
+_SECRET_HINT: Final = "store the secret in the environment of the kernel, and write secret: $NAME"
 
 
 def incoming_unit(name: str, hook: IncomingHook) -> TrustUnit:
-    """The demand of one hook in."""
+    """Return the demand of an incoming hook."""
     return unit(f"hook {name}", (f"whoever knows {hook.secret} says to {hook.to} what comes to /hooks/{name}",))
 
 
 def outgoing_unit(hook: OutgoingHook) -> TrustUnit:
-    """The demand of one hook out. Its digest is what it is known by: another address or choice is another hook."""
+    """Return the demand of an outgoing hook. Its digest identifies it: another address or event is another hook."""
     what = "all events" if EVERY in hook.events else f"events {', '.join(hook.events)}"
     private = ", also on this machine and in its networks" if hook.allow_private else ""
     return unit(f"webhook {hook.url}", (f"{what} are told to {hook.url}{private}, signed with {hook.secret}",))
 
 
 def host_of(url: str) -> str:
-    """The server of ``url``: its path may be as good as a password."""
+    """Return the server of ``url`` without its path, which may be as secret as a password."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc}"
 
 
 def hook_units(project: ProjectDefinition) -> Iterator[TrustUnit]:
-    """The demands of all webhooks of ``project``."""
+    """Yield the demands of all webhooks of ``project``."""
     for name, hook in project.hooks.items():
         yield incoming_unit(name, hook)
     yield from map(outgoing_unit, project.webhooks)
 
 
 def signing_key(secret: str, environ: Mapping[str, str]) -> bytes | str:
-    """The key that ``secret`` (``$NAME``) stands for, or what keeps it from being one."""
+    """Return the key that ``secret`` (``$NAME``) refers to, or an error message."""
     value = environ.get(secret[1:])
     if value is None:
         return f"{secret} is not in the environment of the kernel"
     return (
         key_of(value)
-        or f"{secret} is no secret of Standard Webhooks: {SECRET_PREFIX} and base64, {LEAST_KEY_BYTES} bytes or more"
+        or f"{secret} is not a Standard Webhooks secret: {SECRET_PREFIX} and base64 of {LEAST_KEY_BYTES} bytes or more"
     )
 
 
 def check_hooks(definition: ProjectDefinition, node: MapNode, problems: Diagnostics) -> None:
-    """Note what is wrong with the webhooks of ``definition``, which was converted from ``node``."""
+    """Report errors in the webhooks of ``definition``, which was converted from ``node``."""
     for name, hook in definition.hooks.items():
         where = f"hooks.{name}"
         try:
             check_name(name)
         except NameRejected as error:
-            problems.add(place_at(node, where), where, str(error), "it is the last part of the path /hooks/NAME")
+            problems.add(place_at(node, where), where, str(error), "the name is the last part of the path /hooks/NAME")
         try:
             parse_target(hook.to)
         except TargetRejected as error:
@@ -88,7 +88,10 @@ def check_hooks(definition: ProjectDefinition, node: MapNode, problems: Diagnost
         _check_secret(hook.secret, f"{where}.secret", node, problems)
     if len(definition.webhooks) > MOST_WEBHOOKS:
         problems.add(
-            place_at(node, "webhooks"), "webhooks", f"has more than {MOST_WEBHOOKS}", "have one tell the others"
+            place_at(node, "webhooks"),
+            "webhooks",
+            f"has more than {MOST_WEBHOOKS} entries",
+            "combine several into one receiver",
         )
     for index, out in enumerate(definition.webhooks):
         where = f"webhooks[{index}]"
@@ -96,31 +99,31 @@ def check_hooks(definition: ProjectDefinition, node: MapNode, problems: Diagnost
         if (fault := url_fault(out.url)) is not None:
             problems.add(place, f"{where}.url", fault, "write url: https://HOST/PATH")
         if any(out.url == earlier.url for earlier in definition.webhooks[:index]):
-            problems.add(place, f"{where}.url", "is there twice", "put its events into one list")
+            problems.add(place, f"{where}.url", "is listed twice", "combine the events into one list")
         if not out.events:
-            problems.add(place, f"{where}.events", "names no event", f"name some, or '{EVERY}' for all")
+            problems.add(place, f"{where}.events", "is empty", f"list events, or '{EVERY}' for all")
         for event in out.events:
             if event != EVERY and event not in DURABLE:
-                hint = suggest(event, DURABLE, what="there are")
+                hint = suggest(event, DURABLE, what="available")
                 problems.add(place, f"{where}.events", f"unknown event {event[:60]!r}", hint)
         _check_secret(out.secret, f"{where}.secret", node, problems)
 
 
 def _check_secret(secret: str, where: str, node: MapNode, problems: Diagnostics) -> None:
     if _VARIABLE.fullmatch(secret) is None:
-        problems.add(place_at(node, where), where, "needs the name of a variable", _SECRET_HINT)
+        problems.add(place_at(node, where), where, "must be the name of a variable", _SECRET_HINT)
 
 
 def url_fault(url: str) -> str | None:
-    """Return what is wrong with the address of a hook out."""
+    """Return the error in the address of an outgoing hook, or None."""
     try:
         parts = urlsplit(url)
         sound = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
-        return "is no address"
+        return "is not an address"
     if not sound or not url.isascii() or not url.isprintable() or " " in url or len(url) > _URL_CHARACTERS:
-        return "is no address of a server"
-    return "has a user in it, or a fragment" if parts.username is not None or parts.fragment else None
+        return "is not the address of a server"
+    return "contains a user or a fragment" if parts.username is not None or parts.fragment else None
 
 
 TRACES: Final = "/v1/traces"
@@ -130,7 +133,7 @@ _OURS: Final = frozenset({"host", "connection", "content-length", "content-type"
 
 
 def otel_unit(settings: OtelSettings) -> TrustUnit:
-    """The demand of a collector. Its digest is what it is known by: another address or choice is another collector."""
+    """Return the demand of a collector. Its digest identifies it: another address or setting is another collector."""
     content = " with what models and tools said" if settings.content else ""
     private = ", also on this machine and in its networks" if settings.allow_private else ""
     signed = ", ".join(f"{name}: {value}" for name, value in sorted(settings.headers.items()))
@@ -139,19 +142,19 @@ def otel_unit(settings: OtelSettings) -> TrustUnit:
 
 
 def otel_units(project: ProjectDefinition) -> tuple[TrustUnit, ...]:
-    """The demands of the ``otel`` key."""
+    """Return the demands of the ``otel`` key."""
     return () if project.otel is None else (otel_unit(project.otel),)
 
 
 def traces_url(settings: OtelSettings) -> str:
-    """The address that spans are posted to."""
+    """Return the address to which spans are posted."""
     parts = urlsplit(settings.endpoint)
     path = parts.path.rstrip("/")
     return urlunsplit(parts._replace(path=path if path.endswith(TRACES) else path + TRACES))
 
 
 def header_fields(settings: OtelSettings, environ: Mapping[str, str]) -> dict[str, str] | str:
-    """The header fields with their values, or what keeps these from being sent. Values are in no text of ours."""
+    """Return the header fields with their values, or an error message. Values never appear in a message."""
     found: dict[str, str] = {}
     for name, variable in settings.headers.items():
         value = environ.get(variable[1:])
@@ -159,13 +162,13 @@ def header_fields(settings: OtelSettings, environ: Mapping[str, str]) -> dict[st
             return f"{variable} is not in the environment of the kernel"
         value = value.strip()
         if not value.isascii() or not value.isprintable():
-            return f"{variable} has characters that no header field can have"
+            return f"{variable} contains characters that are not allowed in a header"
         found[name] = value
     return found
 
 
 def may_reach(settings: OtelSettings, address: str) -> bool:
-    """Return whether spans may go to ``address``: what was written as an address was trusted as that."""
+    """Return whether spans may be sent to ``address``: an address literal in the file was trusted as such."""
     host = urlsplit(settings.endpoint).hostname or ""
     try:
         written = host == "localhost" or bool(ipaddress.ip_address(host.partition("%")[0]))
@@ -175,7 +178,7 @@ def may_reach(settings: OtelSettings, address: str) -> bool:
 
 
 def check_otel(definition: ProjectDefinition, node: MapNode, problems: Diagnostics) -> None:
-    """Note what is wrong with the ``otel`` key of ``definition``, which was converted from ``node``."""
+    """Report errors in the ``otel`` key of ``definition``, which was converted from ``node``."""
     settings = definition.otel
     if settings is None:
         return
@@ -184,28 +187,26 @@ def check_otel(definition: ProjectDefinition, node: MapNode, problems: Diagnosti
         place = place_at(node, "otel.endpoint")
         problems.add(place, "otel.endpoint", fault, "write endpoint: http://localhost:4318, or https://HOST")
     if len(settings.headers) > MOST_HEADERS:
-        problems.add(place_at(node, "otel.headers"), "otel.headers", f"has more than {MOST_HEADERS}", "send fewer")
+        problems.add(place_at(node, "otel.headers"), "otel.headers", f"has over {MOST_HEADERS} entries", "use fewer")
     for name, value in settings.headers.items():
         where = f"otel.headers.{name[:60]}"
         place = place_at(node, "otel.headers")
         if _HEADER.fullmatch(name) is None or name.lower() in _OURS:
-            problems.add(
-                place, where, "is no header field that can be sent", "write the one that your collector asks for"
-            )
+            problems.add(place, where, "is not an allowed header", "use the header that your collector requires")
         elif _VARIABLE.fullmatch(value) is None:
-            hint = "keep its value in the environment of the kernel, and write $NAME"
-            problems.add(place, where, "needs the name of a variable", hint)
+            hint = "store its value in the environment of the kernel, and write $NAME"
+            problems.add(place, where, "must be the name of a variable", hint)
 
 
 class EmbeddingEndpoint(NamedTuple):
-    """An endpoint with its key, and the model there."""
+    """An embedding endpoint with its key, and the model."""
 
     provider: Provider
     model: str
 
     @property
     def id(self) -> str:
-        """The name that its vectors are known by: those of another endpoint, or another model, are not comparable."""
+        """Return the identity of its vectors: those of another endpoint or model are not comparable."""
         known = f"{self.provider.name}\0{self.provider.base_url}\0{self.model}"
         return sha256(known.encode()).hexdigest()[:16]
 
@@ -222,14 +223,14 @@ def _embedding_route(project: ProjectDefinition) -> Route | None:
     way = route(asking, project)
     if way.dialect != "openai":
         raise ModelRejected(
-            f"embeddings are asked for as OpenAI has them, and {way.name} is spoken to as {way.dialect}",
-            "name a model of an endpoint with /v1/embeddings, such as openai/text-embedding-3-small",
+            f"embeddings need an OpenAI-compatible API, but {way.name} uses {way.dialect}",
+            "choose a model of an endpoint with /v1/embeddings, such as openai/text-embedding-3-small",
         )
     return way
 
 
 def endpoint_of(project: ProjectDefinition, environ: Mapping[str, str]) -> EmbeddingEndpoint | None:
-    """The endpoint; None where the file names none. Raises ModelRejected, CauseError (auth: the key is not set)."""
+    """Return the endpoint, or None without one. Raises ModelRejected, CauseError (auth: the key is not set)."""
     asking = _embedder(project)
     if asking is None or _embedding_route(project) is None:
         return None
@@ -239,7 +240,7 @@ def endpoint_of(project: ProjectDefinition, environ: Mapping[str, str]) -> Embed
 
 
 def embedding_units(project: ProjectDefinition) -> tuple[TrustUnit, ...]:
-    """The demand of the key: what agents said goes to somebody."""
+    """Return the demand of the key: agents' conversations are sent to a provider."""
     try:
         way = _embedding_route(project)
     except ModelRejected:
@@ -252,7 +253,7 @@ def embedding_units(project: ProjectDefinition) -> tuple[TrustUnit, ...]:
 
 
 def check_embeddings(definition: ProjectDefinition, node: MapNode, problems: Diagnostics) -> None:
-    """Note what is wrong with the key of ``definition``, which was converted from ``node``."""
+    """Report errors in the key of ``definition``, which was converted from ``node``."""
     try:
         _embedding_route(definition)
     except ModelRejected as error:
@@ -260,42 +261,42 @@ def check_embeddings(definition: ProjectDefinition, node: MapNode, problems: Dia
 
 
 def standby_unit(settings: StandbySettings) -> TrustUnit:
-    """The demand of a standby: another folder is another demand."""
+    """Return the demand of a standby: another folder is another demand."""
     return unit("standby", (f"all that is said and done, and what agents keep, is copied to {settings.to}",))
 
 
 def standby_units(project: ProjectDefinition) -> tuple[TrustUnit, ...]:
-    """The demands of the ``standby`` key."""
+    """Return the demands of the ``standby`` key."""
     return () if project.standby is None else (standby_unit(project.standby),)
 
 
 def check_standby_key(definition: ProjectDefinition, node: MapNode, problems: Diagnostics) -> None:
-    """Note what is wrong with the ``standby`` key of ``definition``, which was converted from ``node``."""
+    """Report errors in the ``standby`` key of ``definition``, which was converted from ``node``."""
     settings = definition.standby
     if settings is None:
         return
     to = settings.to
     plain = os.path.isabs(to) and os.path.normpath(to) == to.rstrip("/") and to.isprintable() and len(to) <= 1000
     if not plain or to == "/":
-        hint = "write the whole path of a folder that another machine sees, too: /mnt/nas/awk"
-        problems.add(place_at(node, "standby.to"), "standby.to", "is not the whole path of a folder", hint)
+        hint = "write the absolute path of a folder that another machine can access, such as /mnt/nas/awk"
+        problems.add(place_at(node, "standby.to"), "standby.to", "is not the absolute path of a folder", hint)
 
 
 LISTEN_DEFAULT: Final = "127.0.0.1:0"
-"""Where nodes that dial home are let in that the project file says nothing of: no other machine reaches it."""
+"""Default listening address for joining nodes: unreachable from other machines."""
 MOST_NODES: Final = 200
 _LISTENED: Final = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9.-]{1,253})):([0-9]{1,5})", re.ASCII)
 
 
 class ListenAddress(NamedTuple):
-    """A place to listen at."""
+    """An address to listen on."""
 
     host: str
     port: int
 
 
 def address_of(text: str) -> ListenAddress | None:
-    """``HOST:PORT``, or ``[IPV6]:PORT``; None where it is neither."""
+    """Parse ``HOST:PORT`` or ``[IPV6]:PORT``; return None if it is neither."""
     match = _LISTENED.fullmatch(text)
     if match is None or int(match[3]) > 65535:
         return None
@@ -303,10 +304,10 @@ def address_of(text: str) -> ListenAddress | None:
 
 
 def node_unit(name: str, settings: NodeSettings, root: Path) -> TrustUnit:
-    """The demand of one node. Its digest is that of the command line: other labels are no other machine.
+    """Return the demand of one node. Its digest covers the command line, but not the labels.
 
-    Files of the project that are named in it are pinned: who can write them would run anything by them, outside of any
-    sandbox. Blocks while they are read. Raises BadDefinition for one that cannot be.
+    Project files in the command line are pinned: a changed file would run outside of any sandbox. Blocks while they are
+    read. Raises BadDefinition for an unreadable file.
     """
     if settings.via == "join":
         what = "whoever has its join word works for this project, with the keys of what is placed there"
@@ -324,12 +325,12 @@ def _words_of_this_machine(settings: NodeSettings) -> Iterator[str]:
 
 
 def listen_unit(address: str) -> TrustUnit:
-    """The demand to be reached from other machines."""
+    """Return the demand to be reachable from other machines."""
     return unit("nodes_listen", (f"nodes that know a join word are let in at {address}, over TLS",))
 
 
 def node_units(project: ProjectDefinition, root: Path) -> Iterator[TrustUnit]:
-    """The demands of all nodes of ``project``, which is at ``root``. Raises BadDefinition."""
+    """Yield the demands of all nodes of ``project`` at ``root``. Raises BadDefinition."""
     for name, settings in project.nodes.items():
         yield node_unit(name, settings, root)
     if project.nodes_listen is not None:
@@ -337,18 +338,23 @@ def node_units(project: ProjectDefinition, root: Path) -> Iterator[TrustUnit]:
 
 
 def check_nodes(definition: ProjectDefinition, node: MapNode, problems: Diagnostics) -> None:
-    """Note what is wrong with the nodes of ``definition``, which was converted from ``node``."""
+    """Report errors in the nodes of ``definition``, which was converted from ``node``."""
     for name, settings in definition.nodes.items():
         where = f"nodes.{name}"
         try:
             check_name(name)
         except NameRejected as error:
-            problems.add(place_at(node, where), where, str(error), "a node is called so in awk ps and awk node list")
+            problems.add(place_at(node, where), where, str(error), "awk ps and awk node list show this name")
         for fault in node_faults(settings):
             at = f"{where}.{fault.key}"
             problems.add(place_at(node, at), at, fault.message, fault.hint)
     if len(definition.nodes) > MOST_NODES:
-        problems.add(place_at(node, "nodes"), "nodes", f"has more than {MOST_NODES}", "have several kernels")
+        problems.add(
+            place_at(node, "nodes"),
+            "nodes",
+            f"has more than {MOST_NODES} entries",
+            "distribute them over several kernels",
+        )
     if definition.nodes_listen is not None and address_of(definition.nodes_listen) is None:
         hint = "write nodes_listen: 0.0.0.0:7700, or an address of this machine"
-        problems.add(place_at(node, "nodes_listen"), "nodes_listen", "is no HOST:PORT", hint)
+        problems.add(place_at(node, "nodes_listen"), "nodes_listen", "is not HOST:PORT", hint)

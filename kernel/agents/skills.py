@@ -1,10 +1,10 @@
-"""What a project offers its agents to read: skills, and rules in its nearest CLAUDE.md and AGENTS.md.
+"""Skills of a project, and rules in its nearest CLAUDE.md and AGENTS.md.
 
-A skill is a folder with a ``SKILL.md`` that says, in front, what it is for (agentskills.io). Skills are found and told
-apart here; their content is text for a model, which needs the user's trust as a whole.
+A skill is a folder with a ``SKILL.md`` whose front matter describes its purpose (agentskills.io). Skills are found and
+checked here; their content is text for a model, and needs the user's trust as a whole.
 
-Rules in folders of the project are reported when a file tool first touches something below (``worker.tools.files``);
-here they are found and pinned, so that an agent follows only what the user agreed to.
+Rules in folders of the project are reported when a file tool first accesses a file below (``worker.tools.files``); here
+they are found and pinned, so that an agent only follows rules that the user has granted.
 """
 
 import hashlib
@@ -24,12 +24,12 @@ from protocol.tools import RULES_FILES, Skill
 
 INSTRUCTIONS: Final = "SKILL.md"
 HOME: Final = ".agents/skills"
-"""Where imported skills are, and where an agent's are that names no folder."""
+"""Folder of imported skills, and the default folder of an agent's skills."""
 LOCK: Final = "skills.lock"
-"""What imported skills are pinned to; it stays when the last of them is removed."""
+"""Lock file of imported skills; it remains when the last skill is removed."""
 MAX_SKILLS: Final = 100
 MAX_SKILL_FILES: Final = 4000
-"""In all skills of one agent: a worker is told of each."""
+"""Maximum number of files in all skills of one agent: a worker receives a list of them."""
 NAME_LIMIT: Final = 64
 DESCRIPTION_LIMIT: Final = 1024
 _NAME: Final = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*", re.ASCII)
@@ -38,7 +38,7 @@ _KEY: Final = "skills"
 
 
 class FoundSkill(NamedTuple):
-    """One skill. ``path`` is its folder as seen from the root, ``digest`` that of all its files."""
+    """A skill. ``path`` is its folder relative to the root, ``digest`` covers all its files."""
 
     skill: Skill
     path: str
@@ -46,59 +46,63 @@ class FoundSkill(NamedTuple):
 
 
 def skills_of(folders: tuple[str, ...], root: Path) -> tuple[FoundSkill, ...]:
-    """The skills in ``folders``: each is one, or holds some. Raises BadDefinition."""
+    """Return the skills in ``folders``: each folder is a skill or contains some. Raises BadDefinition."""
     found: dict[str, FoundSkill] = {}
     for folder in folders:
         for one in _in(folder, root):
             other = found.setdefault(one.skill.name, one)
             if other.path != one.path:
-                raise fail(f"{one.path}/{INSTRUCTIONS}", f"{other.path} is called {one.skill.name} too", "rename one")
+                raise fail(f"{one.path}/{INSTRUCTIONS}", f"{other.path} is also named {one.skill.name}", "rename one")
     if len(found) > MAX_SKILLS:
-        raise fail(folders[0], f"there are more than {MAX_SKILLS} skills", "name the folders that the agent needs")
+        raise fail(folders[0], f"more than {MAX_SKILLS} skills found", "list only the folders that the agent needs")
     if sum(len(one.skill.files) for one in found.values()) > MAX_SKILL_FILES:
-        raise fail(folders[0], f"its skills have more than {MAX_SKILL_FILES} files", "name those that the agent needs")
+        raise fail(
+            folders[0],
+            f"the skills have more than {MAX_SKILL_FILES} files",
+            "list only the skills that the agent needs",
+        )
     return tuple(found.values())
 
 
 def home_skills(root: Path) -> tuple[FoundSkill, ...]:
-    """The skills in HOME; none where there is no such folder, or nothing but a lock in it. Raises BadDefinition."""
+    """Return the skills in HOME; none if the folder does not exist or contains only a lock. Raises BadDefinition."""
     try:
         names = os.listdir(root / HOME)
     except (FileNotFoundError, NotADirectoryError):
         return ()
     except OSError:
-        return skills_of((HOME,), root)  # which says what is wrong with it
+        return skills_of((HOME,), root)  # reports the error
     return skills_of((HOME,), root) if any(name[0] != "." and name != LOCK for name in names) else ()
 
 
 def skills_prompt(skills: tuple[Skill, ...]) -> str:
-    """The part of the system prompt that lists ``skills``, for a program that reads files by itself."""
+    """Return the part of the system prompt that lists ``skills``, for a program that reads files itself."""
     if not skills:
         return ""
     lines = [f"- {one.name}: {' '.join(one.description.split())} ({one.folder}/{INSTRUCTIONS})" for one in skills]
-    return "\n".join(["Before you do one of these, read how it is done here:", *lines])
+    return "\n".join(["Read the matching file before you do one of these tasks:", *lines])
 
 
 def read_skill(path: str, files: tuple[FolderFile, ...], root: Path) -> FoundSkill:
-    """The skill whose folder ``path`` has ``files``. Raises BadDefinition."""
+    """Return the skill in the folder ``path`` with ``files``. Raises BadDefinition."""
     for odd in (path, *(file.name for file in files)):
-        # Names are bytes, and may hold anything: all of them can be shown and told, or the skill is refused.
+        # File names are arbitrary bytes: a name that cannot be displayed makes the skill invalid.
         if all(ord(letter) >= 32 and not 0xD800 <= ord(letter) <= 0xDFFF for letter in odd):
             continue
-        raise fail(ascii(path)[:200], f"{odd[:200]!a} is no name of a file that can be told", "rename it", where=_KEY)
+        raise fail(ascii(path)[:200], f"{odd[:200]!a} is not a displayable file name", "rename it", where=_KEY)
     shown = f"{path}/{INSTRUCTIONS}"
     data = next((file.data for file in files if file.name == INSTRUCTIONS and file.kind != "link"), None)
     if data is None:
-        raise fail(shown, "is not there", f"a skill is a folder with a {INSTRUCTIONS}")
+        raise fail(shown, "not found", f"a skill is a folder with a {INSTRUCTIONS}")
     node, problems = _front(data, shown)
     name = _text(node, "name") or PurePath(path).name
     if len(name) > NAME_LIMIT or not _NAME.fullmatch(name):
-        hint = "small letters, digits and single -, as the folder is called"
-        problems.add(node.place_of("name"), "name", f"{name[:80]!r} is no skill's name", hint)
+        hint = "use lowercase letters, digits and single hyphens, like the folder name"
+        problems.add(node.place_of("name"), "name", f"{name[:80]!r} is not a valid skill name", hint)
     about = _text(node, "description")
     if not about or len(about) > DESCRIPTION_LIMIT:
         message = f"is longer than {DESCRIPTION_LIMIT} characters" if about else "is missing"
-        problems.add(node.place_of("description"), "description", message, "say what it is for, and when to use it")
+        problems.add(node.place_of("description"), "description", message, "describe its purpose and when to use it")
     problems.check()
     contents = {file.name: hashlib.sha256(file.data).hexdigest() for file in files if file.kind != "link"}
     folder = os.path.join(os.path.realpath(root), path)
@@ -111,18 +115,18 @@ def _in(folder: str, root: Path) -> Iterator[FoundSkill]:
         path = plain_path(folder)
         files = folder_files(str(root), path)
     except (NotInside, BadFolder) as error:
-        raise fail(folder[:200], f"{folder[:200]!r} cannot be taken: {error}", where=_KEY) from error
+        raise fail(folder[:200], f"folder {folder[:200]!r} cannot be used: {error}", where=_KEY) from error
     except OSError as error:
-        message = f"{folder[:200]!r} is no folder of the project: {error.strerror}"
+        message = f"{folder[:200]!r} is not a folder of the project: {error.strerror}"
         raise fail(folder[:200], message, where=_KEY) from error
     if any(file.name == INSTRUCTIONS for file in files):
         yield read_skill(path, files, root)
         return
-    # Folders with instructions in them; hidden ones are on their way in or out (awk skills).
+    # Folders with instructions; hidden ones are being installed or removed (awk skills).
     parts = (PurePath(file.name).parts for file in files)
     names = sorted({one[0] for one in parts if one[1:] == (INSTRUCTIONS,) and not one[0].startswith(".")})
     if not names:
-        message = f"{folder[:200]!r} holds no skill: neither a {INSTRUCTIONS}, nor a folder with one"
+        message = f"{folder[:200]!r} contains no skill: neither a {INSTRUCTIONS}, nor a folder with one"
         raise fail(folder[:200], message, where=_KEY)
     for name in names:
         below = f"{name}/"
@@ -135,20 +139,19 @@ def _in(folder: str, root: Path) -> Iterator[FoundSkill]:
 
 
 def _front(data: bytes, shown: str) -> tuple[MapNode, Diagnostics]:
-    """The front matter. Raises BadDefinition where there is none."""
     problems = Diagnostics(shown)
     text = decode_utf8(data, problems)
     problems.check()
     lines = text.splitlines()
     end = next((number for number, line in enumerate(lines[1:], 1) if line.rstrip() == _MARK), None)
     if not lines or lines[0].rstrip() != _MARK or end is None:
-        hint = f"begin it with a line {_MARK}, name: and description:, and a line {_MARK}"
+        hint = f"start it with a line {_MARK}, name: and description:, and a line {_MARK}"
         raise fail(shown, "has no front matter", hint)
-    problems.text = "\n".join(["", *lines[1:end]])  # the empty line keeps the places right
+    problems.text = "\n".join(["", *lines[1:end]])  # the empty line keeps the line numbers correct
     node: Node | None = parse_yaml(problems.text, problems)
     problems.check()
     if not isinstance(node, MapNode):
-        raise fail(shown, "has no keys in its front matter", "it needs description:")
+        raise fail(shown, "has no keys in its front matter", "add description:")
     return node, problems
 
 
@@ -159,11 +162,11 @@ def _text(node: MapNode, key: str) -> str | None:
 
 KEY: Final = "project_rules"
 MAX_RULES_BYTES: Final = 64 * 1024
-"""Of one file."""
+"""Maximum size of one file."""
 
 
 class RulesFile(NamedTuple):
-    """A file with rules. ``path`` is as seen from the project's root."""
+    """A file with rules. ``path`` is relative to the project root."""
 
     path: str
     text: str
@@ -171,12 +174,12 @@ class RulesFile(NamedTuple):
 
 
 FOLDERS: Final = 2000
-"""Folders of a project that are looked at, the upper ones first; rules in further ones are not followed."""
+"""Maximum number of searched folders of a project, upper ones first; rules in further ones are ignored."""
 _PASSED_BY: Final = frozenset({"node_modules", "__pycache__"})
 
 
 class _Walked(NamedTuple):
-    """The folders of a project that were looked at, each with the time of its last change, and the rules in them."""
+    """The searched folders of a project with their modification times, and the rule files in them."""
 
     folders: tuple[tuple[str, int], ...]
     found: tuple[str, ...]
@@ -186,10 +189,10 @@ _walked: Final[dict[str, _Walked]] = {}
 
 
 def rules_of(root: Path) -> tuple[RulesFile, ...]:
-    """The rules in the nearest folder that has some: the project's, then those above it in its repository.
+    """Return the rules in the nearest folder that has some: the project, then its parents in the repository.
 
-    Raises BadDefinition for a file that is too large, no text, or a link: one could lead to what is nobody's rule, such
-    as ``.env``. Only one that names the other of the two is no fault, and says nothing that the other does not.
+    Raises BadDefinition for a file that is too large, not text, or a link: a link could expose another file, such as
+    ``.env``. A link between the two names is allowed and ignored.
     """
     real = Path(os.path.realpath(root))
     folders = [real, *real.parents]
@@ -205,7 +208,7 @@ def rules_of(root: Path) -> tuple[RulesFile, ...]:
                 problems = Diagnostics(shown)
                 text = decode_utf8(data, problems)
                 problems.check()
-                # One may be a copy of the other: what is said once counts.
+                # The two files may be copies: use the text once.
                 found.setdefault(data, RulesFile(shown, text, hashlib.sha256(data).hexdigest()))
         if found:
             return tuple(found.values())
@@ -221,9 +224,9 @@ def _names_the_other(file: Path) -> bool:
 
 
 def nested_rules(root: Path) -> dict[str, str]:
-    """The rules in folders of the project, by their paths, with the SHA-256 of each. Blocks while they are read.
+    """Return the rule files in folders of the project, with the SHA-256 of each. Blocks while they are read.
 
-    One that cannot be told (too large, a link) is left out: nobody agrees to it, and so nobody is told it.
+    Files that cannot be shown (too large, a link) are left out: they can be neither granted nor reported.
     """
     real = os.path.realpath(root)
     known = _walked.get(real)
@@ -234,20 +237,22 @@ def nested_rules(root: Path) -> dict[str, str]:
         shown = os.path.relpath(file, real)
         with suppress(FileMissing, BadDefinition, OSError, UnicodeDecodeError):
             data = read_bytes(Path(file), shown, MAX_RULES_BYTES, KEY, links=False)
-            data.decode()  # no text: UnicodeDecodeError
+            data.decode()  # raises UnicodeDecodeError for other content
             pinned[shown] = hashlib.sha256(data).hexdigest()
     return pinned
 
 
 def _walk(root: str) -> _Walked:
-    """Look for rules below ``root``, level by level. Hidden folders, links and what was installed are passed by."""
+    """Search for rules below ``root``, level by level. Hidden folders, links and installed packages are skipped."""
     folders: list[tuple[str, int]] = []
     found: list[str] = []
     pending = deque([root])
     while pending and len(folders) < FOLDERS:
         folder = pending.popleft()
         try:
-            folders.append((folder, _changed_ns(folder)))  # before its names are read: what comes meanwhile is a change
+            folders.append(
+                (folder, _changed_ns(folder))
+            )  # stat before listing: a file created in between then counts as a change
             with os.scandir(folder) as entries:
                 names = sorted(entries, key=lambda entry: entry.name)
         except OSError:

@@ -1,6 +1,6 @@
-"""The managed soul of an agent: ``soul.yaml`` in the folder of its context, which wins over what its own file says.
+"""The managed soul of an agent: ``soul.yaml`` in its context folder, which overrides the soul in its own file.
 
-There is none until somebody approved a change. People may edit it; what is wrong in it is told with its place.
+It exists once a suggested change was approved. People may edit it; errors in it are reported with their location.
 """
 
 import os
@@ -26,7 +26,7 @@ class _Soul(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class SoulFile(NamedTuple):
-    """The managed soul as its file has it."""
+    """The content of the managed soul file."""
 
     path: str
     body: str
@@ -34,12 +34,12 @@ class SoulFile(NamedTuple):
 
 
 def soul_path(definition: AgentDefinition) -> str:
-    """The file, as seen from the project's root."""
+    """Return the path of the file, relative to the project root."""
     return f"{context_dir(definition)}/{SOUL_FILE}"
 
 
 def read_soul(root: Path, definition: AgentDefinition) -> SoulFile | None:
-    """The managed soul of an agent; None where there is none. Raises BadDefinition, with the place."""
+    """Return the managed soul of an agent, or None. Raises BadDefinition with the location."""
     path = soul_path(definition)
     if not os.path.lexists(root / path):  # the usual case; resolving links takes many times as long
         return None
@@ -49,20 +49,20 @@ def read_soul(root: Path, definition: AgentDefinition) -> SoulFile | None:
         return None
     if not data.strip():
         return SoulFile(path, "", {})
-    traits = traits_of(data, path)  # which says where it is no text
+    traits = traits_of(data, path)  # reports invalid text
     return SoulFile(path, data.decode(), traits)
 
 
 def traits_of(data: bytes, path: str) -> dict[str, Any]:
-    """The traits in ``data``, which is what the file ``path`` says. Raises BadDefinition."""
+    """Return the traits in ``data``, the content of the file ``path``. Raises BadDefinition."""
     node, problems = tree_of(data, path)
     whole = MapNode(((ScalarNode("soul", True, node.place), node),), node.place)
     found = Converter(problems, TypeRules()).struct(whole, _Soul, "")
     problems.check()
-    assert found is not None, "what is no soul has a problem"
+    assert found is not None, "errors were raised before"
     return found.soul
 
 
 def soul_text(traits: Mapping[str, Any]) -> str:
-    """Return what a file with these ``traits`` says."""
+    """Return the text of a file with these ``traits``."""
     return document(cast("Mapping[str, Value]", traits))

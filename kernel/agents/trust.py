@@ -1,9 +1,9 @@
-"""Trust: the demands that definitions of a project make, and the grants that the user gave for them.
+"""Trust: the demands of a project's definitions, and the grants that the user gave for them.
 
-Files of a project may run programs and reach servers only as far as the user granted it. A demand is told verbatim; the
-digest of a unit of demands pins what was granted, so that a changed file asks again. Grants are kept in ``trust.json``
-in the state directory. They are only read here: a file that is not the user's own, or that cannot be understood, grants
-nothing.
+Files of a project may run programs and reach servers only as far as the user has granted it. Demands are shown
+verbatim; the digest of a unit of demands pins the grant, so that a changed file, or a reworded demand, asks again.
+Grants are stored in ``trust.json`` in the state directory and only read here: a file that is not owned by the user, or
+is invalid, grants nothing.
 """
 
 import logging
@@ -27,16 +27,16 @@ from protocol.project import ProjectDefinition
 from protocol.remote_ref import is_remote
 from protocol.trust import TRUST, TRUST_LIMIT_BYTES, Demand, Grant, Grants, TrustUnit, changes, unit
 
-HINT: Final = "repeat with --trust (or AGENT_WORKER_TRUST=1) for this once, or look at it and keep it: awk trust"
+HINT: Final = "repeat with --trust (or AGENT_WORKER_TRUST=1) to allow it once, or review and grant it with awk trust"
 REMOTE_HINT: Final = (
-    "repeat with --trust (or AGENT_WORKER_TRUST=1) for this once, or run it on a terminal to look at it and keep it"
+    "repeat with --trust (or AGENT_WORKER_TRUST=1) to allow it once, or run it on a terminal to review and grant it"
 )
-UNTRUSTED: Final = "it is not trusted yet: look at it and keep it with awk trust"
+UNTRUSTED: Final = "not trusted yet: review and grant it with awk trust"
 _SHOWN: Final = 5
 _SHOWN_CHARACTERS: Final = 140
 
 GrantSource = Callable[[], Iterable[Grant]]
-"""The grants of the user, as they are now."""
+"""Returns the current grants of the user."""
 Signature = tuple[int, int, int, int]
 """Modification and change time, size and inode of a file."""
 
@@ -45,7 +45,7 @@ _decode: Final = msgspec.json.Decoder(Grants).decode
 
 
 class Untrusted(Refused):
-    """Files demand something that was not granted. ``wants`` are the demands to ask about."""
+    """Demands of files without a grant. ``wants`` are the demands to ask about."""
 
     def __init__(self, wants: tuple[Demand, ...]) -> None:
         fetched = any(is_remote(one.subject.removeprefix("workflow ")) for one in wants)
@@ -59,7 +59,7 @@ class Untrusted(Refused):
 
 
 class TrustRequest(msgspec.Struct, frozen=True):
-    """The trust that counts for one request: in ``everything``, or in units by digest, beside the user's grants."""
+    """The trust for one request: in ``everything``, or in units by digest, in addition to the user's grants."""
 
     everything: bool = False
     granted_digests: frozenset[str] = frozenset()
@@ -67,13 +67,13 @@ class TrustRequest(msgspec.Struct, frozen=True):
 
 
 class ProjectTrust(msgspec.Struct, frozen=True):
-    """The trust in the project's files: for all of them (``awk start --trust``), and as granted (``awk trust``)."""
+    """The trust in the project's files: in all of them (``awk start --trust``), and as granted (``awk trust``)."""
 
     everything: bool = False
     kept: GrantSource = tuple
 
     def request(self, everything: bool, agreed: Iterable[str]) -> TrustRequest:
-        """The trust that one request may rely on: the kernel's, and what the request itself brings."""
+        """Return the trust for one request: the kernel's, and the request's own."""
         return TrustRequest(everything or self.everything, frozenset(agreed), self.kept)
 
     def fault(self, *wanted: TrustUnit) -> str | None:
@@ -90,7 +90,7 @@ class TrustedFiles(NamedTuple):
 
 
 def demands(definition: AgentDefinition, project: ProjectDefinition, own: AgentResources = NOTHING) -> tuple[str, ...]:
-    """The demands of an attempt of ``definition`` with its own resources, verbatim."""
+    """Return the demands of an attempt of ``definition`` with its own resources, verbatim."""
     found: list[str] = []
     if definition.backend != MOCK and definition.model:
         try:
@@ -117,13 +117,13 @@ def demands(definition: AgentDefinition, project: ProjectDefinition, own: AgentR
 
 
 def agent_units(definition: AgentDefinition, project: ProjectDefinition, own: AgentResources) -> tuple[TrustUnit, ...]:
-    """The demands of ``definition`` and of its own resources as one unit; no unit where there are none."""
+    """Return the demands of ``definition`` and its own resources as one unit; empty without demands."""
     found = demands(definition, project, own)
     return (unit(f"agent {definition.name}", found),) if found else ()
 
 
 def schedule_units(definition: AgentDefinition) -> tuple[TrustUnit, ...]:
-    """The demands of the schedule of ``definition``. They are a unit of their own: a message needs no schedule."""
+    """Return the demands of the schedule of ``definition``, a separate unit: messages do not need the schedule."""
     if definition.schedule is None:
         return ()
     name = definition.name
@@ -131,20 +131,20 @@ def schedule_units(definition: AgentDefinition) -> tuple[TrustUnit, ...]:
 
 
 def schedule_subject(name: str) -> str:
-    """The subject that the schedule of the agent ``name`` has in a grant."""
+    """Return the subject of a grant for the schedule of the agent ``name``."""
     return f"schedule of {name}"
 
 
 def schedule_demands(name: str, schedule: Schedule, budget: AgentBudget) -> tuple[str, ...]:
-    """The demands of an agent's own schedule."""
+    """Return the demands of an agent's own schedule."""
     return (wakes_text(name, schedule), spends_text(name, budget))
 
 
 def require_trust(wanted: Iterable[TrustUnit], trust: TrustRequest) -> tuple[str, ...]:
-    """Raise Untrusted unless all that is ``wanted`` is granted.
+    """Raise Untrusted unless all units ``wanted`` are granted.
 
-    Returns the demands that are granted for this request alone: the user's grants are looked up again whenever they
-    matter, so that they can be taken back.
+    Returns the demands that are granted only for this request: the user's grants are checked again at each use, so that
+    they can be revoked.
     """
     for_now: list[str] = []
     rest: list[TrustUnit] = []
@@ -160,7 +160,7 @@ def require_trust(wanted: Iterable[TrustUnit], trust: TrustRequest) -> tuple[str
 
 
 def missing_grants(wanted: Iterable[TrustUnit], source: GrantSource) -> tuple[Demand, ...]:
-    """The demands of those units of ``wanted`` that have no grant, each beside what was granted for its subject."""
+    """Return the demands of the units in ``wanted`` without a grant, each with the earlier grant for its subject."""
     grants = tuple(source())
     digests = {one.digest for one in grants}
     before = {one.subject: one.demands for one in grants}
@@ -172,10 +172,10 @@ def missing_grants(wanted: Iterable[TrustUnit], source: GrantSource) -> tuple[De
 
 
 def demands_text(wants: Iterable[Demand]) -> str:
-    """The demands on one line: of a subject that was granted once, only what is new."""
+    """Return the demands on one line; for a subject with an earlier grant, only the changes."""
     parts: list[str] = []
     for one in wants:
-        moved = f"what {one.subject} does is in another order, or a part of it is gone"
+        moved = f"{one.subject}: demands were reordered or removed"
         parts += (changes(one) or (moved,)) if one.before else one.demands
     lines = [" ".join(part.split()) for part in parts[:_SHOWN]]
     cut = [line if len(line) <= _SHOWN_CHARACTERS else f"{line[: _SHOWN_CHARACTERS - 3]}..." for line in lines]
@@ -197,7 +197,7 @@ def _unasked_demands(definition: AgentDefinition, own: AgentResources) -> list[s
 
 
 class TrustStore:
-    """The grants for the project at ``root``, read from ``trust.json``. Asking costs one stat where nothing changed."""
+    """The grants for the project at ``root``, read from ``trust.json``. Costs one stat if the file is unchanged."""
 
     def __init__(self, state: str, root: str) -> None:
         self._path = os.path.join(state, TRUST)
@@ -205,7 +205,7 @@ class TrustStore:
         self._read: tuple[Signature | None, tuple[Grant, ...]] = (None, ())
 
     def __call__(self) -> tuple[Grant, ...]:
-        """The grants as they are now. Never raises: a file that cannot be read grants nothing."""
+        """Return the current grants. Never raises: an unreadable file grants nothing."""
         try:
             found = os.lstat(self._path)
         except OSError:
@@ -216,6 +216,6 @@ class TrustStore:
             try:
                 grants = _decode(read_private(self._path, TRUST_LIMIT_BYTES)).sound(self._root)
             except (OSError, UnicodeDecodeError, msgspec.MsgspecError) as error:
-                logger.warning("trust.unreadable %s is not believed: %s", self._path, error)
+                logger.warning("trust.unreadable %s is ignored: %s", self._path, error)
             self._read = (now, grants)
         return self._read[1]

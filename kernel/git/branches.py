@@ -1,9 +1,9 @@
-"""The branches of a run's agents: what is done is committed there, taken over from colleagues, and compared.
+"""Operations on the branches of a run's agents: commit, merge from colleagues, and compare.
 
-Each call is one piece of work on one tree, alone there. It changes all of the tree, its index and its branch, or
-refuses and changes nothing; done again after an interruption it finds what is done.
+Each operation has exclusive access to one tree. It changes the tree, its index and its branch completely, or refuses
+and changes nothing; repeated after an interruption, it detects what is done.
 
-The branch of an agent that works on a node follows its clone there (``node_sync``): in a tree here, or bare.
+The branch of an agent on a node follows its clone there (``node_sync``): in a local tree, or bare.
 """
 
 from collections.abc import Callable
@@ -36,9 +36,9 @@ TakeMode = Literal["merge", "reset"]
 
 
 class Tip(msgspec.Struct, frozen=True):
-    """The last commit of a branch, and how many it has since its base. ``made``: this call has committed something.
+    """The last commit of a branch, and the number of commits since its base. ``made``: this call created a commit.
 
-    ``left``: a ref that keeps the commits that were on it before and are not any more; "": there are none.
+    ``left``: a ref to the commits that are no longer on the branch; "" if there are none.
     """
 
     commit: str
@@ -48,7 +48,7 @@ class Tip(msgspec.Struct, frozen=True):
 
 
 class Colleague(msgspec.Struct, frozen=True):
-    """A colleague's branch, compared with one's own: commits that only they have, and that only oneself has."""
+    """A colleague's branch compared with the agent's own: commits that only one of the two has."""
 
     tree: Worktree
     commit: str
@@ -57,7 +57,7 @@ class Colleague(msgspec.Struct, frozen=True):
 
 
 class BranchStatus(msgspec.Struct, frozen=True):
-    """The state of a tree: its last commit, files that are not committed, and the colleagues' branches."""
+    """The state of a tree: its last commit, uncommitted files, and the colleagues' branches."""
 
     tip: Tip
     changed: tuple[str, ...]
@@ -65,7 +65,7 @@ class BranchStatus(msgspec.Struct, frozen=True):
 
 
 class Branches:
-    """Works on the trees of one repository."""
+    """Operations on the trees of one repository."""
 
     def __init__(self, repository: Repository) -> None:
         self._repository = repository
@@ -74,7 +74,7 @@ class Branches:
     async def commit(
         self, tree: Worktree, box: Sandbox | None, message: str, agent: str, *, nothing: bool = False
     ) -> Tip:
-        """Commit all that is not committed in ``tree``; ``nothing``: only tell its last commit.
+        """Commit all changes in ``tree``; with ``nothing``, only return its last commit.
 
         Raises Refused, SpawnTransient.
         """
@@ -87,9 +87,9 @@ class Branches:
         return Tip(tip, ahead, made=made is not None)
 
     async def follow(self, tree: Worktree, box: Sandbox | None, source: Worktree) -> Tip:
-        """Bring ``tree`` to the last commit of the branch of ``source``. Raises Refused, SpawnTransient.
+        """Move ``tree`` to the last commit of the branch of ``source``. Raises Refused, SpawnTransient.
 
-        Refused (conflict): it has changes of its own, and nothing was changed.
+        Refused (conflict): the tree has its own changes, and nothing was changed.
         """
         async with self._repository.writable(tree, box) as (view, writable):
             target = await self._tip_of(view, source)
@@ -97,7 +97,7 @@ class Branches:
             if head != target:
                 own = await count(self._git, view, head, target)
                 if own:
-                    raise Refused("conflict", f"it has commits of its own: {own}")
+                    raise Refused("conflict", f"the tree has its own commits: {own}")
                 await move(self._git, writable, head, target)
             ahead = await count(self._git, view, target, tree.base)
         return Tip(target, ahead)
@@ -105,10 +105,9 @@ class Branches:
     async def take(
         self, tree: Worktree, box: Sandbox | None, source: Worktree, mode: TakeMode, message: str, agent: str
     ) -> Tip:
-        """Merge the branch of ``source`` into that of ``tree``, or reset it to that. Raises Refused, SpawnTransient.
+        """Merge the branch of ``source`` into that of ``tree``, or reset it. Raises Refused, SpawnTransient.
 
-        A merge with conflicts, or over changes that are not committed, is refused and changes nothing. What a reset
-        leaves behind is committed, and kept by a ref.
+        A merge with conflicts, or over uncommitted changes, is refused. Work that a reset removes is kept by a ref.
         """
         async with self._repository.writable(tree, box) as (view, writable):
             target, author = await self._tip_of(view, source), await self._author(tree, view, agent)
@@ -128,7 +127,7 @@ class Branches:
         return Tip(end, ahead, made=end not in (head, target), left=left)
 
     async def standing(self, tree: Worktree, box: Sandbox | None, others: tuple[Worktree, ...]) -> BranchStatus:
-        """The state of ``tree``, and how the branches of ``others`` compare with it. Raises Refused, SpawnTransient."""
+        """Return the state of ``tree`` compared with the branches of ``others``. Raises Refused, SpawnTransient."""
         async with self._repository.over(tree, box) as (view, inside):
             commit = await commit_at(self._git, view, f"refs/heads/{tree.branch}")
             changed = await changed_files(self._git, inside)
@@ -148,7 +147,6 @@ class Branches:
         return await merged(self._git, writable, head, target, message, author)
 
     async def _tip_of(self, view: GitView, tree: Worktree) -> str:
-        """The last commit of the branch of ``tree``; before that is there, what it is to begin with."""
         return await self._git.commit_of(view, f"refs/heads/{tree.branch}") or tree.base
 
     async def _author(self, tree: Worktree, view: GitView, agent: str) -> CommitAuthor:
@@ -156,23 +154,23 @@ class Branches:
 
 
 class HomeBranch(Protocol):
-    """The branch of an agent: ``tree`` has its names, of which some may lead to nothing here."""
+    """The branch of an agent. ``tree`` has its names and paths, which may not exist on this machine."""
 
     tree: Worktree
     git: ProjectGit
     directory: GitDirectory
 
     async def tip(self, view: GitView) -> str:
-        """The commit that its agent is to begin with. Raises Refused, SpawnTransient."""
+        """Return the commit that the agent starts with. Raises Refused, SpawnTransient."""
         ...
 
     async def follow(self, view: GitView, tip: str, new: str) -> None:
-        """Move it from ``tip`` to ``new``, which is here. Raises Refused, and then nothing has moved."""
+        """Move the branch from ``tip`` to the local commit ``new``. If it raises Refused, nothing has moved."""
         ...
 
 
 class TreeBranch:
-    """The branch that is checked out in ``tree``. ``box`` is its sandbox here, if it has one. It may raise Refused."""
+    """The branch that is checked out in ``tree``. ``box`` returns its local sandbox, if any, and may raise Refused."""
 
     def __init__(self, repository: Repository, tree: Worktree, box: Callable[[Worktree], Sandbox | None]) -> None:
         self.tree = tree
@@ -182,17 +180,17 @@ class TreeBranch:
         self._box = box
 
     async def tip(self, view: GitView) -> str:
-        """The commit that its agent is to begin with: the last one."""
+        """Return the last commit of the branch."""
         return await commit_at(self.git, view, f"refs/heads/{self.tree.branch}")
 
     async def follow(self, view: GitView, tip: str, new: str) -> None:
-        """Bring branch and files there. Raises Refused (conflict) where files here would be lost by that."""
+        """Move branch and files to ``new``. Raises Refused (conflict) if local files would be lost."""
         async with self._repository.writable(self.tree, self._box(self.tree)) as (_view, writable):
             await move(self.git, writable, await head_of(self.git, writable), new)
 
 
 class BareBranch:
-    """A branch of nobody's checkout. It begins where the project is, until something is done that is not there."""
+    """A branch without a checkout. It starts at the project's commit until it has its own commits."""
 
     def __init__(self, git: ProjectGit, tree: Worktree) -> None:
         self.tree = tree
@@ -200,19 +198,19 @@ class BareBranch:
         self.directory = GitDirectory(tree.repository, tree.repository, "")
 
     async def tip(self, view: GitView) -> str:
-        """The project's own commit where that has all that was done; else the last one of the branch."""
+        """Return the project's commit if it contains the branch, or else the last commit of the branch."""
         last = await self.git.commit_of(view, f"refs/heads/{self.tree.branch}") or self.tree.base
         return self.tree.base if await is_ancestor(self.git, view, last, self.tree.base) else last
 
     async def follow(self, view: GitView, tip: str, new: str) -> None:
-        """Have the branch be at ``new``: made where it is not there yet, moved from where it was."""
+        """Set the branch to ``new``; create it if it is missing."""
         name = f"refs/heads/{self.tree.branch}"
         known = await self.git.run(view, "rev-parse", "--verify", "--quiet", name)
         await self.git.said(view, "update-ref", name, new, known.stdout.decode("ascii", "replace").strip())
 
 
 async def clone_base(repository: Repository) -> TreeBase:
-    """The commit that clones of the project begin with. Raises Refused (bad_definition) where there can be none."""
+    """Return the commit that clones of the project start with. Raises Refused (bad_definition) if there is none."""
     try:
         return await repository.base()
     except Refused as refused:

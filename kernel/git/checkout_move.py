@@ -1,8 +1,8 @@
-"""The checkout of a branch that is moved: its files, its index and its ref move together, and only if it is clean.
+"""Atomic move of a checked-out branch: its files, its index and its ref move together, and only if it is clean.
 
-Git's lock on the index is held meanwhile, so no git of the user changes half of it. The new files are written beside
-the old ones first, and the branch moves last: who removes the lock of a dead kernel, as git advises, and commits what
-is there takes nothing back. Until the branch has moved everything can go back, and does where a step fails.
+Git's lock on the index is held during the move, so the user's git cannot see a partial state. The new files are written
+next to the old ones first, and the branch moves last: removing the lock of a dead kernel, as git advises, and
+committing the files reverts nothing. Until the branch has moved, a failed step rolls everything back.
 """
 
 import os
@@ -53,15 +53,15 @@ _STATUS: Final = ("status", "--porcelain=v1", "-z", "--ignore-submodules=dirty",
 
 
 class NotClean(NotMoved):
-    """The checkout is not clean, or git is at work in it. ``files`` are those that are changed."""
+    """The checkout is not clean, or a git operation is in progress. ``files`` are the changed ones."""
 
 
 class HalfMoved(Exception):
-    """Files of a checkout were exchanged, and its branch was not moved: they could not be put back."""
+    """Files of a checkout were replaced, but its branch was not moved, and they could not be restored."""
 
 
 def checkout_of(repository: str, branch: str, root: Path) -> GitDirectory | None:
-    """The working tree that has ``branch`` checked out. Blocks. Raises NotClean where git is at work with it."""
+    """Return the working tree that has ``branch`` checked out. Blocks. Raises NotClean during a git operation."""
     found = tuple(_checkouts(repository, branch, root))
     if len(found) > 1:
         raise NotClean(f"{branch} is checked out in {found[0].top} and in {found[1].top}: check out another one there")
@@ -87,17 +87,15 @@ def _checkouts(repository: str, branch: str, root: Path) -> Iterator[GitDirector
             try:
                 own = find_git_directory(Path(path))
             except NoRepository as error:
-                raise NotClean(
-                    f"{branch} is said to be checked out in {path}, and {error}: git worktree prune"
-                ) from error
-            if own.own != linked:  # a repository can name any folder; the folder has to name it as well
-                text = f"{linked} says that {branch} is checked out in {path}, which does not say that it belongs there"
+                raise NotClean(f"{branch} is registered in {path}, but {error}: run git worktree prune") from error
+            if own.own != linked:  # a repository can name any folder, so the folder must name it in turn
+                text = f"{linked} registers {branch} as checked out in {path}, which belongs to another repository"
                 raise NotClean(f"{text}: git worktree prune, or repair")
             yield own
 
 
 async def check_clean(git: ProjectGit, checkout: GitDirectory) -> None:
-    """Raise NotClean unless the files and the index of ``checkout`` are as they were committed."""
+    """Raise NotClean unless the files and the index of ``checkout`` match its commit."""
     async with git.view(checkout) as view:
         await _check_clean(git, checkout, view)
 
@@ -105,19 +103,19 @@ async def check_clean(git: ProjectGit, checkout: GitDirectory) -> None:
 async def move_checkout(
     git: ProjectGit, merging: Merging, checkout: GitDirectory, branch: str, expected: str, tip: str
 ) -> bool:
-    """Move ``branch``, which is at ``expected`` and checked out, to ``tip``. False: it is elsewhere by now.
+    """Move the checked-out ``branch`` from ``expected`` to ``tip``; return False if it has moved already.
 
-    The new files are written first, beside the old ones; the branch moves last. Raises NotClean or Refused where it
-    cannot be done: then nothing has changed. Raises HalfMoved where files could not be put back.
+    The new files are written first, next to the old ones; the branch moves last. Raises NotClean or Refused if the move
+    is not possible, and nothing has changed. Raises HalfMoved if files could not be restored.
     """
     moved, path = False, f"{checkout.own}/index.lock"
     try:
         stage = stage_of(checkout)
         await trio.to_thread.run_sync(lock, checkout.own, tip)
     except FileExistsError:
-        raise NotClean(f"another git is at work in {checkout.top} ({path} is there)") from None
+        raise NotClean(f"another git process is running in {checkout.top} ({path} exists)") from None
     except OSError as error:
-        raise NotClean(f"{path} cannot be made: {error.strerror}") from error
+        raise NotClean(f"{path} cannot be created: {error.strerror}") from error
     try:
         fault_point("landing.locked")
         async with git.view(checkout) as view:
@@ -131,7 +129,7 @@ async def move_checkout(
             words = ("read-tree", "-m", expected, tip)
             tried = await git.run(view, words[0], "--dry-run", "-u", *words[1:])
             if not tried.ok:
-                raise NotClean(f"files in {checkout.top} are in the way: {git.why(tried)}")
+                raise NotClean(f"files in {checkout.top} would be overwritten: {git.why(tried)}")
             check_room(checkout, await merging.in_the_way(checkout.top, expected, tip))
             await git.said(view, *words)
             try:
@@ -155,7 +153,7 @@ async def move_checkout(
 
 
 async def _exchange(git: ProjectGit, merging: Merging, view: GitView, expected: str, exchange: Exchange) -> bool:
-    """Exchange the files, then the index, and move the branch; where one of them fails, go back."""
+    """Replace the files, then the index, and move the branch; roll back if one of these fails."""
     failed: Exception | None = None
     try:
         await trio.to_thread.run_sync(exchange_files, exchange)
@@ -177,41 +175,41 @@ async def _exchange(git: ProjectGit, merging: Merging, view: GitView, expected: 
 
 
 async def settle_exchange(git: ProjectGit, merging: Merging, exchange: Exchange) -> bool:
-    """End an exchange of files: they stay if the branch was moved, else they go back. Returns whether it was moved.
+    """Finish an exchange of files: keep them if the branch has moved, restore them otherwise. Returns whether it moved.
 
-    Raises HalfMoved where files cannot be put back; it may be tried again.
+    Raises HalfMoved if files cannot be restored; may be repeated.
     """
     now = await merging.tip(exchange.branch)
     moved = now == exchange.tip or (now is not None and await merging.has(exchange.tip, now))
     unlike = frozenset[str]() if moved else frozenset(file.path for file in exchange.files)
-    if now is not None and not moved:  # what somebody has committed of it meanwhile stays
+    if now is not None and not moved:  # keep the files that the user has committed meanwhile
         unlike &= await merging.different(exchange.tip, now)
     try:
         await trio.to_thread.run_sync(go_back, recorded(git.place) or exchange, unlike)
         await trio.to_thread.run_sync(end, git.place, exchange)
     except OSError as error:
-        raise HalfMoved(f"files of {exchange.top} cannot be put back: {error}") from error
+        raise HalfMoved(f"files of {exchange.top} cannot be restored: {error}") from error
     release(exchange.own, exchange.tip)
     return moved
 
 
 def check_room(checkout: GitDirectory, ignored: tuple[str, ...]) -> None:
-    """Raise NotClean if files that git ``ignored`` are in the way: it would write over them."""
+    """Raise NotClean if files that git ignores would be overwritten."""
     if ignored:
-        text = f"files in {checkout.top} that git ignores are in the way: {named(ignored)}"
+        text = f"files in {checkout.top} that git ignores would be overwritten: {named(ignored)}"
         raise NotClean(f"{text}: move them away, or name another branch (--into)", ignored[:FILES_SHOWN])
 
 
 async def _check_clean(git: ProjectGit, checkout: GitDirectory, view: GitView) -> None:
     at_work = sorted(set(_UNDER_WAY).intersection(await trio.to_thread.run_sync(os.listdir, checkout.own)))
     if at_work:
-        raise NotClean(f"git is in the middle of something in {checkout.top} ({at_work[0]}): finish that, or abort it")
+        raise NotClean(f"a git operation is in progress in {checkout.top} ({at_work[0]}): finish or abort it")
     await git.run(view, "update-index", "-q", "--refresh")
     listed = await git.said(view, "ls-files", "-v", "-z")
     if any(row and row[:1] != b"H" for row in listed.split(b"\0") if row):
-        text = f"in {checkout.top} git was told to overlook files (sparse checkout, assume-unchanged)"
-        raise NotClean(f"{text}: merge into another branch, and take it over yourself")
+        text = f"in {checkout.top} git is configured to ignore changes to files (sparse checkout, assume-unchanged)"
+        raise NotClean(f"{text}: merge into another branch, and update this one yourself")
     changed = [row[3:].decode("utf-8", "replace") for row in (await git.said(view, *_STATUS)).split(b"\0") if row]
     if changed:
-        text = f"{checkout.top} has changes that are not committed ({len(changed)})"
+        text = f"{checkout.top} has uncommitted changes ({len(changed)})"
         raise NotClean(f"{text}: commit or stash them, or name another branch (--into)", tuple(changed[:FILES_SHOWN]))

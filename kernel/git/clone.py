@@ -1,15 +1,15 @@
-"""Clones, in a sandbox or on another machine, and packs of theirs, which are not trusted.
+"""Clones of agents, in a sandbox or on another machine, and the untrusted packs they send.
 
-The clone of a confined agent is a git directory of its own, whose branch comes back as data. Its tree is a linked one
-of the project's repository to everybody else. In the sandbox a file of ours is in the place of the tree's ``.git``, and
-names the clone, beside which no git directory can be written there. Objects of the project are shared and read-only.
-git runs over the clone in the sandbox only.
+The clone of a confined agent is a separate git directory, whose branch is transferred as data. Its tree is a linked
+worktree of the project's repository for everyone else. In the sandbox, a file of ours replaces the tree's ``.git`` and
+names the clone; no other git directory can be written there. Objects of the project are shared read-only. Git accesses
+the clone only inside the sandbox.
 
 A pack is verified in a temporary view, and its objects are added to the project only if all checks pass. No ref, hook
-or setting is transferred: the kernel asks the other side for the name of one commit. git verifies each object
-(``index-pack --strict``: no ``.git`` in a path, no path out of the tree). Of what comes from a node, the effect of a
-checkout is checked too: submodules are refused, links out of the tree, and attributes that would run a program of the
-user over files.
+or setting is transferred: the kernel asks the other side for the name of one commit. Git verifies each object
+(``index-pack --strict``: no ``.git`` in a path, no path out of the tree). For data from a node, the effect of a
+checkout is checked too: submodules, links out of the tree, and attributes that would run a program of the user are
+refused.
 """
 
 import os
@@ -42,29 +42,29 @@ _CLONES: Final = ".clones"
 
 
 def clone_of(tree: Worktree) -> str:
-    """The folder of the clone of ``tree``, whether it has one or not."""
+    """Return the folder for the clone of ``tree``, which may not exist."""
     path = Path(tree.path)
     place, name = path.parents[2], path.relative_to(path.parents[2])
     return str(place / _CLONES / name)
 
 
 def link_of(tree: Worktree) -> str:
-    """The file that is in the place of ``.git`` for the agent."""
+    """Return the file that replaces ``.git`` for the agent."""
     return f"{clone_of(tree)}.link"
 
 
 def shared_objects(tree: Worktree) -> tuple[str, str]:
-    """The folders of objects that are shared with the clone. A copy is there if the repository borrows from others."""
+    """Return the object folders that are shared with the clone; a copy if the repository borrows objects."""
     return f"{clone_of(tree)}.objects", f"{tree.repository}/objects"
 
 
 def has_clone(tree: Worktree) -> bool:
-    """Return whether its agent is confined: from the first attempt that is to the removal of the tree."""
+    """Return whether the agent is confined: true from its first confined attempt until the tree is removed."""
     return os.path.lexists(link_of(tree))
 
 
 def remove_clone(tree: Worktree) -> None:
-    """Remove what there is of it. Blocks."""
+    """Remove the clone, if any. Blocks."""
     clone = clone_of(tree)
     with suppress(FileNotFoundError):
         os.unlink(link_of(tree))
@@ -76,18 +76,18 @@ def remove_clone(tree: Worktree) -> None:
 
 
 async def make_clone(git: ProjectGit, tree: Worktree, view: GitView) -> None:
-    """Make the clone of ``tree``, of which ``view`` is one. Raises Refused, SpawnTransient."""
+    """Create the clone of ``tree`` from its ``view``. Raises Refused, SpawnTransient."""
     await trio.to_thread.run_sync(remove_clone, tree)
     manner = await git.manner(GitDirectory(tree.git_dir, tree.repository, tree.path))
     if await trio.Path(tree.repository, "objects/info/alternates").exists():
-        # For a repository that borrows objects from others, which no sandbox shows.
+        # The repository borrows objects from others, which are not visible in a sandbox.
         folder, _ = shared_objects(tree)
         await trio.Path(folder, "pack").mkdir(mode=0o700, parents=True)
         await git.said(view, "pack-objects", "--all", "--quiet", f"{folder}/pack/pack")
     refs = await git.said(view, "for-each-ref", "--format=%(objectname) %(refname)")
     tip = await git.said(view, "rev-parse", "--verify", f"refs/heads/{tree.branch}^{{commit}}")
     filters = await git.filters(view)
-    # What the agent's git goes by: how data are written, the user's name and filters. It is the agent's to change.
+    # Configuration of the agent's git: data formats, the user's name and filters. The agent may change it.
     user = {key: value for key, value in (("name", manner.name), ("email", manner.email)) if value}
     rows = [manner.text, filter_sections(filters), section("core", {"logAllRefUpdates": "true"})]
     if user:
@@ -96,9 +96,9 @@ async def make_clone(git: ProjectGit, tree: Worktree, view: GitView) -> None:
 
 
 async def bring_back(git: ProjectGit, tree: Worktree, view: GitView, box: Sandbox) -> str:
-    """Move the branch of ``tree`` to where its agent has it. ``view`` is of the tree as everybody else sees it.
+    """Update the branch of ``tree`` from its agent's clone. ``view`` is the tree outside of the sandbox.
 
-    Returns the commit. Raises Refused (setup_failed) where that is nothing that can be taken, SpawnTransient.
+    Returns the commit. Raises Refused (setup_failed) if the commit is unusable, SpawnTransient.
     """
     branch = f"refs/heads/{tree.branch}"
     known = (await git.said(view, "rev-parse", "--verify", f"{branch}^{{commit}}")).decode().strip()
@@ -109,7 +109,7 @@ async def bring_back(git: ProjectGit, tree: Worktree, view: GitView, box: Sandbo
         raise failed(f"the branch {tree.branch} cannot be read: {git.why(asked)}", f"see {clone_of(tree)}")
     if tip == known:
         return tip
-    if not await has_commit(git, view, tip):  # else there is nothing new: it was reset, or is a commit of the project
+    if not await has_commit(git, view, tip):  # otherwise nothing is new: a reset, or a commit of the project
         async with git.folder() as folder:
             pack = Path(folder, "pack")
             await write_pack(git, clone, tip, (known, tree.base), pack)
@@ -119,14 +119,14 @@ async def bring_back(git: ProjectGit, tree: Worktree, view: GitView, box: Sandbo
     await git.said(view, *checked)
     await git.said(view, "update-ref", branch, tip, known)
     index = {"GIT_INDEX_FILE": f"{tree.git_dir}/index"}
-    await git.run(view, "read-tree", "--reset", tip, variables=index)  # while somebody looks at it, it is locked
+    await git.run(view, "read-tree", "--reset", tip, variables=index)  # may fail while another git holds the lock
     with suppress(OSError):
         await trio.to_thread.run_sync(copy_index, tree.git_dir, view.folder)
     return tip
 
 
 async def unmerged(git: ProjectGit, tree: Worktree, view: GitView, box: Sandbox) -> int:
-    """The number of commits of the clone are nowhere in the project: on branches that do not come back."""
+    """Return the number of commits in the clone, on branches that are not transferred, that the project lacks."""
     clone = GitView(clone_of(tree), tree.path, box)
     refs = await git.said(view, "for-each-ref", "--format=^%(objectname)")
     words = ("rev-list", "--count", "--ignore-missing", "--all", "HEAD", "--stdin")
@@ -155,29 +155,29 @@ def _write(tree: Worktree, view: GitView, config: str, refs: bytes, tip: bytes) 
 
 
 PACK_BYTES: Final = 1024**3
-"""Of all that an agent adds to its branch at once."""
+"""Maximum size of an agent's additions to its branch in one transfer."""
 _LIMITED: Final = f"--max-input-size={PACK_BYTES}"
 _INDEX_PACK: Final = ("index-pack", "--stdin", "--strict", _LIMITED)
 _LOOSE: Final = 100
-"""Fewer objects than this are kept one by one, as git does itself."""
+"""Fewer objects than this are stored loose, as git itself does."""
 _HEADER_BYTES: Final = 12
 COMMITS: Final = 10_000
-"""Taken at once."""
+"""Maximum number of commits in one transfer."""
 FILES_BYTES: Final = 4 * 1024**3
-"""Of all files that are new or changed, as they would be written: a small pack can hold much."""
+"""Maximum size of all new or changed files after checkout: a small pack can expand greatly."""
 BLOBS_BYTES: Final = 16 * 1024 * 1024
-"""Of all links and attributes that are new."""
+"""Maximum size of all new links and attributes."""
 SHOWN: Final = 100
 _LINK, _SUBMODULE, _GONE = "120000", "160000", "000000"
 _SPACES: Final = b" \t\r\n"
-"""Those that git knows: what else may look like one is a part of a name. Lines end with LF alone."""
+"""White space as defined by git: other characters are part of a name. Lines end only with LF."""
 _WORDS: Final = re.compile('[ \\t\\r\\n"]+')
 _DRIVERS: Final = frozenset({"text", "binary", "union"})
-"""Ways to merge that are git's own."""
+"""Merge drivers that are built into git."""
 
 
 class CommitChange(NamedTuple):
-    """A file that a commit has otherwise than each of its parents: its mode and content, and what that was before."""
+    """A file that differs from all parents of a commit: its mode and content, and the earlier contents."""
 
     path: str
     mode: str
@@ -186,7 +186,7 @@ class CommitChange(NamedTuple):
 
 
 def read_changes(raw: bytes) -> Iterator[CommitChange]:
-    """The changes in the output of ``git diff-tree --raw -z``, of merges as well. Raises ValueError."""
+    """Yield the changes in the output of ``git diff-tree --raw -z``, including merges. Raises ValueError."""
     words = raw.split(b"\0")
     for facts, path in zip(words[::2], words[1::2], strict=False):
         text = facts.decode("ascii")
@@ -199,53 +199,53 @@ def read_changes(raw: bytes) -> Iterator[CommitChange]:
 
 
 def change_fault(change: CommitChange) -> str | None:
-    """The reason why ``change`` is not taken, as far as its name and mode tell; None where nothing is against it."""
+    """Return the reason why ``change`` is refused because of its name and mode, or None."""
     parts = change.path.split("/")
     if change.mode == _GONE:
         return None
     if any(part.casefold() in (".git", "", ".", "..") for part in parts):
-        return f"a path of git's own in it: {_shown(change.path)}"
+        return f"a reserved git path: {_shown(change.path)}"
     if change.mode == _SUBMODULE or parts[-1].casefold() == ".gitmodules":
-        return f"a submodule in it: {_shown(change.path)}"
+        return f"a submodule: {_shown(change.path)}"
     return None
 
 
 def link_fault(path: str, target: bytes) -> str | None:
-    """The reason why the link ``path`` is not taken; None where it stays in the tree, whatever links it passes."""
+    """Return the reason why the link ``path`` is refused; None if it stays inside the tree."""
     words = target.decode("utf-8", "surrogateescape").split("/")
     up = next((number for number, word in enumerate(words) if word != ".."), len(words))
     depth = path.count("/")
     inner = words[up:]
     if target.startswith(b"/") or up > depth or ".." in inner or b"\0" in target:
         return f"a link that leads out of the tree: {_shown(path)}"
-    return f"a link into git's own folder: {_shown(path)}" if ".git" in (one.casefold() for one in inner) else None
+    return f"a link into the git folder: {_shown(path)}" if ".git" in (one.casefold() for one in inner) else None
 
 
 def attributes_fault(path: str, text: bytes, before: Sequence[bytes]) -> str | None:
-    """The reason why the attributes in ``text`` are not taken: a line that is new has a program run over files."""
+    """Return the reason why the attributes in ``text`` are refused: a new line would run a program over files."""
     known = {line.strip(_SPACES) for old in before for line in old.split(b"\n")}
     for line in (one.strip(_SPACES) for one in text.split(b"\n")):
         if line in known or line.startswith(b"#"):
             continue
-        # A pattern in quotes may have no space behind it: the first word is the empty one before the quotes.
+        # After a quoted pattern, no space is required: the first word is the empty one before the quotes.
         for word in _WORDS.split(line.decode("utf-8", "replace"))[1:]:
             name, _, value = word.partition("=")
             if name == "filter" or (name == "merge" and value and value not in _DRIVERS):
-                return f"an attribute that has a program run over files: {_shown(path)}: {_shown(word)}"
+                return f"an attribute that runs a program over files: {_shown(path)}: {_shown(word)}"
     return None
 
 
 async def check_commits(git: ProjectGit, view: GitView, tip: str, known: Sequence[str]) -> None:
-    """Raise Refused (setup_failed) where what ``tip`` has besides ``known`` holds something that is not taken."""
+    """Raise Refused (setup_failed) if the commits of ``tip`` beyond ``known`` contain refused content."""
     listed = await git.said(view, "rev-list", f"--max-count={COMMITS + 1}", tip, "--not", *known)
     if listed.count(b"\n") > COMMITS:
-        raise failed(f"it has more than {COMMITS} commits at once", "see what it is")
+        raise failed(f"more than {COMMITS} new commits", "inspect the branch")
     words = ("diff-tree", "--stdin", "-r", "-c", "-z", "--root", "--raw", "--no-renames", "--no-abbrev")
     raw = await git.said(view, *words, "--no-commit-id", given=listed)
     try:
         changes = tuple(read_changes(raw))
     except (ValueError, UnicodeDecodeError) as error:
-        raise failed(f"what it changes cannot be read: {str(error)[:SHOWN]!a}") from error
+        raise failed(f"the changes cannot be read: {str(error)[:SHOWN]!a}") from error
     for change in changes:
         _refuse(change_fault(change))
     await _check_size(git, view, changes)
@@ -268,10 +268,10 @@ async def _check_size(git: ProjectGit, view: GitView, changes: Sequence[CommitCh
     printed = await git.said(view, "cat-file", "--batch-check=%(objectsize)", given=given)
     rows = printed.decode("ascii", "replace").split()
     if len(rows) != len(names) or not all(row.isdecimal() for row in rows):
-        raise failed("the sizes of its files cannot be read")
+        raise failed("the file sizes cannot be read")
     sizes = dict(zip(names, map(int, rows), strict=True))
     if sum(sizes[blob] for blob in blobs) > FILES_BYTES:
-        raise failed(f"its files have more than {FILES_BYTES // 2**20} MiB", "see what they are")
+        raise failed(f"the files exceed {FILES_BYTES // 2**20} MiB", "inspect the branch")
 
 
 async def _blobs(git: ProjectGit, view: GitView, names: set[str]) -> dict[str, bytes]:
@@ -280,14 +280,14 @@ async def _blobs(git: ProjectGit, view: GitView, names: set[str]) -> dict[str, b
     given = "".join(f"{name}\n" for name in sorted(names)).encode()
     printed = await git.run(view, "cat-file", "--batch", given=given, limit_bytes=BLOBS_BYTES)
     if not printed.ok:
-        raise failed(f"its links and attributes cannot be read: {git.why(printed)}")
+        raise failed(f"links and attributes cannot be read: {git.why(printed)}")
     try:
         objects = parse_objects(printed.stdout)
     except BadObjects as error:
-        raise failed(f"its links and attributes cannot be read: {error}") from error
+        raise failed(f"links and attributes cannot be read: {error}") from error
     for name, one in objects.items():
         if one.kind != b"blob":
-            raise failed(f"its links and attributes cannot be read: {name[:SHOWN]!a} is no file")
+            raise failed(f"links and attributes cannot be read: {name[:SHOWN]!a} is not a file")
     return {name: one.data for name, one in objects.items()}
 
 
@@ -297,24 +297,24 @@ def _shown(text: str) -> str:
 
 def _refuse(fault: str | None) -> None:
     if fault is not None:
-        raise Refused("setup_failed", f"there is {fault}", "look at it on the node")
+        raise Refused("setup_failed", f"the commits contain {fault}", "inspect them on the node")
 
 
 _FSCK: Final = (("transfer.fsckObjects", "true"), ("receive.fsckObjects", "true"), ("fetch.fsckObjects", "true"))
 
 
 async def has_commit(git: ProjectGit, view: GitView, commit: str) -> bool:
-    """Return whether ``commit`` is here."""
+    """Return whether ``commit`` exists in the repository."""
     return (await git.run(view, "cat-file", "-e", f"{commit}^{{commit}}")).ok
 
 
 async def is_ancestor(git: ProjectGit, view: GitView, old: str, new: str) -> bool:
-    """Return whether ``new`` is ``old``, or follows from it."""
+    """Return whether ``old`` is ``new`` or an ancestor of it."""
     return (await git.run(view, "merge-base", "--is-ancestor", old, new)).ok
 
 
 async def write_pack(git: Git, view: GitView, tip: str, known: Sequence[str], into: Path, *how: str) -> None:
-    """Write all that ``tip`` has besides ``known`` into the new file ``into``. Raises Refused, SpawnTransient."""
+    """Write the objects of ``tip`` beyond ``known`` to the new file ``into``. Raises Refused, SpawnTransient."""
     words = ("pack-objects", "--revs", "--stdout", "--delta-base-offset", "--quiet", *how)
     given = "".join((f"{tip}\n", *(f"^{one}\n" for one in known))).encode()
     packed = await git.run(view, *words, given=given, into=into, limit_bytes=PACK_BYTES)
@@ -323,12 +323,12 @@ async def write_pack(git: Git, view: GitView, tip: str, known: Sequence[str], in
 
 
 async def verify_pack(git: ProjectGit, view: GitView, pack: Path, *how: str) -> None:
-    """Have git verify each object of ``pack``, in ``view``: it goes with that. Raises Refused, SpawnTransient."""
+    """Let git verify each object of ``pack`` in ``view``, which is temporary. Raises Refused, SpawnTransient."""
     await git.said(view, *_INDEX_PACK, *how, given=pack, settings=_FSCK)
 
 
 async def store_pack(git: ProjectGit, view: GitView, pack: Path, *how: str) -> None:
-    """Add the objects of ``pack``, which was verified, to the project. Raises Refused, SpawnTransient."""
+    """Add the objects of the verified ``pack`` to the project. Raises Refused, SpawnTransient."""
     with pack.open("rb") as file:
         count = int.from_bytes(file.read(_HEADER_BYTES)[8:], "big")
     words = ("unpack-objects", "-q", "--strict", _LIMITED) if count < _LOOSE else (*_INDEX_PACK, *how)
@@ -336,33 +336,33 @@ async def store_pack(git: ProjectGit, view: GitView, pack: Path, *how: str) -> N
 
 
 def objects_behind(view: GitView) -> str:
-    """The folder that objects of the project are written to."""
+    """Return the folder to which the project's objects are written."""
     return f"{os.path.realpath(f'{view.folder}/refs').removesuffix('/refs')}/objects"
 
 
 async def _check_given(git: ProjectGit, view: GitView, tip: str, known: Sequence[str]) -> None:
-    """Raise Refused where ``tip`` follows from commits of the project that nobody gave to the node, but by their name.
+    """Raise Refused if ``tip`` builds on commits of the project that the node did not receive.
 
-    It would be sent them next. What the project has from its remotes it may have from there, too.
+    They would be sent to it next. Commits of the project's remotes are allowed: the node may know them.
     """
     words = ("rev-list", "--count", tip, "--not", *known, "--remotes")
     if await git.said(view, *words) != await git.said(view, *words, "--all"):
-        raise failed("it follows from commits of the project that the node was not given", "merge them here")
+        raise failed("the commits build on commits of the project that the node did not receive", "merge them here")
 
 
 async def take_commits(git: ProjectGit, view: GitView, tip: str, known: Sequence[str], pack: Path) -> None:
-    """Add the commits of ``tip`` besides ``known``, which are in ``pack``, to the project. No ref moves.
+    """Add the commits of ``tip`` beyond ``known``, which are in ``pack``, to the project. No ref moves.
 
-    Raises Refused (setup_failed) where anything is wrong with them, and then nothing is added; SpawnTransient.
+    Raises Refused (setup_failed) if a check fails, and nothing is added; SpawnTransient.
     """
     try:
         await verify_pack(git, view, pack, "--fix-thin")
         if not await has_commit(git, view, tip):
-            raise failed(f"{tip[:12]} is not in what came")
+            raise failed(f"{tip[:12]} is missing in the transferred pack")
         await git.said(view, "rev-list", "--objects", "--quiet", tip, "--not", *known)
         await _check_given(git, view, tip, known)
         await check_commits(git, view, tip, known)
     except Refused as refused:
-        text = f"what came from the node is not taken: {refused.text}"
+        text = f"commits from the node are refused: {refused.text}"
         raise Refused(refused.code, text, refused.hint) from refused
     await store_pack(git, view, pack, "--fix-thin")

@@ -1,9 +1,9 @@
-"""The git directory that a project is in, and those of its linked working trees (gitrepository-layout), as plain files.
+"""The git directory of a project, and those of its linked working trees (gitrepository-layout), read as plain files.
 
-It is the ``.git`` of the project or of a folder above it, found by reading: git itself would believe what it finds
-there. A file ``.git`` (a linked working tree, a submodule) counts where the directory that it names says in turn that
-it belongs there, as git writes it; whoever only names a directory gets nothing of it. ``git worktree add`` and
-``remove`` would write the files of a linked tree under the repository's own configuration. Every function blocks.
+It is the ``.git`` of the project or of a folder above it. Git itself would trust its content, so it is located without
+git. A file ``.git`` (a linked working tree, a submodule) counts only if the directory it names refers back to it, as
+git writes it. ``git worktree add`` and ``remove`` are not used, because they write files under the repository's own
+configuration. Every function blocks.
 """
 
 import itertools
@@ -24,14 +24,12 @@ from protocol.errors import Refused
 _LINE_BYTES: Final = 8192
 _TREES: Final = "worktrees"
 _FOLDERS: Final = (("objects", 9), ("refs", 99), ("reftable", 9), ("lfs", 1), (_TREES, 0), ("info", 0))
-"""Folders that git writes to or reads from, and how deep their entries are checked."""
+"""Folders that git reads or writes, with the depth to which their entries are checked."""
 _FILES: Final = ("HEAD", "packed-refs")
 
 
 class GitDirectory(msgspec.Struct, frozen=True):
-    """``own`` holds HEAD and the index of the working tree ``top`` (where there is one); ``common`` the objects
-    and refs of all trees.
-    """
+    """A git directory: ``own`` with HEAD and index of the tree ``top``, and ``common`` with objects and refs."""
 
     own: str
     common: str
@@ -39,7 +37,7 @@ class GitDirectory(msgspec.Struct, frozen=True):
 
 
 class NoRepository(Exception):
-    """There is none that we use. The text says why, ``hint`` what to do."""
+    """No usable repository. The text has the reason, ``hint`` a remedy."""
 
     def __init__(self, text: str, hint: str = "git init, and commit") -> None:
         super().__init__(text)
@@ -47,7 +45,7 @@ class NoRepository(Exception):
 
 
 def find_git_directory(root: Path) -> GitDirectory:
-    """The git directory of ``root``. Blocks. Raises NoRepository."""
+    """Return the git directory of ``root``. Blocks. Raises NoRepository."""
     real = Path(os.path.realpath(root))
     for top in (real, *real.parents):
         dot = top / ".git"
@@ -57,29 +55,27 @@ def find_git_directory(root: Path) -> GitDirectory:
                 raise NoRepository(f"{dot} points to another repository (commondir)", f"remove {dot}/commondir")
             return _sound(GitDirectory(str(dot), str(dot), str(top)))
         if stat.S_ISREG(mode):
-            # Of a linked working tree, or a submodule.
+            # A linked working tree, or a submodule.
             own = _path_in(dot, "gitdir: ", top)
-            hint = "only what git worktree or git submodule made is used"
+            hint = "only git directories created by git worktree or git submodule are supported"
             if own is None or not stat.S_ISDIR(mode_of(own)):
-                raise NoRepository(f"{dot} names no git directory", hint)
+                raise NoRepository(f"{dot} does not name a git directory", hint)
             if own.parent.name == "worktrees":
                 back, common = _path_in(own / "gitdir", "", own), _path_in(own / "commondir", "", own)
                 if back == dot and common == own.parent.parent:
                     return _sound(GitDirectory(str(own), str(common), str(top)))
             elif "modules" in own.parts and not os.path.lexists(own / "commondir") and _is_repository(own):
                 return _sound(GitDirectory(str(own), str(own), str(top)))
-            raise NoRepository(f"{dot} names {own}, which does not say that it belongs here", hint)
+            raise NoRepository(f"{dot} names {own}, which does not refer back to it", hint)
         if stat.S_ISLNK(mode):
-            raise NoRepository(f"{dot} is a link", "a git directory that is elsewhere is not used")
+            raise NoRepository(f"{dot} is a symbolic link", "links to a git directory are not supported")
         if _is_repository(top):
-            raise NoRepository(
-                f"it is a bare repository: {top}", "start it in a working tree, whose .git is a folder of git's"
-            )
+            raise NoRepository(f"{top} is a bare repository", "start the kernel in a working tree")
     raise NoRepository("not a git repository")
 
 
 def first_line(path: str) -> str:
-    """The first line of a regular file; neither it nor its folder is a link. Raises OSError."""
+    """Return the first line of a regular file; links in its path are refused. Raises OSError."""
     with closing_descriptor(open_path(path)) as descriptor:
         return os.fsdecode(os.read(descriptor, _LINE_BYTES)).split("\n", 1)[0]
 
@@ -87,12 +83,12 @@ def first_line(path: str) -> str:
 def _sound(found: GitDirectory) -> GitDirectory:
     for name in ("objects", "refs"):
         if not stat.S_ISDIR(mode_of(Path(found.common, name))):
-            raise NoRepository(f"{found.common}/{name} is no folder", "a repository in parts is not used")
+            raise NoRepository(f"{found.common}/{name} is not a folder", "repair the repository")
     return found
 
 
 def check_kinds(common: str) -> None:
-    """Raise NoRepository where git would write or wait elsewhere: at a link, pipe or device in the repository."""
+    """Raise NoRepository if git would follow a link, or block on a pipe or device in the repository."""
     for name in _FILES:
         if mode_of(f"{common}/{name}") and not stat.S_ISREG(mode_of(f"{common}/{name}")):
             raise strange(f"{common}/{name}")
@@ -111,8 +107,8 @@ def check_kinds(common: str) -> None:
 
 
 def strange(path: str, why: str = "is a link, a pipe or a device") -> NoRepository:
-    """Return the reason why a repository with ``path`` in it is not used."""
-    return NoRepository(f"{path} {why}", "replace it by a regular file or folder: links in a repository are refused")
+    """Return the error for a repository that contains the unusable ``path``."""
+    return NoRepository(f"{path} {why}", "replace it with a regular file or folder: links in a repository are refused")
 
 
 def _is_repository(folder: Path) -> bool:
@@ -130,7 +126,7 @@ def _path_in(file: Path, before: str, base: Path) -> Path | None:
 
 
 def mode_of(path: Path | str) -> int:
-    """The mode of what is at ``path``, and not of what a link there names; 0: there is nothing. Blocks."""
+    """Return the mode of ``path`` without following links; 0 if it does not exist. Blocks."""
     try:
         return os.lstat(path).st_mode
     except OSError:
@@ -141,13 +137,13 @@ _BRANCH: Final = "ref: refs/heads/"
 
 
 def folder_in(root: str, directory: GitDirectory) -> str:
-    """The folder ``root`` as seen from the top of its repository; "": it is that. Blocks."""
+    """Return the path of ``root`` relative to the top of its repository; "" for the top. Blocks."""
     folder = os.path.relpath(os.path.realpath(root), directory.top)
     return "" if folder == os.curdir else folder
 
 
 def linked_trees(common: str) -> Iterator[tuple[str, str, str]]:
-    """Of each linked tree: its own directory in the repository, where it is, and its branch ("": none)."""
+    """Yield for each linked tree: its directory in the repository, its path, and its branch ("" if none)."""
     if not stat.S_ISDIR(mode_of(f"{common}/{_TREES}")):
         return
     with suppress(FileNotFoundError), os.scandir(f"{common}/{_TREES}") as entries:
@@ -159,7 +155,7 @@ def linked_trees(common: str) -> Iterator[tuple[str, str, str]]:
 
 
 def branch_in(own: str) -> str:
-    """The branch that a git directory has checked out; "": none."""
+    """Return the branch that a git directory has checked out, or ""."""
     with suppress(OSError):
         head = first_line(f"{own}/HEAD")
         return head.removeprefix(_BRANCH) if head.startswith(_BRANCH) else ""
@@ -167,7 +163,7 @@ def branch_in(own: str) -> str:
 
 
 def link_tree(common: str, path: str, branch: str) -> str:
-    """Make ``path`` a linked tree with ``branch``, with no files yet. Returns its own directory in the repository."""
+    """Create ``path`` as an empty linked tree with ``branch``. Returns its directory in the repository."""
     unlink_tree(common, path)
     os.makedirs(path, mode=0o700, exist_ok=True)
     own, folder = _new_folder(common, os.path.basename(path))
@@ -182,7 +178,7 @@ def link_tree(common: str, path: str, branch: str) -> str:
 
 
 def unlink_tree(common: str, path: str) -> None:
-    """Have the repository forget the linked tree at ``path``, whose files stay."""
+    """Unregister the linked tree at ``path``; its files remain."""
     for own, where, _branch in tuple(linked_trees(common)):
         if where == path:
             shutil.rmtree(own)
@@ -191,13 +187,13 @@ def unlink_tree(common: str, path: str) -> None:
 
 
 def check_not_locked(own: str) -> None:
-    """Raise Refused where somebody wants the tree to stay (git worktree lock)."""
+    """Raise Refused if the user has locked the tree (git worktree lock)."""
     if os.path.lexists(f"{own}/locked"):
         raise Refused("setup_failed", "the working tree is locked", "git worktree unlock")
 
 
 def _new_folder(common: str, name: str) -> tuple[str, int]:
-    """Create the folder of a linked tree; no link is followed. Returns its path and a descriptor."""
+    """Create the folder of a linked tree without following links. Returns its path and a descriptor."""
     with closing_descriptor(open_folder(common, _TREES, make=True)) as above:
         for number in itertools.count():
             own = f"{name}{number or ''}"

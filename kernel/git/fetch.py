@@ -1,12 +1,12 @@
-"""One commit of another repository: git fetches it into an empty folder, and its files are taken out by hand.
+"""Retrieval of one commit of another repository: git fetches it into an empty folder, and its files are extracted here.
 
-In a fetch no configuration of the user or the system, hook, prompt, redirect or submodule has a say (XF04, XF05).
-``git checkout`` would ask ``.gitattributes`` and the configuration what to run; here blobs are bytes and nothing else.
+No configuration of the user or the system, hook, prompt, redirect or submodule affects a fetch (XF04, XF05). ``git
+checkout`` is not used, because it runs programs named in ``.gitattributes`` and the configuration; here blobs are only
+bytes.
 
-What nobody may read without a name is asked for once more, with the name and password that the user's own git has for
-that host. That is the one place where git's configuration has a say, and it is the user's: the system's and their own,
-never that of a folder. Nobody is prompted; a helper that wants to is answered by nothing. What is found goes into one
-request.
+If anonymous access fails, the fetch is repeated with the credential of the user's own git for that host. Only then
+git's configuration of the user and the system applies, never that of a folder. No prompt is shown. The credential is
+used for one request.
 """
 
 import base64
@@ -42,24 +42,24 @@ _CREDENTIAL_PASSED: Final = (
     "GIT_CONFIG_SYSTEM",
     "GIT_CONFIG_NOSYSTEM",
 )
-"""Where helpers keep what they know: the files of git and gh, keyrings, agents."""
+"""Variables with the locations of credential helpers' data: files of git and gh, keyrings, agents."""
 
 CREDENTIAL_SETTINGS: Final[tuple[Setting, ...]] = (("safe.bareRepository", "explicit"),)
-"""The folder it runs in is none that has a say."""
+"""Prevents that the current folder is used as a repository."""
 SILENT: Final[Mapping[str, str]] = {"GCM_INTERACTIVE": "never"}
-"""Beside what holds for every git of ours."""
+"""Variables in addition to those of every git call."""
 
 
 def variables(environ: Mapping[str, str], path: str, folder: str) -> dict[str, str]:
-    """The environment in which ``git credential`` is run in ``folder``; no folder above it is looked at."""
+    """Return the environment to run ``git credential`` in ``folder``, isolated from the folders above it."""
     passed = {name: environ[name] for name in _CREDENTIAL_PASSED if environ.get(name)}
     return {**passed, **SILENT, "PATH": path, "GIT_CEILING_DIRECTORIES": folder.rpartition("/")[0] or "/"}
 
 
 async def credential(git: GitCommand, folder: str, url: str) -> str | None:
-    """The value of an ``Authorization`` header for ``url``, as the user's git would send it; None where it has none.
+    """Return the value of an ``Authorization`` header for ``url``, as the user's git would send it, or None.
 
-    Raises GitMissing, SpawnTransient. Cancellation kills the helper's tree.
+    Raises GitMissing, SpawnTransient. Cancellation kills the helper's process tree.
     """
     parts = urlsplit(url)
     asked = f"protocol={parts.scheme}\nhost={parts.netloc}\npath={parts.path.lstrip('/')}\n\n"
@@ -74,7 +74,7 @@ async def credential(git: GitCommand, folder: str, url: str) -> str | None:
 
 FETCH_SECONDS: Final = 120.0
 FETCH_BYTES: Final = 64 * 1024 * 1024
-"""Of all files of a commit together."""
+"""Maximum size of all files of a commit."""
 
 _PASSED: Final = ("HTTPS_PROXY", "https_proxy", "NO_PROXY", "no_proxy", "SSL_CERT_FILE", "SSL_CERT_DIR")
 _SETTINGS: Final[tuple[Setting, ...]] = (
@@ -84,11 +84,11 @@ _SETTINGS: Final[tuple[Setting, ...]] = (
     ("fetch.unpackLimit", "1"),
 )
 _SCHEMES: Final = frozenset({"https", "http"})
-_HINT: Final = "is the name right? What is private needs a credential that your git has: gh auth setup-git"
+_HINT: Final = "check the name; a private repository needs a credential in your git configuration: gh auth setup-git"
 
 
 class FetchGit:
-    """Runs git in ``folder``, an empty directory that only it uses."""
+    """Git commands in ``folder``, an empty directory for their exclusive use."""
 
     def __init__(
         self, folder: Path, *, launcher: Launcher, environ: Mapping[str, str], own_bin: frozenset[str]
@@ -99,13 +99,13 @@ class FetchGit:
         self._environ = environ
 
     async def fetch(self, url: str, what: str) -> str:
-        """Fetch ``what`` (a ref or a commit) of ``url``, without its history. Returns the commit.
+        """Fetch ``what`` (a ref or a commit) of ``url`` without its history. Returns the commit.
 
         Raises Refused(fetch_failed).
         """
         scheme = url.partition("://")[0]
         if scheme not in _SCHEMES:
-            raise Refused("fetch_failed", f"{url[:100]!a} is not fetched: it is neither https nor http")
+            raise Refused("fetch_failed", f"{url[:100]!a} cannot be fetched: only https and http are supported")
         await self._run(scheme, "init", "--quiet", "--bare", "--template=", "--", ".")
         options = ("--quiet", "--depth=1", "--no-tags", "--no-recurse-submodules", "--no-auto-maintenance")
         words = ("fetch", *options, "--", url, what)
@@ -120,7 +120,7 @@ class FetchGit:
         return found.stdout.decode("ascii", "replace").strip()
 
     async def _credential(self, url: str) -> str | None:
-        """The header by which the user's git is let in, in an environment of its own: it is their configuration."""
+        """Return the user's credential header, obtained in a separate environment with the user's configuration."""
         folder = str(self._folder)
         command = GitCommand(
             launcher=self._launcher,
@@ -136,7 +136,7 @@ class FetchGit:
             return None
 
     async def objects(self) -> bytes:
-        """Every object there is, as ``cat-file --batch`` prints them. Raises Refused(fetch_failed)."""
+        """Return all objects in the format of ``cat-file --batch``. Raises Refused(fetch_failed)."""
         return (await self._run("none", "cat-file", "--batch-all-objects", "--batch")).stdout
 
     async def _run(self, scheme: str, *words: str, setting: Setting | None = None) -> CommandResult:
@@ -165,9 +165,9 @@ class FetchGit:
         try:
             result = await command.run(str(self._folder), *words)
         except GitMissing as error:
-            raise Refused("fetch_failed", "git is not installed where the kernel runs", "install git") from error
+            raise Refused("fetch_failed", "git not found on the kernel's PATH", "install git") from error
         except SpawnTransient as error:
-            raise Refused("busy", f"git could not be started now: {error}", "try again") from error
+            raise Refused("busy", f"git could not be started: {error}", "try again") from error
         if not result.ok:
             raise Refused("fetch_failed", f"git {words[0]} failed: {command.why(result)}", _HINT)
         return result
@@ -175,9 +175,9 @@ class FetchGit:
 
 MAX_FILES: Final = 10_000
 MAX_ENTRIES: Final = 50_000
-"""Of all folders together, however often one of them is used."""
+"""Maximum number of entries in all folders, counting repeated folders each time."""
 MAX_BYTES: Final = 64 * 1024 * 1024
-"""Of all files together, however often the same content is used."""
+"""Maximum size of all files, counting repeated content each time."""
 MAX_DEPTH: Final = 64
 
 _FILE, _PROGRAM, _TREE = b"100644", b"100755", b"40000"
@@ -186,18 +186,18 @@ _HASH_BYTES: Final = 20
 
 
 class BadObjects(ValueError):
-    """Git's output is not the content of a commit that we take. The text says why."""
+    """Git's output is not a usable commit. The text has the reason."""
 
 
 class GitObject(NamedTuple):
-    """One object: ``blob``, ``tree``, ``commit`` or ``tag``, and its bytes."""
+    """One object: ``blob``, ``tree``, ``commit`` or ``tag``, with its bytes."""
 
     kind: bytes
     data: bytes
 
 
 class File(NamedTuple):
-    """A regular file of a commit. ``path`` has slashes and is relative; no part of it leads anywhere else."""
+    """A regular file of a commit. ``path`` is relative, with slashes, and stays inside the tree."""
 
     path: bytes
     program: bool
@@ -212,7 +212,7 @@ def parse_objects(output: bytes) -> dict[str, GitObject]:
         end = output.find(b"\n", position)
         words = output[position:end].split(b" ") if end >= 0 else []
         if len(words) != 3 or not words[2].isdigit():
-            raise BadObjects("git's answer cannot be read")
+            raise BadObjects("git's output cannot be parsed")
         start, size = end + 1, int(words[2])
         found[words[0].decode("ascii", "replace")] = GitObject(words[1], output[start : start + size])
         position = start + size + 1
@@ -220,9 +220,9 @@ def parse_objects(output: bytes) -> dict[str, GitObject]:
 
 
 def files_of(commit: str, objects: Mapping[str, GitObject]) -> tuple[File, ...]:
-    """The regular files of ``commit`` in the order of their paths; links and submodules are left out.
+    """Return the regular files of ``commit`` sorted by path; links and submodules are left out.
 
-    Raises BadObjects where something is missing, a name is not one, or there is too much.
+    Raises BadObjects for missing objects, invalid names, or too much data.
     """
     head = _object(commit, b"commit", objects).data.split(b"\n", 1)[0]
     if not head.startswith(b"tree "):
@@ -233,14 +233,14 @@ def files_of(commit: str, objects: Mapping[str, GitObject]) -> tuple[File, ...]:
         found.append(file)
         size += len(file.data)
         if len(found) > MAX_FILES:
-            raise BadObjects(f"there are more than {MAX_FILES} files")
+            raise BadObjects(f"the commit has more than {MAX_FILES} files")
         if size > MAX_BYTES:
-            raise BadObjects(f"there is more than {MAX_BYTES // 2**20} MiB")
+            raise BadObjects(f"the commit has more than {MAX_BYTES // 2**20} MiB")
     return tuple(sorted(found))
 
 
 def digest_of_files(files: tuple[File, ...]) -> str:
-    """SHA-256, in hex, of ``files``: names, modes and content."""
+    """Return the SHA-256 of ``files`` in hex: names, modes and content."""
     total = hashlib.sha256()
     for file in files:
         total.update(b"%d %d:%b" % (file.program, len(file.path), file.path))
@@ -249,7 +249,7 @@ def digest_of_files(files: tuple[File, ...]) -> str:
 
 
 def write_files(files: tuple[File, ...], folder: Path) -> None:
-    """Write ``files`` into the new directory ``folder``, read-only. Raises OSError."""
+    """Write ``files`` to the new directory ``folder``, read-only. Raises OSError."""
     folder.mkdir(mode=0o700, parents=True)
     for file in files:
         path = os.path.join(os.fsencode(folder), file.path)
@@ -261,9 +261,9 @@ def write_files(files: tuple[File, ...], folder: Path) -> None:
 
 
 def read_files(folder: Path) -> tuple[File, ...]:
-    """Read the files that ``write_files`` wrote, as they are now.
+    """Read the current state of files that ``write_files`` wrote.
 
-    Raises OSError; BadObjects where there is anything but files.
+    Raises OSError; BadObjects if the folder contains anything but files.
     """
     root = os.fsencode(folder)
     return tuple(sorted(_read(root, b"")))
@@ -280,12 +280,12 @@ def _read(root: bytes, below: bytes) -> Iterator[File]:
             with open(descriptor, "rb") as file:
                 mode = os.fstat(descriptor).st_mode
                 if not stat.S_ISREG(mode):
-                    raise BadObjects("there is something that is no file")
+                    raise BadObjects("the folder contains an entry that is not a file")
                 yield File(path, bool(mode & 0o100), file.read())
 
 
 class _Walk:
-    """Through the folders of one commit. A few of them can be nested to look like billions: steps are counted."""
+    """Walk over the folders of one commit. Nested folders can represent billions of entries, so steps are limited."""
 
     def __init__(self, objects: Mapping[str, GitObject]) -> None:
         self._objects = objects
@@ -297,7 +297,7 @@ class _Walk:
         for mode, name, hexadecimal in _entries(_object(tree, b"tree", self._objects).data):
             self._steps += 1
             if self._steps > MAX_ENTRIES:
-                raise BadObjects(f"its folders have more than {MAX_ENTRIES} entries")
+                raise BadObjects(f"the folders have more than {MAX_ENTRIES} entries")
             path = above + name
             if mode == _TREE:
                 yield from self.files(hexadecimal, path + b"/", depth + 1)

@@ -1,8 +1,8 @@
-"""Replace files of a checkout whole or not at all: new files are written beside the old ones, and exchanged by renames.
+"""Atomic replacement of files in a checkout: new files are written next to the old ones, and swapped by renames.
 
-Going back therefore needs neither disk space nor a filter. A journal in a folder of the kernel records the exchange
-before it starts, so the next kernel can go back after a crash. A file that the user changed meanwhile is not replaced.
-Every function blocks.
+A rollback therefore needs neither disk space nor filters. A journal in a folder of the kernel records the exchange
+before it starts, so that the next kernel can roll back after a crash. A file that the user changed meanwhile is not
+replaced. Every function blocks.
 """
 
 import errno
@@ -22,18 +22,18 @@ from kernel.source.safe_paths import open_parts
 from osfiles.atomic_write import open_new, replacing
 
 _OURS: Final = "agent-worker moves this checkout to "
-_ADVICE: Final = "It finishes, or goes back, when its kernel runs again: awk start\n"
+_ADVICE: Final = "The move is finished or rolled back when the kernel starts: awk start\n"
 _OWN: Final = "agent-worker"
-"""The names of our files beside the index start with it."""
+"""Prefix of our files next to the index."""
 _JOURNAL: Final = "exchange"
 _FOLDER_MODE: Final = 0o777
 
 Facts = tuple[int, int, int] | None
-"""Inode, size and time of modification, which a rename keeps; None: no file."""
+"""Inode, size and modification time, which a rename preserves; None if there is no file."""
 
 
 class FileChange(msgspec.Struct, frozen=True, array_like=True):
-    """One file, as seen from the top of the tree, as it was and as it is to be."""
+    """One file, relative to the top of the tree, in its old and its new state."""
 
     name: bytes
     old: Facts
@@ -41,12 +41,12 @@ class FileChange(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def path(self) -> str:
-        """The name as text."""
+        """Return the name as text."""
         return os.fsdecode(self.name)
 
 
 class Exchange(msgspec.Struct, frozen=True):
-    """An exchange of the ``files`` in ``top``, before ``branch`` moves to ``tip``. ``index``: once it is installed."""
+    """Exchange of the ``files`` in ``top`` before ``branch`` moves to ``tip``. ``index``: set once it is installed."""
 
     repository: str
     branch: str
@@ -59,7 +59,7 @@ class Exchange(msgspec.Struct, frozen=True):
     index: Facts = None
 
     def aside(self, number: int) -> str:
-        """The place of an old file while it is set aside."""
+        """Return the temporary path of an old file."""
         return f"{self.stage}/old/{number}"
 
 
@@ -67,7 +67,7 @@ _decoder: Final = msgspec.msgpack.Decoder(Exchange)
 
 
 def facts_of(path: str, folder: int | None = None) -> Facts:
-    """Return the facts of the file or link at ``path``; None for a folder, and where nothing is."""
+    """Return the facts of the file or link at ``path``; None for a folder or a missing file."""
     try:
         found = os.lstat(path) if folder is None else os.stat(path, dir_fd=folder, follow_symlinks=False)
     except OSError:
@@ -76,26 +76,26 @@ def facts_of(path: str, folder: int | None = None) -> Facts:
 
 
 def stage_of(checkout: GitDirectory) -> str:
-    """The folder that new files are written to, on the file system of the checkout. Raises OSError."""
+    """Return the folder for new files, on the file system of the checkout. Raises OSError."""
     base = checkout.own if os.stat(checkout.own).st_dev == os.stat(checkout.top).st_dev else checkout.top
     return f"{base}/.{_OWN}-files"
 
 
 def make_stage(stage: str) -> None:
-    """Make the folder ``stage`` empty. Raises OSError."""
+    """Create the empty folder ``stage``. Raises OSError."""
     with suppress(OSError):
-        os.unlink(stage)  # a link that a repository brings along is not followed
+        os.unlink(stage)  # do not follow a link that a repository contains
     shutil.rmtree(stage, ignore_errors=True)
     for folder in (stage, f"{stage}/new", f"{stage}/old"):
         os.mkdir(folder, 0o700)
 
 
 def record(place: Path, exchange: Exchange, seen: Mapping[str, Facts]) -> Exchange:
-    """Record the exchange, whose new files are complete. ``seen``: the facts of the old ones. Raises OSError."""
+    """Record the exchange after its new files are complete. ``seen`` are the facts of the old ones. Raises OSError."""
     files = []
     for path, old in seen.items():
         new = f"{exchange.stage}/new/{path}"
-        if os.path.isdir(new) and not os.path.islink(new) and not os.listdir(new):  # a submodule, as git makes it
+        if os.path.isdir(new) and not os.path.islink(new) and not os.listdir(new):  # a submodule, as git creates it
             os.close(open_parts(exchange.top, path.split("/"), make=_FOLDER_MODE))
         files.append(FileChange(os.fsencode(path), old, facts_of(new)))
     return _write(place, msgspec.structs.replace(exchange, files=tuple(files)))
@@ -108,7 +108,7 @@ def _write(place: Path, exchange: Exchange) -> Exchange:
 
 
 def recorded(place: Path) -> Exchange | None:
-    """The exchange that was recorded and not ended; None: there is none, or its repository is gone. Raises OSError."""
+    """Return the unfinished exchange; None if there is none, or its repository was deleted. Raises OSError."""
     try:
         found = _decoder.decode((place / _JOURNAL).read_bytes())
     except FileNotFoundError:
@@ -117,8 +117,8 @@ def recorded(place: Path) -> Exchange | None:
 
 
 def exchange_files(exchange: Exchange) -> None:
-    """Set the old files aside, and put the new ones in their places. Raises OSError."""
-    # First what is removed: a folder may become a file, and a file a folder.
+    """Move the old files aside and the new ones to their paths. Raises OSError."""
+    # Removals come first: a folder may become a file, and a file a folder.
     for number, file in sorted(enumerate(exchange.files), key=lambda one: one[1].new is not None):
         if file.old is not None:
             aside = exchange.aside(number)
@@ -142,7 +142,7 @@ def _check_aside(exchange: Exchange, number: int, file: FileChange) -> None:
 
 @contextmanager
 def _folder_of(top: str, path: str, *, make: int = 0) -> Generator[tuple[str, int]]:
-    """The name of ``path`` in its folder, which is reached through no link. An OSError of the block names the path."""
+    """Yield the name and folder of ``path``, opened without following links. An OSError of the block names the path."""
     *parts, name = path.split("/")
     folder = open_parts(top, parts, make=make)
     try:
@@ -154,7 +154,7 @@ def _folder_of(top: str, path: str, *, make: int = 0) -> Generator[tuple[str, in
 
 
 def _remove_empty(name: str, folder: int) -> None:
-    """Remove the folder ``name``, if it is one, whose files are aside. Raises OSError where it has others."""
+    """Remove the folder ``name`` if its files were moved aside. Raises OSError if it contains other files."""
     with suppress(FileNotFoundError):
         if stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
             for _, inner, _, inside in os.fwalk(name, topdown=False, dir_fd=folder):
@@ -164,7 +164,7 @@ def _remove_empty(name: str, folder: int) -> None:
 
 
 def install_index(place: Path, exchange: Exchange, index: str) -> None:
-    """Make ``index`` that of the checkout. Raises OSError, also where a program still wrote to an old file."""
+    """Install ``index`` in the checkout. Raises OSError, also if a program has written to an old file."""
     new = f"{exchange.own}/{_OWN}.index"
     with suppress(FileNotFoundError):
         _copy(f"{exchange.own}/index", f"{exchange.own}/{_OWN}.old")
@@ -176,12 +176,14 @@ def install_index(place: Path, exchange: Exchange, index: str) -> None:
 
 
 def go_back(exchange: Exchange, unlike: frozenset[str]) -> None:
-    """Put the old files back that are ``unlike`` in the new commit and on the branch, and the index with them.
+    """Restore the old files that are ``unlike`` on the branch and in the new commit, and the index.
 
-    Whatever others wrote in their places stays. May be repeated. Raises OSError.
+    Files that others wrote in their places remain. May be repeated. Raises OSError.
     """
     back = tuple((number, file) for number, file in enumerate(exchange.files) if file.path in unlike)
-    taken = suppress(NotADirectoryError, FileNotFoundError)  # a file or a link of somebody's in place of a folder
+    taken = suppress(
+        NotADirectoryError, FileNotFoundError
+    )  # another program may have replaced a folder with a file or a link
     for _, file in back:
         with taken, _folder_of(exchange.top, file.path) as (name, folder):
             if file.new is not None and facts_of(name, folder) == file.new:
@@ -200,7 +202,7 @@ def go_back(exchange: Exchange, unlike: frozenset[str]) -> None:
 
 
 def end(place: Path, exchange: Exchange) -> None:
-    """Remove what the exchange needed, folders that it left empty, and its record. Raises OSError."""
+    """Remove temporary files of the exchange, empty folders that it left, and its record. Raises OSError."""
     for file in exchange.files:
         above = os.path.dirname(file.path)
         with suppress(OSError):
@@ -218,12 +220,12 @@ def end(place: Path, exchange: Exchange) -> None:
 
 
 def lock(own: str, tip: str) -> None:
-    """Take git's lock on the index in ``own``, also where it is ours. Raises OSError (FileExistsError: it is taken)."""
+    """Take git's lock on the index in ``own``, or keep ours. Raises OSError (FileExistsError: another git has it)."""
     path, new = f"{own}/index.lock", f"{own}/{_OWN}.lock"
     with os.fdopen(open_new(new, 0o600), "w", encoding="utf-8") as target:
         target.write(f"{_OURS}{tip}\n{_ADVICE}")
     try:
-        os.link(new, path)  # with its content, or not at all
+        os.link(new, path)  # atomic: the lock appears with its content
     except FileExistsError:
         if not _is_ours(path, tip):
             raise
@@ -232,7 +234,7 @@ def lock(own: str, tip: str) -> None:
 
 
 def release(own: str, tip: str) -> None:
-    """Give git's lock back, if it was taken for ``tip``."""
+    """Release git's lock, if it was acquired for ``tip``."""
     path = f"{own}/index.lock"
     if _is_ours(path, tip):
         with suppress(OSError):

@@ -1,8 +1,8 @@
-"""Merges branches in memory: trees and commits in a view of ours, which nobody sees before they are wanted.
+"""In-memory merges of branches: trees and commits in a private view, invisible until they are needed.
 
-Nothing here touches a checkout or a ref but ``move``. A merge is git's own (``merge-tree``), under no configuration but
-ours: neither a driver, filter or attribute of the repository, nor one of the user's that a file of a branch could name,
-has a say in it. What is not text to git, or was changed on both sides, is a conflict.
+Only ``move`` changes a ref, and no function changes a checkout. A merge is git's own (``merge-tree``) under our
+configuration: neither drivers, filters and attributes of the repository nor settings of the user can affect it. Binary
+files and changes on both sides are conflicts.
 """
 
 import os
@@ -30,27 +30,28 @@ from protocol.names import instruction_id, run_id
 PLAIN: Final[Mapping[str, str]] = MappingProxyType(
     {"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_NOSYSTEM": "1", "GIT_ATTR_NOSYSTEM": "1"}
 )
-"""Without the user's configuration: what a merge comes to depends on what is merged alone."""
+"""Excludes the user's configuration: the result of a merge depends only on its input."""
 _PLAIN_SETTINGS: Final[tuple[Setting, ...]] = (("core.attributesFile", "/dev/null"), ("merge.directoryRenames", "true"))
 FILE_BYTES: Final = 100 * 2**20
-"""Of one file of a branch that is merged, unpacked: git reads it whole, and a small pack can hold a large one."""
+"""Maximum unpacked size of one file of a merged branch: git reads it completely, and a small pack can contain a large
+one."""
 BRANCH_BYTES: Final = 2**30
-"""Of all that a branch adds, unpacked; and of all files that it changes, however often one content is used."""
+"""Maximum unpacked size of a branch's additions, and of all files that it changes, counting repeated content."""
 LIST_BYTES: Final = 16 * 2**20
-"""Of the list of what a branch adds, or changes: one folder can stand for millions of files."""
+"""Maximum size of the list of a branch's additions or changes: one folder can represent millions of files."""
 FILES_SHOWN: Final = 1000
 LOCKED_MS: Final = 2000
-"""How long a branch is waited for that another git has locked, which takes a moment."""
+"""Time to wait for a branch that another git process has locked briefly."""
 OTHER_SIDE_BYTES: Final = 24 * 1024
-"""Of the other side's diff, in the work that goes back to an author."""
+"""Maximum size of the other side's diff in the instruction that returns to an author."""
 _NEEDED: Final = (2, 38)
-"""The version of git that has ``merge-tree --write-tree``."""
+"""First git version with ``merge-tree --write-tree``."""
 
 
 class Side(msgspec.Struct, frozen=True):
-    """The work of one agent: the commit its branch is at, and the last instructions (their numbers) it did it for.
+    """The work of one agent: the tip of its branch, and the last instructions (their numbers) that contributed.
 
-    ``limits`` are its own; where several agents share the branch, those of each.
+    ``limits`` are its own, or those of all agents that share the branch.
     """
 
     agent: str
@@ -61,7 +62,7 @@ class Side(msgspec.Struct, frozen=True):
 
 
 class RunToMerge(msgspec.Struct, frozen=True):
-    """The work of one run that is to land, in the order in which it is merged."""
+    """The work of one run to land, in merge order."""
 
     run: int
     place: str
@@ -70,9 +71,9 @@ class RunToMerge(msgspec.Struct, frozen=True):
 
 
 class Added(msgspec.Struct, frozen=True):
-    """The outcome of one: a ``commit``, the same as before where there was ``nothing`` to merge.
+    """A successful merge: a ``commit``, unchanged if there was nothing to merge.
 
-    ``steps``: of each agent that had something, the commit that has its work too.
+    ``steps``: for each agent with changes, the commit that includes its work.
     """
 
     commit: str
@@ -81,7 +82,7 @@ class Added(msgspec.Struct, frozen=True):
 
 
 class Conflict(msgspec.Struct, frozen=True):
-    """The work of ``side`` cannot be merged into ``ours``: both changed ``files``."""
+    """A conflict of ``side`` with ``ours``: both changed ``files``."""
 
     side: Side
     ours: str
@@ -90,7 +91,7 @@ class Conflict(msgspec.Struct, frozen=True):
 
 
 class NotMoved(Exception):
-    """A branch, or its checkout, cannot be moved; nothing has. ``files`` are those that it is about."""
+    """A branch or its checkout cannot be moved; nothing has changed. ``files`` are the affected ones."""
 
     def __init__(self, text: str, files: tuple[str, ...] = ()) -> None:
         super().__init__(text)
@@ -98,7 +99,7 @@ class NotMoved(Exception):
 
 
 class Merging:
-    """One view of a repository in which merges are made. They are gone with it, unless they are kept."""
+    """A repository view for merges. They are discarded with it unless they are kept."""
 
     def __init__(self, git: ProjectGit, view: GitView, repository: str, identity: Mapping[str, str]) -> None:
         self._git = git
@@ -107,15 +108,15 @@ class Merging:
         self._identity = identity
 
     async def tip(self, branch: str) -> str | None:
-        """The commit that ``branch`` is at; None: there is no such branch."""
+        """Return the commit of ``branch``, or None if it does not exist."""
         return await self._git.commit_of(self._view, f"refs/heads/{branch}")
 
     async def has(self, commit: str, inside: str) -> bool:
-        """Return whether ``commit`` is ``inside``, or one before it."""
+        """Return whether ``commit`` is ``inside`` or an ancestor of it."""
         return (await self._git.run(self._view, "merge-base", "--is-ancestor", commit, inside)).ok
 
     async def add(self, base: str, wanted: RunToMerge) -> Added | Conflict:
-        """Merge what is wanted into the commit ``base``, one branch after the other. Raises Refused."""
+        """Merge the branches of ``wanted`` into the commit ``base``, one after the other. Raises Refused."""
         ours, our_tree = base, ""
         steps: list[tuple[Side, str]] = []
         branches: list[MergedBranch] = []
@@ -131,7 +132,7 @@ class Merging:
                     )
                     return Conflict(side, ours, files, (*branches, met))
                 if tree == our_tree:
-                    commits, tree = 0, None  # all of it is there in other commits
+                    commits, tree = 0, None  # the changes exist already in other commits
             branches.append(MergedBranch(agent=side.agent, branch=side.branch, tip=side.tip, commits=commits))
             if tree is not None:
                 ours, our_tree = await self._commit(tree, (ours, side.tip), message_of(wanted, (side,))), tree
@@ -142,15 +143,15 @@ class Merging:
         return Added(ours, tuple(branches), tuple(steps))
 
     async def other_side(self, conflict: Conflict) -> str:
-        """The changes meanwhile in the files of ``conflict``, as a diff that is cut where it gets long."""
+        """Return the other side's changes in the files of ``conflict`` as a diff of limited length."""
         return await self.diff(await self.start_of(conflict.ours, conflict.side.tip), conflict.ours, conflict.files)
 
     async def start_of(self, ours: str, theirs: str) -> str:
-        """The commit that both go back to."""
+        """Return the merge base of both."""
         return (await self._git.said(self._view, "merge-base", ours, theirs)).decode("ascii", "replace").strip()
 
     async def diff(self, start: str, end: str, files: Sequence[str] = ()) -> str:
-        """The changes from one commit to another, in ``files`` if any are named; cut where it gets long."""
+        """Return the diff between two commits, for ``files`` if given; of limited length."""
         words = ("diff", "--no-color", "--no-ext-diff", "--no-textconv", start, end, "--", *files[:100])
         result = await self._git.run(
             self._view, *words, settings=_PLAIN_SETTINGS, variables=PLAIN, limit_bytes=OTHER_SIDE_BYTES
@@ -160,7 +161,7 @@ class Merging:
 
     @asynccontextmanager
     async def checked_out(self, commit: str) -> AsyncGenerator[str]:
-        """Write the files of ``commit`` into a folder ``tree``, which is removed with the one around it."""
+        """Write the files of ``commit`` into a temporary folder ``tree``."""
         async with self._git.folder() as place:
             top = f"{place}/tree"
             await trio.Path(top).mkdir(mode=0o700)
@@ -171,13 +172,13 @@ class Merging:
             yield top
 
     async def changed(self, ours: str, side: Side) -> tuple[str, ...]:
-        """The files that ``side`` changes, as seen from the top of the repository. Raises Refused where it is long."""
+        """Return the files that ``side`` changes, relative to the repository. Raises Refused for a long list."""
         start = await self.start_of(ours, side.tip)
         names = await self._list(side, "diff-tree", "-r", "-z", "--name-only", start, side.tip)
         return tuple(name.decode("utf-8", "replace") for name in names.split(b"\0") if name)
 
     async def keep(self, tip: str) -> None:
-        """Have the repository own ``tip`` and all before it, which no ref has to name."""
+        """Store ``tip`` and its ancestors in the repository, without a ref."""
         words = ("pack-objects", "--revs", "--stdout", "--quiet")
         known = await self._git.said(self._view, "for-each-ref", "--format=^%(objectname)")
         pack = await self._git.said(self._view, *words, given=f"{tip}\n".encode() + known, variables=PLAIN)
@@ -188,30 +189,33 @@ class Merging:
         return f"{self.repository}/refs/heads/{branch}.lock"
 
     async def unlock(self, branch: str, tip: str) -> None:
-        """Remove the lock of ``branch`` that a git of ours left, which was killed with its kernel."""
+        """Remove the lock of ``branch`` that a killed git process of ours left."""
         lock = trio.Path(self._lock_of(branch))
         with suppress(OSError):
-            if first_line(str(lock)) == tip:  # nobody else knows that commit
+            if first_line(str(lock)) == tip:  # only our process knows that commit
                 await lock.unlink()
 
     async def move(self, branch: str, expected: str, tip: str) -> bool:
-        """Move ``branch`` from ``expected`` to ``tip``; False: it is elsewhere. Raises NotMoved where it is locked."""
+        """Move ``branch`` from ``expected`` to ``tip``; False if it has moved already.
+
+        Raises NotMoved if it is locked.
+        """
         await trio.to_thread.run_sync(_link_logs, self.repository, self._view.folder, branch)
         words = ("update-ref", "-m", "awk merge", f"refs/heads/{branch}", tip, expected)
         settings = (("core.logAllRefUpdates", "true"), ("core.filesRefLockTimeout", str(LOCKED_MS)))
         moved = await self._git.run(self._view, *words, settings=settings, variables=self._identity)
         if not moved.ok and await self.tip(branch) == expected:
             lock = self._lock_of(branch)
-            locked = f"another git is at work on it, or was killed: {lock} is there"
+            locked = f"another git process is running, or was killed: {lock} exists"
             raise NotMoved(f"{branch} cannot be moved: {locked if mode_of(lock) else self._git.why(moved)}")
         return moved.ok
 
     async def different(self, one: str, other: str) -> frozenset[str]:
-        """The files that two commits do not have in common."""
+        """Return the files that differ between two commits."""
         return await different(self._git, self._view, one, other)
 
     async def taken_back(self, expected: str, tip: str, now: str) -> str:
-        """Describe files of ``tip`` that are on the branch, now past it, as they were before; "": none is."""
+        """Describe files of ``tip`` that were reverted on the branch since; "" if there are none."""
         gone = await self.different(expected, tip) & await self.different(tip, now) - await self.different(
             expected, now
         )
@@ -219,45 +223,44 @@ class Merging:
             return ""
         words = ("log", "-1", "--format=%H", f"{tip}..{now}", "--", *sorted(gone)[:100])
         commit = (await self._git.said(self._view, *words)).decode("ascii", "replace").strip()
-        return f"since then {len(gone)} files were taken back by {commit or now}: {named(sorted(gone))}"
+        return f"since then {len(gone)} files were reverted by {commit or now}: {named(sorted(gone))}"
 
     async def in_the_way(self, top: str, expected: str, tip: str) -> tuple[str, ...]:
-        """The files in ``top``, a clean checkout of ``expected``, that git ignores and that ``tip`` would replace."""
+        """Return the files in ``top``, a clean checkout of ``expected``, that git ignores and ``tip`` would replace."""
         return await in_the_way(self._git, self._view, top, expected, tip)
 
     async def _bound(self, ours: str, side: Side) -> int:
-        """Look how large it is what ``side`` adds, before git reads any of it. Returns how many commits these are.
+        """Check the size of the additions of ``side`` before git reads them. Returns the number of commits.
 
-        Raises Refused where it is too much.
+        Raises Refused if they are too large.
         """
         rows = (await self._list(side, "rev-list", "--objects", f"{ours}..{side.tip}")).split(b"\n")[:-1]
-        commits = sum(b" " not in row for row in rows)  # all else has its path behind it, the uppermost folder ""
+        commits = sum(b" " not in row for row in rows)  # other rows end with a path, which is "" for the top folder
         if not commits:
             return 0
         added = [row.partition(b" ")[::2] for row in rows]
         base = (await self._git.run(self._view, "merge-base", ours, side.tip)).stdout.decode("ascii", "replace").strip()
         fields = (await self._list(side, "diff-tree", "-r", "-z", base or ours, side.tip)).split(b"\0")
         changes = ((change.split(), name) for change, name in zip(fields[:-1:2], fields[1::2], strict=True))
-        # What is removed is nothing to read, and neither is another repository.
+        # Deletions and submodules have no content to read.
         changed = [(words[3], name) for words, name in changes if words[1] not in (b"000000", b"160000")]
         asked = b"".join(b"%s\n" % entry for entry, _ in (*added, *changed))
         said = await self._git.said(self._view, "cat-file", "--buffer", "--batch-check=%(objectsize)", given=asked)
-        # What is missing has words in place of a size; the merge says so, if it needs it.
+        # A missing object has words instead of a size; the merge reports it if needed.
         sizes = [int(row) if row.isdigit() else 0 for row in said.split(b"\n")[:-1]]
         for (entry, name), size in zip((*added, *changed), sizes, strict=True):
             if size > FILE_BYTES:
-                what = repr(name[:200].decode("utf-8", "replace")) if name else f"the object {entry.decode('ascii')}"
-                raise _too_large(side, f"{what} has {size:,} bytes, and may have {show_size(FILE_BYTES)}")
+                what = repr(name[:200].decode("utf-8", "replace")) if name else f"object {entry.decode('ascii')}"
+                raise _too_large(side, f"{what} has {size:,} bytes; the limit is {show_size(FILE_BYTES)}")
         for total, of_what in ((sum(sizes[: len(added)]), "adds"), (sum(sizes[len(added) :]), "changes files of")):
             if total > BRANCH_BYTES:
-                raise _too_large(side, f"it {of_what} {total:,} bytes, and may have {show_size(BRANCH_BYTES)}")
+                raise _too_large(side, f"it {of_what} {total:,} bytes; the limit is {show_size(BRANCH_BYTES)}")
         return commits
 
     async def _list(self, side: Side, *words: str) -> bytes:
-        """Return what git lists of ``side``. Raises Refused where that is too long."""
         result = await self._git.run(self._view, *words, limit_bytes=LIST_BYTES)
         if result.truncated:
-            raise _too_large(side, f"the list of its files is longer than {show_size(LIST_BYTES)}")
+            raise _too_large(side, f"the file list exceeds {show_size(LIST_BYTES)}")
         if not result.ok:
             raise failed(f"git {words[0]} failed: {self._git.why(result)}")
         return result.stdout
@@ -274,9 +277,9 @@ class Merging:
         asked = (await self._git.said(self._view, "version")).decode("ascii", "replace").split()
         numbers = tuple(int(part) for part in asked[2].split(".")[:2] if part.isdigit()) if len(asked) > 2 else ()
         if numbers < _NEEDED:
-            text = f"merging without a checkout needs git 2.38 or newer, and there is {' '.join(asked[:3])}"
+            text = f"merging needs git 2.38 or newer; found {' '.join(asked[:3])}"
             return unusable(NoRepository(text, "upgrade git, or merge the branches yourself"))
-        return failed(f"git merge-tree failed: {said}", "git fsck says whether something is missing")
+        return failed(f"git merge-tree failed: {said}", "run git fsck to find missing objects")
 
     async def _tree_of(self, commit: str) -> str:
         found = await self._git.said(self._view, "rev-parse", "--verify", f"{commit}^{{tree}}")
@@ -291,7 +294,7 @@ class Merging:
 def _link_logs(repository: str, folder: str, branch: str) -> None:
     if not stat.S_ISDIR(mode_of(f"{repository}/logs")):
         return
-    for file in (f"refs/heads/{branch}", "HEAD"):  # git notes both where the branch is checked out
+    for file in (f"refs/heads/{branch}", "HEAD"):  # git logs both if the branch is checked out
         path = f"{repository}/logs"
         *folders, name = file.split("/")
         for part in folders:
@@ -305,12 +308,15 @@ def _link_logs(repository: str, folder: str, branch: str) -> None:
 
 
 def _too_large(side: Side, why: str) -> Refused:
-    return failed(f"{side.branch} is too large to merge: {why}", "take it out of the commits, or merge it yourself")
+    return failed(
+        f"{side.branch} is too large to merge: {why}",
+        "remove the content from the commits, or merge it yourself",
+    )
 
 
 @asynccontextmanager
 async def merging_in(git: ProjectGit, repository: str) -> AsyncGenerator[Merging]:
-    """A place to merge in. Raises Refused (bad_definition) where ``repository`` is none that we use."""
+    """Open a view for merges. Raises Refused (bad_definition) if ``repository`` is unusable."""
     directory = GitDirectory(repository, repository, "")
     manner = await git.manner(directory)
     async with git.view(directory) as view:
@@ -318,7 +324,7 @@ async def merging_in(git: ProjectGit, repository: str) -> AsyncGenerator[Merging
 
 
 async def identity_of(git: ProjectGit, view: GitView, name: str, email: str) -> dict[str, str]:
-    """The user, as git knows them: in the repository, else everywhere, else by the account, as git guesses."""
+    """Return the user's identity: of the repository, else of the user's git, else of the account, as git does."""
     found = {"name": name, "email": email}
     if not all(found.values()):
         asked = await git.run(view, "config", "-z", "--get-regexp", r"^user\.(name|email)$")
@@ -338,9 +344,9 @@ async def identity_of(git: ProjectGit, view: GitView, name: str, email: str) -> 
 
 
 def message_of(wanted: RunToMerge, sides: Sequence[Side]) -> str:
-    """The message of a commit: whose work it is, of which run, and what it was done for."""
+    """Return the commit message: the agents, the run, and the instructions."""
     names = ", ".join(side.agent for side in sides)
-    shown = [f"Merge what {names} did in {run_id(wanted.run)} of {wanted.place}", "", f"Run: {run_id(wanted.run)}"]
+    shown = [f"Merge the work of {names} in {run_id(wanted.run)} of {wanted.place}", "", f"Run: {run_id(wanted.run)}"]
     for side in sides:
         work = " ".join(instruction_id(number) for number in side.instructions)
         shown += [f"Agent: {side.agent}", f"Branch: {side.branch}", *([f"Instructions: {work}"] if work else [])]

@@ -1,16 +1,15 @@
-"""The clone of an agent's tree on a node, and how it follows the agent's branch: before and after each attempt.
+"""Synchronization of an agent's branch with its clone on a node: before and after each attempt.
 
-The clone is made there, brought to a commit, and asked for what was done in it, by git and a shell over there. What is
-in it is its agent's: where the agent is confined, each git that looks into it is, too, and in no case has it more than
-the far user's own rights and environment. An answer is a name of a commit or a pack; it is checked here
-(``kernel.git.clone``).
+The clone is created, updated and read by git and a shell on the node. Its content belongs to the agent: if the agent is
+confined, every git command on the clone runs in the sandbox, and in any case only with the remote user's own rights and
+environment. Answers are names of commits or packs, which are checked here (``kernel.git.clone``).
 
 An agent of a workflow with working trees also has its tree on this machine; the tree follows the node. An agent that
 works in the project itself has only a branch: its changes are never written into the user's checkout.
 
 No work is lost on either side. Before the clone is changed, its changes are committed and fetched: as the next commits
-of the branch or, if the branch has diverged, under a separate ref. Commits that are refused (hostile or broken) stay on
-the node, in a folder beside the clone. Each step can be repeated after an interruption.
+of the branch or, if the branch has diverged, under a separate ref. Commits that are refused (hostile or broken) remain
+on the node, in a folder beside the clone. Each step can be repeated after an interruption.
 """
 
 import itertools
@@ -34,13 +33,13 @@ from protocol.ipc import Sandbox
 from protocol.node import NodeFacts
 
 TREES: Final = "trees"
-"""The folder of all clones, in the state folder of a node."""
+"""Folder of all clones, in the state folder of a node."""
 HERE: Final = "refs/awk/here"
-"""The ref in a clone that names the last commit that both sides had."""
+"""Ref in a clone that names the last common commit of both sides."""
 _SHELL_BYTES: Final = 1024 * 1024
 _UNLOCK: Final = 'cd "$1" && rm -f .git/index.lock .git/HEAD.lock ".git/refs/heads/$2.lock" .git/refs/awk/here.lock'
 CONFINED: Final = "confined"
-"""A file beside a clone whose agent is confined."""
+"""Marker file beside the clone of a confined agent."""
 _MAKE: Final = """
 set -e
 umask 077
@@ -69,7 +68,7 @@ _READY: Final = 'cd "$1" && printf %s "$2" >ready'
 
 
 class NodeGit(Git):
-    """Runs git and shells on the node that says ``facts`` of itself, as its user, in an environment of ours."""
+    """Git and shell commands on the node with ``facts``, as its user, in a controlled environment."""
 
     def __init__(self, launcher: Launcher, facts: NodeFacts) -> None:
         self.facts = facts
@@ -79,10 +78,10 @@ class NodeGit(Git):
         self._numbers = itertools.count(1)
         name, known = f"{self._name}-git", self.environment
         command = GitCommand(launcher=launcher, path=facts.path, program="git", name=name, variables=known)
-        super().__init__(command, where=" on the node", hint="see what git says there")
+        super().__init__(command, where=" on the node", hint="run git on the node to see the error")
 
     async def shell(self, script: str, *words: str, given: bytes | Path = b"", sandbox: Sandbox | None = None) -> bytes:
-        """The output of ``script``, which is ours; ``words`` are ``$1`` and so on. Raises Refused, SpawnTransient."""
+        """Return the output of our ``script``; ``words`` are ``$1`` and so on. Raises Refused, SpawnTransient."""
         result = await run_command(
             self._launcher,
             f"{self._name}-sh-{next(self._numbers)}",
@@ -95,27 +94,27 @@ class NodeGit(Git):
             sandbox=sandbox,
         )
         if not result.ok:
-            raise failed(f"the clone on the node cannot be made ready: {self.why(result)}", "see the disk there")
+            raise failed(f"the clone on the node cannot be prepared: {self.why(result)}", "check the disk of the node")
         return result.stdout
 
     def why(self, result: CommandResult) -> str:
-        """The reason why a run failed."""
+        """Return the reason why a command failed."""
         if result.exit.failed is not None:
             return result.exit.failed
-        return "it took too long" if result.timed_out else super().why(result)
+        return "timed out" if result.timed_out else super().why(result)
 
 
 class CloneState(msgspec.Struct, frozen=True):
-    """The state of a clone: there or not, and the digest of the setup that was run in it; "": none was."""
+    """The state of a clone: whether it exists, and the digest of the setup that was run in it, or ""."""
 
     there: bool
     ready: str = ""
 
 
 class NodeClone:
-    """One clone, in ``place``, a folder of the node, with ``tree.branch`` checked out.
+    """One clone in ``place``, a folder of the node, with ``tree.branch`` checked out.
 
-    ``box``: the sandbox of its agent, on the node, if that is confined.
+    ``box``: the agent's sandbox on the node, if it is confined.
     """
 
     def __init__(self, git: NodeGit, place: str, writable: WritableTree) -> None:
@@ -125,33 +124,33 @@ class NodeClone:
 
     @property
     def view(self) -> GitView:
-        """Its git directory and tree."""
+        """Return its git directory and tree."""
         return self._writable.view
 
     @property
     def branch(self) -> str:
-        """The full name of its branch."""
+        """Return the full name of its branch."""
         return self._writable.branch
 
     async def look(self) -> CloneState:
-        """Find out what is there. Raises Refused, SpawnTransient."""
+        """Return the state of the clone. Raises Refused, SpawnTransient."""
         said = (await self.git.shell(_LOOK, self.place)).decode("utf-8", "replace")
         there, _, ready = said.partition("\n")
         return CloneState(there == "tree", ready.strip()) if there == "tree" else CloneState(there=False)
 
     async def make(self, hash_length: int, user: tuple[str, str]) -> None:
-        """Make an empty one; ``user`` (name, email) is in whose name its agent commits. Raises Refused."""
+        """Create an empty clone; ``user`` (name, email) is the author of the agent's commits. Raises Refused."""
         kind = "sha256" if hash_length == 64 else "sha1"
         confined = "" if self.view.sandbox is None else CONFINED
         await self.git.shell(_MAKE, self.place, kind, confined, *user)
 
     async def unlock(self) -> None:
-        """Remove locks that a git left there that was killed: nobody works there now."""
+        """Remove locks of a killed git process: no process uses the clone now."""
         branch = self.branch.removeprefix("refs/heads/")
         await self.git.shell(_UNLOCK, self.view.top, branch, sandbox=self.view.sandbox)
 
     async def head(self) -> str | None:
-        """The last commit of its branch, as it says; None: it has none. Raises Refused where another is checked out."""
+        """Return the last commit of its branch, or None. Raises Refused if another branch is checked out."""
         git, view = self.git, self.view
         out = (await git.run(view, "symbolic-ref", "--quiet", "HEAD")).stdout.decode("utf-8", "replace").strip()
         tip = await git.commit_of(view, self.branch)
@@ -161,11 +160,11 @@ class NodeClone:
         return tip
 
     async def here(self) -> str | None:
-        """The commit that both sides had last, as the clone says."""
+        """Return the last common commit according to the clone."""
         return await self.git.commit_of(self.view, HERE)
 
     async def commit(self, head: str, message: str, author: CommitAuthor) -> str:
-        """Commit all that is not committed there; the last commit then. Raises Refused, SpawnTransient."""
+        """Commit all changes in the clone and return its last commit. Raises Refused, SpawnTransient."""
         git, view = self.git, self.view
         staged = await stage(git, self._writable)
         before = (await git.said(view, "rev-parse", f"{head}^{{tree}}")).decode("ascii", "replace").strip()
@@ -173,19 +172,19 @@ class NodeClone:
             return head
         made = await commit_staged(git, self._writable, staged, (head,), message, author)
         if not COMMIT.fullmatch(made):
-            raise failed("git commit-tree on the node names no commit")
+            raise failed("git commit-tree on the node returned no commit")
         await git.said(view, "update-ref", self.branch, made, head)
         return made
 
     async def take(self, pack: Path, shallow: bytes) -> None:
-        """Add the objects in ``pack``. ``shallow``: the commits that the project ends at. Raises Refused."""
+        """Add the objects in ``pack``. ``shallow``: the boundary commits of a shallow project. Raises Refused."""
         if shallow:
             place = f"{self.view.folder}/shallow"
             await self.git.shell('exec cat >"$1"', place, given=shallow, sandbox=self.view.sandbox)
         await self.git.said(self.view, "index-pack", "--stdin", "--fix-thin", given=pack)
 
     async def check_out(self, tip: str, head: str | None) -> None:
-        """Bring tree and branch to ``tip``; what git ignores stays. Nothing may be there that is not committed."""
+        """Move tree and branch to ``tip``; ignored files remain. There must be no uncommitted changes."""
         git, view = self.git, self.view
         await git.said(view, "read-tree", "--reset", "-u", tip)
         await git.said(view, "update-ref", self.branch, tip, head or "")
@@ -193,37 +192,37 @@ class NodeClone:
         await self.mark(tip)
 
     async def mark(self, tip: str) -> None:
-        """Note in the clone that both sides have ``tip``."""
+        """Record ``tip`` as the last common commit."""
         await self.git.said(self.view, "update-ref", HERE, tip)
 
     async def set_aside(self) -> str:
-        """Move it out of the way, with all in it. Returns the folder it is in now. Raises Refused."""
+        """Move the clone with its content aside. Returns its new folder. Raises Refused."""
         aside = f"{self.place}/kept-{secrets.token_hex(4)}"
         await self.git.shell(_ASIDE, self.place, aside)
         return aside
 
     async def remove(self) -> None:
-        """Remove it; what was set aside stays. Raises Refused, SpawnTransient."""
+        """Remove the clone; folders that were set aside remain. Raises Refused, SpawnTransient."""
         await self.git.shell(_CLEAR, self.place)
 
     async def note_setup(self, digest: str) -> None:
-        """Note that the setup of ``digest`` was run there."""
+        """Record that the setup with ``digest`` was run."""
         await self.git.shell(_READY, self.place, digest)
 
 
 LOST: Final = "refs/agent-worker/lost"
-"""Refs below it keep what was done on a node that the branch has no place for any more."""
+"""Prefix of refs for commits from a node that do not fit on the branch."""
 
 
 class Synced(msgspec.Struct, frozen=True):
-    """The commit that both sides have. ``notes``: what somebody should know, in words."""
+    """The common commit of both sides. ``notes`` are messages for the user."""
 
     tip: str
     notes: tuple[str, ...] = ()
 
 
 class NodeSync:
-    """One branch and its clone. ``agent`` is in whose name is committed there, ``message`` what is said of it."""
+    """One branch and its clone. ``agent`` is the author of commits there, ``message`` their default message."""
 
     def __init__(self, home: HomeBranch, clone: NodeClone, *, node: str, agent: str, message: str) -> None:
         self._home = home
@@ -233,9 +232,9 @@ class NodeSync:
         self._message = message
 
     async def bring(self, *, live: bool = False) -> Synced:
-        """Bring the clone to the branch, made unless it is there. Raises Refused, SpawnTransient.
+        """Update the clone to the branch; create it if it is missing. Raises Refused, SpawnTransient.
 
-        ``live``: its agent may be working there.
+        ``live``: the agent may be running.
         """
         home, clone, notes = self._home, self._clone, list[str]()
         async with home.git.view(home.directory) as view:
@@ -251,7 +250,7 @@ class NodeSync:
                     if live:
                         raise
                     aside, there = await clone.set_aside(), False
-                    notes.append(f"{refused.text}; what was in its clone on {self._node} is in {aside} there")
+                    notes.append(f"{refused.text}; the earlier content of the clone on {self._node} is in {aside}")
             tip = await home.tip(view)
             if not there:
                 await clone.make(len(tip), (author.name, author.email))
@@ -266,9 +265,9 @@ class NodeSync:
         return Synced(tip, tuple(notes))
 
     async def collect(self, message: str = "", *, live: bool = False) -> Synced:
-        """Take what was done in the clone into the branch. Raises Refused, and then it stays there; SpawnTransient.
+        """Fetch the clone's commits into the branch. Raises Refused, and they remain on the node; SpawnTransient.
 
-        ``message`` is said of what is committed by that. ``live``: its agent may be working there.
+        ``message`` is used for new commits. ``live``: the agent may be running.
         """
         home, clone = self._home, self._clone
         async with home.git.view(home.directory) as view:
@@ -277,28 +276,28 @@ class NodeSync:
                 await clone.unlock()
             head = await clone.head()
             if head is None:
-                raise failed(f"the branch {home.tree.branch} is gone on {self._node}", f"see {clone.view.top} there")
+                raise failed(f"branch {home.tree.branch} not found on {self._node}", f"check {clone.view.top} there")
             made = await clone.commit(head, message or self._message, await self._author(view))
             if made != tip:
                 await self._fetch(view, made, tip)
                 if not await is_ancestor(home.git, view, tip, made):
-                    text = f"{made[:12]}, the last commit there, does not follow from {tip[:12]}"
-                    raise failed(text, f"see {clone.view.top} on {self._node}")
+                    text = f"{made[:12]}, the last commit there, is not a descendant of {tip[:12]}"
+                    raise failed(text, f"check {clone.view.top} on {self._node}")
                 await home.follow(view, tip, made)
             if made != await clone.here():
                 await clone.mark(made)
         return Synced(made)
 
     async def clear(self) -> Synced:
-        """Remove the clone, of a run that is over; what is only there comes here first, under a ref of its own.
+        """Remove the clone of an ended run; fetch commits that exist only there, under a separate ref.
 
-        Raises Refused, and then it stays; SpawnTransient.
+        Raises Refused, and the clone remains; SpawnTransient.
         """
         home, clone, notes = self._home, self._clone, list[str]()
         async with home.git.view(home.directory) as view:
             made = ""
             if not (await clone.look()).there:
-                raise failed("it is no git repository any more", f"see {clone.place} on {self._node}")
+                raise failed("the clone is no longer a git repository", f"check {clone.place} on {self._node}")
             await clone.unlock()
             head = await clone.head()
             if head is not None:
@@ -323,10 +322,10 @@ class NodeSync:
         branch = self._home.tree.branch
         ref = f"{LOST}/{branch.removeprefix('awk/')}/{made[:12]}"
         await self._home.git.said(view, "update-ref", ref, made)
-        notes.append(f"what was left on {self._node} has no place on {branch} any more: it is kept as {ref}")
+        notes.append(f"commits from {self._node} do not fit on {branch}: stored as {ref}")
 
     async def _settled(self, view: GitView, author: CommitAuthor, notes: list[str]) -> str | None:
-        """Have all that is in the clone here, too. Returns the clone's last commit. Raises Refused."""
+        """Fetch all content of the clone. Returns the clone's last commit. Raises Refused."""
         home, clone = self._home, self._clone
         head = await clone.head()
         if head is None:
@@ -338,13 +337,13 @@ class NodeSync:
         await self._fetch(view, made, tip)
         if await is_ancestor(home.git, view, tip, made):
             await home.follow(view, tip, made)
-            notes.append(f"what was left on {self._node} is taken: {made[:12]}")
+            notes.append(f"commits from {self._node} were added: {made[:12]}")
         else:
             await self._keep(view, made, notes)
         return made
 
     async def _fetch(self, view: GitView, made: str, tip: str) -> None:
-        """Have the commits of ``made`` here. Raises Refused where they are not to be had, or not taken."""
+        """Fetch the commits of ``made``. Raises Refused if they are unavailable or rejected."""
         home, clone = self._home, self._clone
         here = await self._known(view, [await clone.here()])
         async with home.git.folder() as folder:

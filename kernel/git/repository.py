@@ -1,8 +1,7 @@
-"""The git repository that a project is in: what its working trees begin with, are made of, and would lose.
+"""The git repository of a project: the start, creation, changes and removal of its working trees.
 
-The user's own configuration counts, for it is theirs; nothing that the repository brings along is run. What is
-done over the files of a confined agent is done in its sandbox. Nothing here is ever forced but what was half made by us
-and never handed out.
+The user's own configuration applies; programs and settings of the repository are never run. Operations on the files of
+a confined agent run in its sandbox. Only trees that were not completed and never used are removed by force.
 """
 
 import os
@@ -47,24 +46,24 @@ from protocol.ipc import Sandbox
 from protocol.names import run_id
 
 PATCH_BYTES: Final = 2 * 1024 * 1024
-"""Of a diff; what is longer is cut, and said to be."""
+"""Maximum size of a diff; a longer one is marked as truncated."""
 COMMITS: Final = 100
-"""Shown of a branch, the newest ones."""
+"""Maximum number of displayed commits of a branch, the newest."""
 INCLUDE: Final = ".worktreeinclude"
 _PLAIN: Final = ("--no-color", "--no-ext-diff", "--no-textconv", "--no-renames", "--ignore-submodules=dirty")
 _STATUS: Final = ("status", "--porcelain=v1", "-z", "--ignore-submodules=dirty")
-"""Said in each call: a submodule's own ``ignore`` outweighs a setting, and git would be started in there."""
+"""Passed in each call: a submodule's own ``ignore`` overrides a setting, and git would run inside it."""
 _SUBMODULE: Final = "160000 "
 _OURS: Final = frozenset({"planned", "removing"})
-"""States in which nobody's work is in a tree: what is there is what we began, or had not yet removed."""
+"""States in which a tree contains no work: its creation or removal is in progress."""
 OTHERS: Final = "--exclude=awk/*"
-"""Branches of agents: what only colleagues have besides has not landed, and each of them could go by the others."""
+"""Branches of agents: commits that only colleagues have are not landed, and any of their branches may be removed."""
 
 
 class TreeBase(msgspec.Struct, frozen=True):
-    """The start of working trees: a commit, the repository, and the project's place in it ("": its top).
+    """The start of working trees: a commit, the repository, and the project's path in it ("" for the top).
 
-    ``changed`` files are not as they are in that commit: what was done to them stays behind.
+    ``changed`` is the number of files with uncommitted changes, which are not included.
     """
 
     commit: str
@@ -72,11 +71,11 @@ class TreeBase(msgspec.Struct, frozen=True):
     folder: str
     changed: int
     branch: str = ""
-    """The branch that is checked out; "": none."""
+    """The checked-out branch, or ""."""
 
 
 class ChangedFile(msgspec.Struct, frozen=True):
-    """One file that is not as it was; of a binary one lines are not counted."""
+    """A changed file; lines of a binary file are not counted."""
 
     path: str
     added: int
@@ -84,7 +83,7 @@ class ChangedFile(msgspec.Struct, frozen=True):
 
 
 class TreeChanges(msgspec.Struct, frozen=True):
-    """All that was done in a tree since its base, committed or not. ``commits`` are (hash, subject), newest first."""
+    """All changes in a tree since its base, committed or not. ``commits`` are (hash, subject), newest first."""
 
     files: tuple[ChangedFile, ...]
     commits: tuple[tuple[str, str], ...]
@@ -93,9 +92,9 @@ class TreeChanges(msgspec.Struct, frozen=True):
 
 
 class Repository:
-    """The one at ``root`` or above it. ``place`` is where working trees are made, and ours alone.
+    """The repository at ``root`` or above it. ``place`` is our folder for working trees.
 
-    A ``box`` is the sandbox of a tree whose agent is confined.
+    ``box`` is the sandbox of a tree whose agent is confined.
     """
 
     def __init__(
@@ -105,10 +104,10 @@ class Repository:
         self.place = Path(os.path.realpath(place))
         self.git = ProjectGit(self.place, launcher=launcher, environ=environ, own_bin=own_bin)
         self._turns: defaultdict[str, trio.Lock] = defaultdict(trio.Lock)
-        """By branch: it comes back, and is written to, once at a time."""
+        """By branch: transfers and writes are serialized."""
 
     async def base(self) -> TreeBase:
-        """The start of trees that are made now. Raises Refused (bad_definition) where none can be made."""
+        """Return the start of new trees. Raises Refused (bad_definition) if none can be created."""
         directory = await self._directory()
         folder = folder_in(self._root, directory)
         async with self.git.view(directory) as view:
@@ -117,38 +116,38 @@ class Repository:
                 why = f"the repository at {self._root} has no commit yet"
                 raise unusable(NoRepository(why, "git add, and commit"))
             if folder and not (await self.git.run(view, "cat-file", "-e", f"{commit}:{folder}")).ok:
-                why = f"{folder} is not in the repository that {self._root} is in"
+                why = f"{folder} is not part of the repository of {self._root}"
                 raise unusable(NoRepository(why, "commit it, or git init here"))
             status = await self.git.said(view, *_STATUS, "--untracked-files=no")
         return TreeBase(commit, directory.common, folder, status.count(b"\0"), branch_in(directory.own))
 
     async def branches(self) -> frozenset[str]:
-        """The full names of all branches that could be in our way."""
+        """Return the full names of all branches that could conflict with ours."""
         async with self.git.view(await self._directory()) as view:
             listed = await self.git.said(view, "for-each-ref", "--format=%(refname)", "refs/heads/awk")
         return frozenset(os.fsdecode(listed).split())
 
     async def add(self, tree: Worktree, *, confined: bool = False) -> str:
-        """Make ``tree``, whatever an earlier try left of it. Returns its own directory in the repository.
+        """Create ``tree``, whatever an earlier attempt left. Returns its directory in the repository.
 
-        Raises Refused (setup_failed). Call it for one tree at a time: git itself does not lock all it should.
+        Raises Refused (setup_failed). Call it for one tree at a time: git does not lock everything it should.
         """
         await trio.to_thread.run_sync(_check_free, tree)
         async with self.git.view(_refs(tree)) as view:
-            # The commit of its branch, which is made unless it is there.
-            if tree.state in _OURS:  # nobody else knows the name yet: who locked it was one of us, and is dead
+            # The commit of its branch, which is created if it is missing.
+            if tree.state in _OURS:  # no other process knows the name: the lock is from a dead process of ours
                 await trio.Path(f"{tree.repository}/refs/heads/{tree.branch}.lock").unlink(missing_ok=True)
             tip = await self.git.commit_of(view, f"refs/heads/{tree.branch}")
             if tip is None:
                 await self.git.said(view, "update-ref", f"refs/heads/{tree.branch}", tree.base, "")  # only if it is new
             elif tree.state == "planned" and tip != tree.base:
-                raise failed(f"there is a branch {tree.branch} already", "rename it, or give another --tag")
+                raise failed(f"branch {tree.branch} already exists", "rename it, or use another --tag")
             tip = tip or tree.base
         await trio.to_thread.run_sync(_make_room, tree)
         own = await trio.to_thread.run_sync(link_tree, tree.repository, tree.path, tree.branch)
         directory = GitDirectory(own, tree.repository, tree.path)
         async with self.git.view(directory) as view:
-            # Write all files of commit into an empty tree. Raises Refused (setup_failed).
+            # Write all files of the commit into the empty tree.
             index = f"{own}/index"
             indexed = {"GIT_INDEX_FILE": index}
             result = await self.git.run(view, "read-tree", "--reset", "-u", tip, variables=indexed)
@@ -159,20 +158,20 @@ class Repository:
                     line for line in listed.stdout.decode("utf-8", "replace").splitlines() if line.startswith("?")
                 ]
                 if missing:
-                    text = f"an object is missing in the repository: {missing[0][1:]}, and {len(missing) - 1} more"
-                    raise failed(text, "git fsck, and fetch what is missing: nothing is fetched here")
+                    text = f"object missing in the repository: {missing[0][1:]}, and {len(missing) - 1} more"
+                    raise failed(text, "run git fsck, and fetch the missing objects: git does not fetch them here")
                 raise failed(f"the files of {tip[:12]} cannot be written: {self.git.why(result)}")
-            if confined and not has_clone(tree):  # of a tree that somebody removed, it is there still
+            if confined and not has_clone(tree):  # after the user removed a tree, its clone still exists
                 await make_clone(self.git, msgspec.structs.replace(tree, git_dir=own), view)
         return own
 
     async def confine(self, tree: Worktree) -> None:
-        """Have the agent of ``tree``, which was not confined before, work in a clone. Raises Refused."""
+        """Create a clone for the agent of ``tree``, which was not confined before. Raises Refused."""
         async with self.git.view(_outside(tree)) as view:
             await make_clone(self.git, tree, view)
 
     async def included(self) -> tuple[str, ...]:
-        """Files of the project that ``.worktreeinclude`` names and git ignores, as seen from the project."""
+        """Return the files that ``.worktreeinclude`` names and git ignores, relative to the project."""
         include = os.path.join(self._root, INCLUDE)
         if not await trio.Path(include).is_file():
             return ()
@@ -183,7 +182,7 @@ class Repository:
         return tuple(os.fsdecode(path) for path in named.split(b"\0") if path and path in ignored)
 
     async def changes(self, tree: Worktree, *, box: Sandbox | None = None, patch: bool = False) -> TreeChanges:
-        """The changes in ``tree``, new files included. Changes nothing there. Raises Refused (setup_failed)."""
+        """Return the changes in ``tree``, including new files, without changing it. Raises Refused (setup_failed)."""
         async with self.over(tree, box) as (view, inside):
             await self._add_new(inside)
             numbers = await self.git.said(inside, "diff", "--numstat", "-z", *_PLAIN, tree.base)
@@ -202,7 +201,7 @@ class Repository:
         return TreeChanges(files, commits, text.decode("utf-8", "replace"), truncated)
 
     async def tip(self, tree: Worktree, *, box: Sandbox | None = None) -> str | None:
-        """The commit that its branch is at, once that of a confined agent has come back; None: it is gone.
+        """Return the commit of the branch, updated from the clone of a confined agent; None if it was deleted.
 
         Raises Refused (setup_failed).
         """
@@ -213,24 +212,24 @@ class Repository:
             except Refused:
                 if await trio.Path(tree.path).exists():
                     raise
-                # It was removed meanwhile, with nothing in it that had not come back.
+                # Removed meanwhile, with nothing in it that was not transferred.
         async with self.git.view(_refs(tree)) as view:
             return await self.git.commit_of(view, f"refs/heads/{tree.branch}")
 
     async def losses(self, tree: Worktree, *, box: Sandbox | None = None) -> str | None:
-        """The work that would be lost with ``tree``, in words; None: nothing.
+        """Return a description of the work that would be lost with ``tree``, or None.
 
-        Of one half removed, what is left counts.
+        For a partially removed tree, only its remaining files count.
         """
         async with self.over(tree, box) as (view, inside):
             left = await self._unclean(tree, inside)
             if left:
-                return f"changed or new files that are not committed: {left}"
-            # Whether a submodule was filled: git knows nothing of what is in there.
+                return f"uncommitted files: {left}"
+            # Whether a submodule has files: git does not track its content.
             listed = os.fsdecode(await self.git.said(inside, "ls-files", "--stage", "-z")).split("\0")
             folders = [entry.partition("\t")[2] for entry in listed if entry.startswith(_SUBMODULE)]
             if await trio.to_thread.run_sync(_any_filled, tree.path, folders):
-                return "submodules are in it, which may have work of their own"
+                return "submodules, which may contain work"
             known = ("--not", tree.base, OTHERS, "--branches", "--remotes", "--tags")
             kept = await self.git.said(view, "for-each-ref", "--format=%(refname)", left_refs(tree))
             tips = (
@@ -244,10 +243,10 @@ class Repository:
         return f"commits that are on no other branch: {count}" if count else None
 
     async def remove(self, tree: Worktree, *, box: Sandbox | None = None, force: bool = False) -> None:
-        """Remove ``tree``, which has nothing to lose, and its branch where that has nothing of its own.
+        """Remove ``tree`` without unsaved work, and its branch if it has no commits of its own.
 
-        ``force``: a person has said that what is only there may be lost. Raises Refused (setup_failed) where there is
-        something in it after all, or somebody keeps it there.
+        ``force``: a person has accepted the loss. Raises Refused (setup_failed) if the tree contains work after all, or
+        is locked.
         """
         there = await trio.Path(tree.path).exists()
         if force and tree.git_dir:
@@ -263,7 +262,7 @@ class Repository:
             if tip is not None and await self._may_go(tree, tip, view, force=force):
                 await self.git.said(view, "update-ref", "-d", f"refs/heads/{tree.branch}", tip)
             left = await self.git.said(view, "for-each-ref", "--format=delete %(refname)", left_refs(tree))
-            if left:  # nobody removes a tree with something to lose there but by force
+            if left:  # without force, such a tree is never removed
                 await self.git.said(view, "update-ref", "--stdin", given=left)
         for folder in list(Path(tree.path).parents)[:2]:
             with suppress(OSError):
@@ -271,7 +270,7 @@ class Repository:
 
     @asynccontextmanager
     async def over(self, tree: Worktree, box: Sandbox | None) -> AsyncGenerator[tuple[GitView, GitView]]:
-        """A view of ``tree`` as everybody sees it, and one for git that reads its files: in ``box`` if there is one."""
+        """Open a view of ``tree``, and one for git commands that read its files: in ``box`` if given."""
         async with self.git.view(_outside(tree)) as view:
             if box is None:
                 yield view, view
@@ -284,7 +283,7 @@ class Repository:
 
     @asynccontextmanager
     async def writable(self, tree: Worktree, box: Sandbox | None) -> AsyncGenerator[tuple[GitView, WritableTree]]:
-        """A view of ``tree`` as everybody sees it, and a way to write to it. A confined one comes back after the block.
+        """Open a view of ``tree`` and a way to write to it. A confined tree is transferred after the block.
 
         Raises Refused.
         """
@@ -298,18 +297,18 @@ class Repository:
             await bring_back(self.git, tree, view, box)
 
     async def manner(self, tree: Worktree) -> Manner:
-        """The formats of the repository that ``tree`` is of, and the user's own name there. Raises Refused."""
+        """Return the formats of the repository of ``tree``, and the user's name there. Raises Refused."""
         return await self.git.manner(_outside(tree))
 
     async def _directory(self) -> GitDirectory:
         try:
             return await trio.to_thread.run_sync(find_git_directory, Path(self._root))
         except NoRepository as error:
-            text = f"{self._root} is no working tree of a git repository ({error})"
+            text = f"{self._root} is not a working tree of a git repository ({error})"
             raise unusable(NoRepository(text, error.hint)) from error
 
     async def _add_new(self, view: GitView) -> None:
-        """Have new files in the index of the view, so that a diff shows them."""
+        """Add new files to the index of the view, so that a diff shows them."""
         listed = await self.git.said(view, "ls-files", "-z", "--others", "--exclude-standard")
         files = b"".join(name + b"\0" for name in listed.split(b"\0") if name and not name.endswith(b"/"))
         if files:
@@ -333,7 +332,7 @@ class Repository:
 
 
 def unlock(tree: Worktree) -> None:
-    """Remove what gits left in ``tree`` that were killed with an earlier kernel. Blocks; nobody may work there yet."""
+    """Remove locks of git processes that were killed with an earlier kernel. Blocks; the tree must not be in use."""
     clone, ref = clone_of(tree), f"refs/heads/{tree.branch}"
     own = os.path.relpath(tree.git_dir, tree.repository)
     for top, name in (
@@ -341,13 +340,13 @@ def unlock(tree: Worktree) -> None:
         *((clone, name) for name in ("index", "HEAD", ref)),
     ):
         lock = f"{top}/{name}.lock"
-        with suppress(OSError):  # links can be on the way, in the clone those of its agent
+        with suppress(OSError):  # links may be in the path, in a clone those of its agent
             if os.path.realpath(lock) == f"{os.path.realpath(top)}/{name}.lock":
                 os.unlink(lock)
 
 
 def left_refs(tree: Worktree) -> str:
-    """Refs below it keep what the tree was reset away from: on no branch, but in the repository as long as it is."""
+    """Return the prefix of refs that keep commits from before a reset, which are on no branch."""
     return f"refs/awk/left/{run_id(tree.run)}/{tree.name}"
 
 
@@ -364,11 +363,11 @@ def _count(text: str) -> int:
 
 
 def _check_free(tree: Worktree) -> None:
-    """Blocks. Raises Refused (setup_failed) where somebody has the branch checked out in another tree."""
+    """Check that the branch is not checked out elsewhere. Blocks. Raises Refused (setup_failed)."""
     main = (tree.repository, os.path.dirname(tree.repository), branch_in(tree.repository))
     for _, path, branch in (main, *linked_trees(tree.repository)):
         if branch == tree.branch and path != tree.path:
-            raise failed(f"the branch {tree.branch} is checked out in {path}", "check out another one there")
+            raise failed(f"the branch {tree.branch} is checked out in {path}", "check out another branch there")
 
 
 def _discard(tree: Worktree) -> None:
@@ -386,9 +385,9 @@ def _any_filled(top: str, folders: list[str]) -> bool:
 
 
 def _make_room(tree: Worktree) -> None:
-    """Blocks. Raises Refused where somebody put something there."""
+    """Make the path of the tree available. Blocks. Raises Refused if it is occupied."""
     if tree.state in _OURS:
         _discard(tree)
     elif os.path.lexists(tree.path):
-        raise failed(f"{tree.path} is no working tree any more", "move it away: it will be made anew")
+        raise failed(f"{tree.path} is no longer a working tree", "move it away: a new tree will be created")
     os.makedirs(os.path.dirname(tree.path), mode=0o700, exist_ok=True)

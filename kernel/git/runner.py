@@ -1,12 +1,11 @@
-"""Runs git in a keeper, bounded in time and output, over views of repositories: here (ProjectGit), or on a node.
+"""Git commands in a keeper, limited in time and output, over views of repositories: local (ProjectGit) or on a node.
 
-Every git that the kernel starts is started here, with settings and an environment of ours. A setting is passed by
-``GIT_CONFIG_COUNT``: ``-c`` splits its word at the first ``=``, which can be a part of the key. No transport is allowed
-unless a caller names it, nothing that is missing is fetched, and git asks nobody, shows no page and opens no editor.
+Every git process of the kernel is started here, with our settings and environment. Settings are passed by
+``GIT_CONFIG_COUNT``: ``-c`` splits its word at the first ``=``, which can be part of the key. No transport is allowed
+unless a caller names it, missing objects are not fetched, and git shows no prompt, pager or editor.
 
-Over a project git runs in a view of ours, never in a directory that it was given: what a repository brings along in its
-configuration is never run. The user's own configuration counts: a filter of theirs (Git LFS) works on files as it does
-for them.
+For a project, git runs in a private view, never in the given directory: programs in a repository's configuration are
+never run. The user's own configuration applies: their filters (Git LFS) work as usual.
 """
 
 import itertools
@@ -71,7 +70,7 @@ SETTINGS: Final[tuple[Setting, ...]] = (
     ("gc.auto", "0"),
     ("maintenance.auto", "false"),
 )
-"""They outweigh every configuration of the same key. Of a transport, what counts is ``GIT_ALLOW_PROTOCOL``."""
+"""Settings that override every configuration. Transports are controlled by ``GIT_ALLOW_PROTOCOL``."""
 
 VARIABLES: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -94,30 +93,30 @@ VARIABLES: Final[Mapping[str, str]] = MappingProxyType(
 )
 
 SECONDS: Final = 600.0
-"""For one run of git: a checkout of a large repository takes minutes."""
+"""Timeout for one git command: a checkout of a large repository takes minutes."""
 CONFINED_SECONDS: Final = 60.0
-"""Over what a confined agent writes: a pipe in place of a file is waited for."""
+"""Timeout over files of a confined agent: git would block on a pipe in place of a file."""
 LIMIT_BYTES: Final = 64 * 1024 * 1024
-HINT: Final = "write git: none, or see what git says there"
+HINT: Final = "run the git command there to see the error, or set git: none"
 _TAIL: Final = 500
 COMMIT: Final = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _numbers: Final = itertools.count(1)
-"""Attempt directories are distinct for the life of a kernel, which sweeps older ones."""
+"""Attempt directories have unique names during the life of a kernel, which removes older ones."""
 
 
 class GitCommand(msgspec.Struct, frozen=True, kw_only=True):
-    """A way to run git. ``path`` is where it is looked for; on another machine ``program`` is, in the PATH there."""
+    """Configuration of git commands. ``path`` is searched for git; on another machine, ``program`` is set instead."""
 
     launcher: Launcher
     path: str
     settings: Sequence[Setting] = SETTINGS
     variables: Mapping[str, str]
-    """The environment, beside VARIABLES, of which each can be another one here."""
+    """The environment in addition to VARIABLES, whose values it can override."""
     seconds: float = SECONDS
     limit_bytes: int = LIMIT_BYTES
     program: str = ""
     name: str = "git"
-    """The beginning of the names of its attempt directories."""
+    """Prefix of the names of its attempt directories."""
 
     async def run(
         self,
@@ -129,15 +128,15 @@ class GitCommand(msgspec.Struct, frozen=True, kw_only=True):
         into: Path | None = None,
         sandbox: Sandbox | None = None,
     ) -> CommandResult:
-        """Run ``git words`` in ``cwd``, with more ``settings`` and ``variables``, and ``given`` to read.
+        """Run ``git words`` in ``cwd`` with additional ``settings`` and ``variables``, and ``given`` as input.
 
-        What it prints is in the answer, or in the new file ``into``.
-        Raises GitMissing, SpawnTransient. Cancellation kills its tree.
+        The output is in the result, or in the new file ``into``. Raises GitMissing, SpawnTransient. Cancellation kills
+        its process tree.
         """
         git = self.program or shutil.which("git", path=self.path)
         if git is None:
             raise GitMissing
-        # They are in no argument, where every user of the machine could read them.
+        # Not as arguments, which every user of the machine can read.
         as_variables_settings = (*self.settings, *settings)
         found = {"GIT_CONFIG_COUNT": str(len(as_variables_settings))}
         for number, (key, value) in enumerate(as_variables_settings):
@@ -156,24 +155,24 @@ class GitCommand(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def why(self, result: CommandResult) -> str:
-        """The reason why a run failed, in git's words where it said any."""
+        """Return the reason of a failure, from git's own message if there is one."""
         if result.timed_out:
-            return f"it took more than {self.seconds:g} s"
+            return f"timed out after {self.seconds:g} s"
         if result.truncated:
-            return f"there is more than {self.limit_bytes // 2**20} MiB"
+            return f"output exceeds {self.limit_bytes // 2**20} MiB"
         said = " ".join(result.stderr_tail.decode("utf-8", "replace").split())[-_TAIL:]
         return said or f"exit code {result.exit.code}"
 
 
 class GitMissing(Exception):
-    """There is no git on the path."""
+    """Git is not on the path."""
 
 
 _VIEW: Final = ".git-"
 
 
 class Git:
-    """Runs git over views, as ``command`` does. ``where`` and ``hint`` are told with a failure."""
+    """Git commands over views, configured by ``command``. ``where`` and ``hint`` are added to failures."""
 
     def __init__(self, command: GitCommand, *, where: str = "", hint: str = HINT) -> None:
         self._command = command
@@ -191,9 +190,9 @@ class Git:
         into: Path | None = None,
         limit_bytes: int = LIMIT_BYTES,
     ) -> CommandResult:
-        """A run that may as well say no. Raises Refused (bad_definition) where there is no git, SpawnTransient.
+        """Run a git command that may fail. Raises Refused (bad_definition) without git, SpawnTransient.
 
-        Where git is killed, by cancellation or a limit, its locks go with it.
+        If git is killed by cancellation or a limit, its locks are removed.
         """
         seconds = self.seconds_over(view)
         known = {**view.variables, **(variables or {})}
@@ -210,7 +209,7 @@ class Git:
             )
             killed = result.timed_out or result.truncated
         except GitMissing as error:
-            raise unusable(NoRepository("git is not installed where the kernel runs", "install git")) from error
+            raise unusable(NoRepository("git not found on the kernel's PATH", "install git")) from error
         finally:
             if killed and locks:
                 with trio.CancelScope(shield=True):
@@ -226,33 +225,33 @@ class Git:
         variables: Mapping[str, str] | None = None,
         given: bytes | Path = b"",
     ) -> bytes:
-        """The output of git. Raises Refused (setup_failed, or as ``run``), SpawnTransient."""
+        """Return the output of git. Raises Refused (setup_failed, or as ``run``), SpawnTransient."""
         result = await self.run(view, *words, cwd=cwd, settings=settings, variables=variables, given=given)
         if not result.ok:
             raise failed(f"git {words[0]} failed{self.where}: {self.why(result)}", self.hint)
         return result.stdout
 
     async def commit_of(self, view: GitView, name: str) -> str | None:
-        """The commit that ``name`` stands for; None: there is none. Raises as ``run``."""
+        """Return the commit of ``name``, or None. Raises as ``run``."""
         found = await self.run(view, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
         commit = found.stdout.decode("ascii", "replace").strip()
         return commit if found.ok and COMMIT.fullmatch(commit) else None
 
     def seconds_over(self, view: GitView) -> float:
-        """Return how long a git may take over ``view``."""
+        """Return the timeout of a git command over ``view``."""
         return SECONDS
 
     def free_locks(self, view: GitView, words: tuple[str, ...], variables: Mapping[str, str]) -> tuple[str, ...]:
-        """The locks that a git takes as it writes and nobody else has; none where the files are another machine's."""
+        """Return the locks that git will create and that are free; none for files on another machine."""
         return ()
 
     def why(self, result: CommandResult) -> str:
-        """The reason why a run failed."""
+        """Return the reason of a failure."""
         return self._command.why(result)
 
 
 class ProjectGit(Git):
-    """Makes views below ``place``, a folder of ours, and runs git in them."""
+    """Git commands over temporary views below ``place``, a folder of ours."""
 
     def __init__(self, place: Path, *, launcher: Launcher, environ: Mapping[str, str], own_bin: frozenset[str]) -> None:
         passed = worker_environment(environ, own_bin=own_bin)
@@ -261,12 +260,12 @@ class ProjectGit(Git):
         super().__init__(GitCommand(launcher=launcher, path=passed["PATH"], variables=passed))
         self._numbers = itertools.count(1)
         self._read: dict[ConfigFile, dict[str, str]] = {}
-        """The settings in the configuration files that were read last: those of one repository are of all its trees."""
+        """Settings of the last configuration files read: those of a repository apply to all its trees."""
         self._swept = False
 
     @asynccontextmanager
     async def view(self, directory: GitDirectory) -> AsyncGenerator[GitView]:
-        """A view of ``directory``, which goes with the block. Raises Refused (bad_definition)."""
+        """Open a temporary view of ``directory``. Raises Refused (bad_definition)."""
         async with self.folder() as folder:
             yield await self._made(directory, partial(make_view, f"{folder}/git", directory))
 
@@ -274,7 +273,10 @@ class ProjectGit(Git):
     async def closed_view(
         self, directory: GitDirectory, seen: GitView, *, tip: str, objects: tuple[str, ...], sandbox: Sandbox
     ) -> AsyncGenerator[GitView]:
-        """As ``seen``, a view of ``directory``, for git in ``sandbox``. Raises Refused (bad_definition)."""
+        """Open a view like ``seen``, a view of ``directory``, for git in ``sandbox``.
+
+        Raises Refused (bad_definition).
+        """
         async with self.folder() as folder:
             box = with_folder(sandbox, folder)
             make = partial(make_closed_view, f"{folder}/git", seen, tip=tip, objects=objects, sandbox=box)
@@ -283,10 +285,10 @@ class ProjectGit(Git):
 
     @asynccontextmanager
     async def folder(self) -> AsyncGenerator[str]:
-        """A new folder of ours, which goes with the block."""
+        """Create a temporary folder."""
         if not self._swept:
             self._swept = True
-            # Remove views that a kernel left that was killed.
+            # Remove views of a killed kernel.
             for sweep_path in self.place.glob(f"{_VIEW}*"):
                 shutil.rmtree(sweep_path, ignore_errors=True)
         path = str(self.place / f"{_VIEW}{next(self._numbers)}")
@@ -305,29 +307,29 @@ class ProjectGit(Git):
             raise unusable(error) from error
 
     def seconds_over(self, view: GitView) -> float:
-        """See Git. In a sandbox it is less: there a file can be a pipe."""
+        """Return the timeout, which is shorter in a sandbox, where a file can be a pipe."""
         return SECONDS if view.sandbox is None else CONFINED_SECONDS
 
     def free_locks(self, view: GitView, words: tuple[str, ...], variables: Mapping[str, str]) -> tuple[str, ...]:
-        """See Git."""
+        """Return the locks that git will create and that are free."""
         return free_locks(view, words, variables)
 
     def why(self, result: CommandResult) -> str:
-        """The reason why a run failed."""
+        """Return the reason of a failure."""
         if result.timed_out:
-            return f"it took more than {SECONDS:g} s ({CONFINED_SECONDS:g} s in a sandbox); is a file a pipe?"
+            return f"timed out after {SECONDS:g} s ({CONFINED_SECONDS:g} s in a sandbox); a file may be a pipe"
         return super().why(result)
 
     async def filters(self, view: GitView) -> tuple[Setting, ...]:
-        """The user's own filters, from their configuration and the system's."""
+        """Return the user's own filters from the configuration of the user and the system."""
         found = await self.run(view, "config", "-z", "--get-regexp", r"^filter\.")
         rows = (row.partition("\n") for row in found.stdout.decode("utf-8", "surrogateescape").split("\0") if row)
         return tuple((key, value) for key, _, value in rows)
 
     async def manner(self, directory: GitDirectory) -> Manner:
-        """The formats of the repository's data. Raises Refused (bad_definition) where it is none that we use."""
+        """Return the formats of the repository. Raises Refused (bad_definition) if it is unusable."""
         if (lost := root_fault(directory.common)) is not None:
-            raise unusable(NoRepository(lost, "put the folder back"))
+            raise unusable(NoRepository(lost, "restore the folder"))
         try:
             read: dict[ConfigFile, dict[str, str]] = {}
             for file in await trio.to_thread.run_sync(config_files, directory):
@@ -346,7 +348,7 @@ class ProjectGit(Git):
 
 
 def with_folder(sandbox: Sandbox, folder: str) -> Sandbox:
-    """``sandbox``, and in it ``folder`` to write to as well."""
+    """Return ``sandbox`` with ``folder`` as an additional writable folder."""
     return msgspec.structs.replace(sandbox, writable=(*sandbox.writable, folder))
 
 
@@ -354,30 +356,30 @@ _UNUSABLE: Final = "workspace.git: worktree is not possible: "
 
 
 def unusable(error: NoRepository | OSError) -> Refused:
-    """There can be no working trees."""
-    hint = error.hint if isinstance(error, NoRepository) else "see what is there"
+    """Return the refusal for an unusable repository."""
+    hint = error.hint if isinstance(error, NoRepository) else "check the files"
     return Refused("bad_definition", f"{_UNUSABLE}{error}", hint)
 
 
 def unusable_for(what: str, refused: Refused) -> Refused:
-    """Return ``refused``, which says why the repository is not used, with ``what`` it is needed for."""
+    """Return ``refused`` for an unusable repository with its purpose ``what``."""
     return Refused(refused.code, f"{what} repository: {refused.text.removeprefix(_UNUSABLE)}", refused.hint)
 
 
 def failed(text: str, hint: str = HINT) -> Refused:
-    """git did not do what it should have."""
+    """Return the refusal for a failed git command."""
     return Refused("setup_failed", text, hint)
 
 
 MOST_UNCOMMITTED: Final = 10_000
-"""More are not counted."""
+"""Maximum number of counted files."""
 _STATUS_SECONDS = 5.0
 _STATUS_BYTES = 4 * 1024 * 1024
 _STATUS: Final = ("status", "--porcelain=v1", "-z", "--no-renames", "--ignore-submodules=dirty")
 
 
 async def uncommitted(git: ProjectGit, root: Path) -> int:
-    """Return how many files at ``root`` are changed or new: at most MOST_UNCOMMITTED; 0 after _STATUS_SECONDS."""
+    """Return the number of changed or new files at ``root``, up to MOST_UNCOMMITTED; 0 after _STATUS_SECONDS."""
     with suppress(NoRepository, Refused, SpawnTransient), trio.move_on_after(_STATUS_SECONDS):
         directory = await trio.to_thread.run_sync(find_git_directory, root)
         async with git.view(directory) as view:

@@ -1,9 +1,8 @@
-"""Commits in a working tree, and moving it to another one: git's plumbing over the files as they are.
+"""Commits in a working tree, and moving it to another commit, with git's plumbing commands.
 
-Nothing that a repository brings along is run: no hook, and filters of the user's only. Until a commit is whole it is
-written beside the tree, in an index of ours; then the tree's index is replaced, and last its branch moves, from where
-it was known to be. A kernel that dies at any point leaves either no commit or one, and the next try finds out which:
-it commits what differs from the branch, and nothing where nothing does.
+No hooks run, and only filters of the user. A commit is prepared in a separate index; then the tree's index is replaced,
+and its branch moves last, from its expected commit. A kernel crash leaves either no commit or a complete one, and a
+retry detects which: it commits the differences from the branch, if there are any.
 """
 
 import os
@@ -26,42 +25,42 @@ from kernel.store.transitions.worktrees import Worktree
 from protocol.errors import Refused
 
 NAMED: Final = 20
-"""Files named in a refusal; how many more there are is said."""
+"""Maximum number of files named in a refusal; the number of the others is shown."""
 _UNDER_WAY: Final = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "rebase-merge", "rebase-apply")
 _SUBMODULE: Final = "160000 "
 _SLASH: Final = ord("/")
 _OLD_GIT: Final = 129
-"""What git exits with where it does not know an option."""
+"""Exit code of git for an unknown option."""
 _NO_OBJECTS: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 class WritableTree(msgspec.Struct, frozen=True):
-    """A way to write to ``tree``: ``view`` has its files, and an index that is ours until ``index`` takes it over.
+    """Write access to ``tree``: ``view`` has its files, and a separate index until ``index`` is replaced.
 
-    Of a confined agent it is the clone, in its sandbox: that index is the tree's own (``index`` is "").
+    For a confined agent, the clone in its sandbox: its index is the tree's own (``index`` is "").
     """
 
     tree: Worktree
     view: GitView
     index: str = ""
     objects: Mapping[str, str] = _NO_OBJECTS
-    """Variables by which git finds the folder that new objects are written to."""
+    """Variables with the folder to which git writes new objects."""
 
     @property
     def branch(self) -> str:
-        """The full name of the tree's branch."""
+        """Return the full name of the tree's branch."""
         return f"refs/heads/{self.tree.branch}"
 
 
 class CommitAuthor(msgspec.Struct, frozen=True):
-    """In whose name commits are made: the user's, with the agent named."""
+    """The author of commits: the user, with the agent named."""
 
     name: str
     email: str
 
     @property
     def variables(self) -> dict[str, str]:
-        """By which git is told."""
+        """Return the variables that set the author in git."""
         return {
             f"GIT_{who}_{what.upper()}": getattr(self, what)
             for who in ("AUTHOR", "COMMITTER")
@@ -70,7 +69,7 @@ class CommitAuthor(msgspec.Struct, frozen=True):
 
 
 async def author_of(git: Git, view: GitView, agent: str, manner: Manner) -> CommitAuthor:
-    """The user as git knows them: of the repository, which has ``manner``, else of their configuration."""
+    """Return the user's identity: of the repository, which has ``manner``, else of their configuration."""
     found: list[str] = []
     for key, value in (("user.name", manner.name), ("user.email", manner.email)):
         asked = value or (await git.run(view, "config", "--get", key)).stdout.decode("utf-8", "replace")
@@ -80,7 +79,7 @@ async def author_of(git: Git, view: GitView, agent: str, manner: Manner) -> Comm
 
 
 async def head_of(git: ProjectGit, writable: WritableTree) -> str:
-    """The last commit of the tree's branch, which has to be checked out, with nothing half done. Raises Refused."""
+    """Return the last commit of the tree's branch. Raises Refused for another branch or an unfinished operation."""
     tree = writable.tree
     out = (await git.run(writable.view, "symbolic-ref", "--quiet", "HEAD")).stdout.decode("utf-8", "replace").strip()
     if out != writable.branch:
@@ -89,40 +88,40 @@ async def head_of(git: ProjectGit, writable: WritableTree) -> str:
     place = clone_of(tree) if writable.view.sandbox is not None else tree.git_dir
     under_way = await trio.to_thread.run_sync(_under_way, place)
     if under_way is not None:
-        raise failed(f"something is under way in {tree.path} ({under_way})", "finish it, or abort it")
+        raise failed(f"a git operation is in progress in {tree.path} ({under_way})", "finish or abort it")
     return await commit_at(git, writable.view, writable.branch)
 
 
 async def commit_at(git: Git, view: GitView, name: str) -> str:
-    """The commit that ``name`` stands for. Raises Refused (setup_failed)."""
+    """Return the commit of ``name``. Raises Refused (setup_failed)."""
     said = await git.said(view, "rev-parse", "--verify", "--end-of-options", f"{name}^{{commit}}")
     commit = said.decode("ascii", "replace").strip()
     if not COMMIT.fullmatch(commit):
-        raise failed(f"{name[:100]!r} is no commit")
+        raise failed(f"{name[:100]!r} is not a commit")
     return commit
 
 
 async def count(git: Git, view: GitView, tip: str, *without: str) -> int:
-    """The number of commits that ``tip`` has and ``without`` have not."""
+    """Return the number of commits of ``tip`` that are not in ``without``."""
     return int(await git.said(view, "rev-list", "--count", tip, "--not", *without))
 
 
 async def changed_files(git: Git, view: GitView) -> tuple[str, ...]:
-    """The files that are not as they were committed, new ones included; what git ignores does not count."""
+    """Return the uncommitted files, including new ones; ignored files do not count."""
     words = ("status", "--porcelain=v1", "-z", "--no-renames", "--ignore-submodules=dirty", "--untracked-files=all")
     rows = (await git.said(view, *words)).split(b"\0")
     return tuple(os.fsdecode(row[3:]) for row in rows if len(row) > 3)
 
 
 async def stage(git: Git, writable: WritableTree) -> str:
-    """Put the files as they are into the tree's index. Returns the tree object. Raises Refused where files conflict.
+    """Add the current files to the index. Returns the tree object. Raises Refused if files have conflicts.
 
-    Left out: what git ignores, submodules, and folders that are repositories of their own.
+    Ignored files, submodules, and folders that are repositories are left out.
     """
     unmerged = (await git.said(writable.view, "ls-files", "-z", "--unmerged")).split(b"\0")
     conflicts = sorted({os.fsdecode(row.partition(b"\t")[2]) for row in unmerged if row})
     if conflicts:
-        raise failed(f"these files have conflicts: {named(conflicts)}", "settle them: git add, or git checkout")
+        raise failed(f"these files have conflicts: {named(conflicts)}", "resolve them: git add, or git checkout")
     listed = os.fsdecode(await git.said(writable.view, "ls-files", "-z", "--stage", "--modified")).split("\0")
     changed = [row.partition("\t")[2] for row in listed if row and not row.startswith(_SUBMODULE)]
     others = os.fsdecode(await git.said(writable.view, "ls-files", "-z", "--others", "--exclude-standard")).split("\0")
@@ -135,7 +134,7 @@ async def stage(git: Git, writable: WritableTree) -> str:
 
 
 async def commit_all(git: ProjectGit, writable: WritableTree, message: str, author: CommitAuthor) -> str | None:
-    """Commit the files as they are on the tree's branch. Returns the commit; None where there is nothing new.
+    """Commit the current files on the tree's branch. Returns the commit; None without changes.
 
     Raises Refused (setup_failed).
     """
@@ -150,20 +149,20 @@ async def commit_all(git: ProjectGit, writable: WritableTree, message: str, auth
 
 
 async def move(git: ProjectGit, writable: WritableTree, head: str, target: str) -> None:
-    """Bring the tree, and its branch, from ``head`` to ``target``; nothing that is not committed is lost by that.
+    """Move the tree and its branch from ``head`` to ``target`` without losing uncommitted work.
 
-    Also where an earlier try was interrupted half way. Raises Refused: conflict, and nothing has changed; setup_failed.
+    Continues an interrupted move. Raises Refused: conflict, and nothing has changed; setup_failed.
     """
     staged = await stage(git, writable)
     mine = await different(git, writable.view, head, staged)
     lost = sorted(mine & await different(git, writable.view, staged, target)) if mine else []
     if lost:
-        text = f"changes here that are not committed would be lost: {named(lost)}"
+        text = f"uncommitted changes would be lost: {named(lost)}"
         raise Refused("conflict", text, "commit them first: tree_commit")
     ignored = await in_the_way(git, writable.view, writable.tree.path, staged, target)
     if ignored:
-        text = f"files here that git ignores would be lost, for they are files of {target[:12]}: {named(ignored)}"
-        raise Refused("conflict", text, "move them away first, or have their author take them out of the branch")
+        text = f"ignored files would be replaced by files of {target[:12]}: {named(ignored)}"
+        raise Refused("conflict", text, "move them away first, or ask the author to remove them from the branch")
     await git.said(writable.view, "read-tree", "--reset", "-u", target, variables=writable.objects)
     await trio.to_thread.run_sync(take_over, writable)
     if target != head:
@@ -173,24 +172,24 @@ async def move(git: ProjectGit, writable: WritableTree, head: str, target: str) 
 async def merged(
     git: ProjectGit, writable: WritableTree, head: str, target: str, message: str, author: CommitAuthor
 ) -> str:
-    """The commit that merges ``target`` into ``head``, made without touching the tree. Raises Refused (conflict)."""
+    """Create the commit that merges ``target`` into ``head`` without changing the tree. Raises Refused (conflict)."""
     words = ("merge-tree", "--write-tree", "-z", "--name-only", "--no-messages", head, target)
     result = await git.run(writable.view, *words, variables=writable.objects)
     if result.exit.code == _OLD_GIT:
-        raise failed("git is too old to merge here: 2.38 is needed", "upgrade git, or use mode: reset")
+        raise failed("merging needs git 2.38 or newer", "upgrade git, or use mode: reset")
     tree, *files = os.fsdecode(result.stdout).rstrip("\0").split("\0")
     if result.exit.code == 1 and files:
         text = f"both sides changed the same lines of {named(sorted(set(files)))}; nothing was changed here"
-        raise Refused("conflict", text, "settle it with its author, or change those files so that they agree")
+        raise Refused("conflict", text, "resolve it with the author, or make the files identical")
     if not result.ok or not COMMIT.fullmatch(tree):
         raise failed(f"git merge-tree failed: {git.why(result)}")
     return await commit_staged(git, writable, tree, (head, target), message, author)
 
 
 async def in_the_way(git: ProjectGit, view: GitView, top: str, old: str, new: str) -> tuple[str, ...]:
-    """The paths in ``top`` that ``new`` has files in place of, and that are none of ``old``, which is there.
+    """Return the paths in ``top`` that files of ``new`` would replace and that are not in ``old``, the current commit.
 
-    git would write over those that it ignores. A file that is already what it is to be is not in the way.
+    Git would overwrite ignored ones. Files that already have the new content are left out.
     """
     rows = (await git.said(view, "diff-tree", "-r", "-z", "--no-renames", "--diff-filter=AT", old, new)).split(b"\0")
     come = {name: facts.split(b" ")[3] for facts, name in zip(rows[::2], rows[1::2], strict=False)}
@@ -210,7 +209,7 @@ async def in_the_way(git: ProjectGit, view: GitView, top: str, old: str, new: st
 
 
 def named(files: Sequence[str]) -> str:
-    """A few of ``files``, and how many more there are."""
+    """Return a few of ``files`` as text, and the number of the others."""
     shown = ", ".join(repr(name[:200]) for name in files[:NAMED])
     return f"{shown} and {len(files) - NAMED} more" if len(files) > NAMED else shown
 
@@ -218,7 +217,7 @@ def named(files: Sequence[str]) -> str:
 async def commit_staged(
     git: Git, writable: WritableTree, tree: str, parents: Sequence[str], message: str, author: CommitAuthor
 ) -> str:
-    """Make a commit of the tree object ``tree``; no branch moves. Returns it. Raises Refused (setup_failed)."""
+    """Create a commit of the tree object ``tree``; no branch moves. Returns it. Raises Refused (setup_failed)."""
     words = ("commit-tree", tree, *(word for parent in parents for word in ("-p", parent)))
     variables = {**writable.objects, **author.variables}
     said = await git.said(writable.view, *words, given=f"{message.rstrip()}\n".encode(), variables=variables)
@@ -226,13 +225,13 @@ async def commit_staged(
 
 
 async def different(git: ProjectGit, view: GitView, one: str, other: str) -> frozenset[str]:
-    """The files that two commits, or trees, do not have in common."""
+    """Return the files that differ between two commits or trees."""
     words = ("diff-tree", "-r", "-z", "--name-only", "--no-renames", one, other)
     return frozenset(os.fsdecode(name) for name in (await git.said(view, *words)).split(b"\0") if name)
 
 
 def _unknown_at(top: bytes, come: Iterable[bytes], known: frozenset[bytes]) -> dict[bytes, bytes]:
-    """Of each name that comes: what is there in its place, or in that of a folder above it, and not ``known``."""
+    """Return for each new name the file in its place, or in that of a parent folder, that is not ``known``."""
     met: dict[bytes, bytes] = {}
     for name in come:
         parts = name.split(b"/")
@@ -254,7 +253,7 @@ def _unknown_at(top: bytes, come: Iterable[bytes], known: frozenset[bytes]) -> d
 
 
 def _unknown_in(top: bytes, folder: bytes, known: frozenset[bytes]) -> bytes | None:
-    """Something in ``folder`` that is not ``known``; only folders of known files are looked into."""
+    """Return a path in ``folder`` that is not ``known``; only folders of known files are searched."""
     folders = {name[:end] for name in known for end, char in enumerate(name) if char == _SLASH}
     left = [folder]
     while left:
@@ -273,7 +272,7 @@ def _under_way(git_dir: str) -> str | None:
 
 
 def take_over(writable: WritableTree) -> None:
-    """Have the tree go by the tree's index. Blocks."""
+    """Replace the tree's index. Blocks."""
     if writable.index:
         new = Path(f"{writable.index}.awk")
         copy_path(f"{writable.view.folder}/index", str(new), INDEX_BYTES)

@@ -1,8 +1,8 @@
-"""A git directory of ours over the refs and objects of a repository: what the kernel's git is given in its place.
+"""Private git directories over the refs and objects of a repository, used by the kernel's git.
 
-Of the repository's configuration it has what says how its data are written, and nothing else: a filter, hook, monitor,
-include, transport or redirection that comes with a repository is not in it, whatever it is called. What is written
-into it (an empty object, a refreshed index) goes with it. The user's own configuration counts as everywhere.
+Of the repository's configuration, a view contains only the data formats: filters, hooks, monitors, includes, transports
+and redirections of the repository are excluded. Data written to the view (an empty object, a refreshed index) is
+discarded with it. The user's own configuration applies as usual.
 """
 
 import errno
@@ -31,22 +31,22 @@ _FORMAT: Final[Mapping[str, frozenset[str]]] = {
     "extensions.objectformat": frozenset({"sha1", "sha256"}),
     "extensions.refstorage": frozenset({"files", "reftable"}),
 }
-"""What is taken over, and the values that are."""
+"""Settings that are copied, with their allowed values."""
 _ADDRESS: Final = re.compile(r"remote\.([A-Za-z0-9][\w.-]*)\.url", re.ASCII)
 _HOST: Final = re.compile(r"(https://|ssh://(\w[\w.-]*@)?)\w[\w.:~/+-]*|\w[\w.-]*@\w[\w.-]*:[\w~/][\w.~/+-]*", re.ASCII)
-"""Addresses that lead to a host and to nothing else: the user's own filters ask there for what is not here."""
+"""Addresses that only name a host: the user's own filters use them to download missing files."""
 _HEAD: Final = re.compile(r"ref: refs/[^\s\\~^:?*\[]+|[0-9a-f]{40}|[0-9a-f]{64}")
 _CONFIG_BYTES: Final = 4 * 1024 * 1024
 _LINKED: Final = ("refs", "packed-refs")
 _IF_THERE: Final = ("reftable", "lfs")
-"""Git LFS keeps its files there."""
+"""Git LFS stores its files there."""
 _COPIED: Final = ("info/exclude", "info/attributes", "shallow")
 _TEXT_BYTES: Final = 16 * 1024 * 1024
 INDEX_BYTES: Final = 1024**3
 
 
 class GitView(msgspec.Struct, frozen=True):
-    """``folder`` is the git directory, ``top`` the working tree. In a ``sandbox``, git runs over it in that."""
+    """A view: the git directory ``folder`` and the working tree ``top``. With ``sandbox``, git runs in it."""
 
     folder: str
     top: str
@@ -54,23 +54,23 @@ class GitView(msgspec.Struct, frozen=True):
 
     @property
     def variables(self) -> dict[str, str]:
-        """By which git finds both."""
+        """Return the variables that locate both for git."""
         return {"GIT_DIR": self.folder, "GIT_WORK_TREE": self.top}
 
 
 class Manner(msgspec.Struct, frozen=True):
-    """The formats of a repository: of its configuration, all that is believed, in the words of a file of git's."""
+    """The formats of a repository: the trusted part of its configuration, in git's format."""
 
     text: str
     formats: tuple[tuple[str, str], ...] = ()
-    """The settings among them that say how data are written."""
+    """Settings of the data formats."""
     name: str = ""
     email: str = ""
-    """The user's, where the repository has its own: for commits of agents."""
+    """The user's identity if the repository sets its own: for commits of agents."""
 
 
 class ConfigFile(NamedTuple):
-    """A configuration file, as it is now."""
+    """A configuration file in its current state."""
 
     path: str
     modified_ns: int
@@ -79,7 +79,7 @@ class ConfigFile(NamedTuple):
 
 
 def config_files(directory: GitDirectory) -> tuple[ConfigFile, ...]:
-    """The files of its configuration, as far as it has any. Raises NoRepository where one is no file to be read."""
+    """Return the configuration files that exist. Raises NoRepository if one cannot be read."""
     found: list[ConfigFile] = []
     for path in (f"{directory.common}/config", f"{directory.own}/config.worktree"):
         try:
@@ -87,29 +87,27 @@ def config_files(directory: GitDirectory) -> tuple[ConfigFile, ...]:
         except OSError:
             continue
         if not stat.S_ISREG(facts.st_mode) or facts.st_size > _CONFIG_BYTES:
-            raise NoRepository(f"{path} is no file that can be read", "see what it is")
+            raise NoRepository(f"{path} is not a readable file", "check the file")
         found.append(ConfigFile(path, facts.st_mtime_ns, facts.st_size, facts.st_ino))
     return tuple(found)
 
 
 def manner_of(directory: GitDirectory, said: Mapping[str, str]) -> Manner:
-    """The part of a configuration that is believed.
+    """Return the trusted part of a configuration.
 
-    Raises NoRepository where it says that it is another tree's, or of none.
+    Raises NoRepository if it names another working tree, or none.
     """
     if directory.top and directory.own == directory.common:
         place = said.get("core.worktree")
         if place is not None:
             there = os.path.realpath(os.path.join(directory.own, place))
             if there != directory.top:
-                text = f"{directory.own} says that its working tree is {there} (core.worktree)"
+                text = f"{directory.own} has another working tree: {there} (core.worktree)"
                 raise NoRepository(text, "git config --unset core.worktree")
         elif not directory.own.endswith("/.git"):
-            raise NoRepository(
-                f"{directory.own} does not say that it belongs to {directory.top}", "git submodule update"
-            )
+            raise NoRepository(f"{directory.own} does not belong to {directory.top}", "git submodule update")
         elif said.get("core.bare", "").lower() in ("true", "yes", "on", "1"):
-            raise NoRepository("it is a bare repository")
+            raise NoRepository("the repository is bare")
     values = {key: said[key].lower() for key, known in _FORMAT.items() if said.get(key, "").lower() in known}
     rows = [format_sections(values)]
     for key, value in said.items():
@@ -120,7 +118,7 @@ def manner_of(directory: GitDirectory, said: Mapping[str, str]) -> Manner:
 
 
 def format_sections(values: Mapping[str, str]) -> str:
-    """The sections of a configuration file that say how data are written."""
+    """Return the sections of a configuration file for the data formats."""
     extended = any(key.startswith("extensions.") for key in values)
     rows = [section("core", {"repositoryformatversion": str(int(extended)), "bare": "false"})]
     for key, value in values.items():
@@ -130,19 +128,19 @@ def format_sections(values: Mapping[str, str]) -> str:
 
 
 def section(name: str, values: Mapping[str, str]) -> str:
-    """A section of a configuration file, whatever its values hold."""
+    """Return a section of a configuration file with escaped values."""
     rows = (f"\t{key} = {quoted(value)}\n" for key, value in values.items())
     return f"[{name}]\n{''.join(rows)}"
 
 
 def quoted(text: str) -> str:
-    """``text`` in double quotes, as git reads it in its files."""
+    """Return ``text`` in double quotes as in git's files."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")
     return f'"{escaped}"'
 
 
 def filter_sections(filters: Iterable[tuple[str, str]], *, required: bool = True) -> str:
-    """Filters (key and value of each setting) as a file has them; those that are not ``required`` may be missing."""
+    """Return filter settings as sections of a file; filters that are not ``required`` may be missing."""
     rows: list[str] = []
     for key, value in filters:
         name, _, what = key.removeprefix("filter.").rpartition(".")
@@ -153,7 +151,7 @@ def filter_sections(filters: Iterable[tuple[str, str]], *, required: bool = True
 
 
 def make_view(folder: str, directory: GitDirectory, manner: Manner) -> GitView:
-    """A view of ``directory`` in the new ``folder``, with a copy of its index. Blocks. Raises OSError, NoRepository."""
+    """Create a view of ``directory`` in the new ``folder``, with its index. Blocks. Raises OSError, NoRepository."""
     check_kinds(directory.common)
     line = first_line(f"{directory.own}/HEAD")
     _begin(
@@ -180,7 +178,7 @@ def make_closed_view(
     sandbox: Sandbox,
     settings: str = "",
 ) -> GitView:
-    """As ``seen``, for ``sandbox``: with the commit ``tip`` and no refs, and more ``settings``, as a file has them.
+    """Create a view like ``seen`` for ``sandbox``: with the commit ``tip``, no refs, and additional ``settings``.
 
     Blocks. Raises OSError.
     """
@@ -192,7 +190,7 @@ def make_closed_view(
 
 
 def write_alternates(folder: str, objects: Iterable[str]) -> None:
-    """Have the git directory ``folder`` use the objects in other folders. Blocks. Raises OSError."""
+    """Make the git directory ``folder`` use the objects in other folders. Blocks. Raises OSError."""
     os.makedirs(f"{folder}/objects/info", mode=0o700)
     lines = b"".join(os.fsencode(quoted(path)) + b"\n" for path in objects if os.path.isdir(path))
     Path(f"{folder}/objects/info/alternates").write_bytes(lines)
@@ -206,16 +204,16 @@ def _begin(folder: str, manner: Manner, head: str, objects: Iterable[str]) -> No
 
 
 def copy_settings(source: str, folder: str) -> None:
-    """Copy which files git ignores, their attributes, and the commits that the repository ends at.
+    """Copy the ignore rules, attributes and shallow boundary of a repository.
 
-    Blocks. Raises OSError, NoRepository: nothing but a regular file of bounded size is copied, and no link followed.
+    Blocks. Raises OSError, NoRepository: only regular files of limited size are copied, without following links.
     """
     for name in _COPIED:
         _copy(source, name, folder, _TEXT_BYTES)
 
 
 def copy_index(source: str, folder: str) -> None:
-    """Copy an index, as ``copy_settings`` does. Its time says which files git must look into."""
+    """Copy an index like ``copy_settings``. Its modification time tells git which files to check."""
     _copy(source, "index", folder, INDEX_BYTES)
 
 
@@ -232,11 +230,11 @@ def _copy(source: str, name: str, folder: str, limit: int) -> None:
 
 _WRITE_INDEX: Final = frozenset({"add", "read-tree", "update-index"})
 _ALONE: Final = frozenset({"index.lock", "HEAD.lock"})
-"""Of one working tree, where a git that finds them taken gives up at once: so they are not somebody else's."""
+"""Locks of one working tree, which git never waits for: an existing lock belongs to this command."""
 
 
 def free_locks(view: GitView, words: Sequence[str], variables: Mapping[str, str]) -> tuple[str, ...]:
-    """The locks that a git takes as it writes, as long as nobody else has them."""
+    """Return the locks that git will create and that are free."""
     if words[0] in _WRITE_INDEX:
         locks = [variables.get("GIT_INDEX_FILE", f"{view.folder}/index")]
     elif words[0] == "update-ref":
@@ -247,7 +245,7 @@ def free_locks(view: GitView, words: Sequence[str], variables: Mapping[str, str]
 
 
 def remove_locks(locks: Iterable[str], words: Sequence[str]) -> None:
-    """Remove what a git left there that was killed. Blocks. The lock of a ref may be of others: ours has our commit."""
+    """Remove locks of a killed git. Blocks. A lock of a ref may belong to another git: ours contains our commit."""
     for lock in locks:
         with suppress(OSError):
             if os.path.basename(lock) in _ALONE or ((line := first_line(lock)) and line in words):

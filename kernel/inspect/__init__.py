@@ -1,4 +1,4 @@
-"""Says what files mean, in a process of its own: no kernel, no event loop, no network, one JSON document on stdout.
+"""Interpretation of files in a separate process: no kernel, event loop or network, one JSON document on stdout.
 
-It knows the loader. What runs is not known here.
+Uses the loader; running work is not known here.
 """

@@ -1,8 +1,7 @@
-"""Agents, tools and skills of a project without a kernel: their lists, and the check of a file's text before it is
-written. Files are read, and nothing is run.
+"""Agents, tools and skills of a project without a kernel: their lists, and checks of a file before it is written.
 
-A project file may be wrong: its mistakes are kept, and the agents are looked at anyway. Before an agent is deleted, the
-workflows that refer to it are listed, as their files say it.
+Files are read, and nothing is run. If the project file is invalid, its errors are stored, and agents are read anyway.
+Before an agent is deleted, the workflows that refer to it are listed.
 """
 
 import re
@@ -34,18 +33,18 @@ from protocol.tools import BUILT_IN, ON_DEMAND, BuiltIn, ProjectTool
 
 _NO_PROVIDER: Final = "unknown provider"
 _NO_TOOL: Final = "unknown tool"
-_NO_AGENT: Final = re.compile(r"there is no agent '([^']*)'")
-"""Beginnings of mistakes that may only follow from a project file that could not be read."""
+_NO_AGENT: Final = re.compile(r"agent '([^']*)' not found")
+"""Starts of errors that may only be a consequence of an unreadable project file."""
 
 
 class PartialCatalog(Catalog):
-    """A catalog that takes a project file with mistakes for an empty one. ``broken`` has the mistakes."""
+    """A catalog that treats an invalid project file as empty. ``broken`` has the errors."""
 
     broken: tuple[FileError, ...] = ()
     _empty = ProjectDefinition()
 
     def project(self) -> ProjectDefinition:
-        """The definition in the project file; all defaults where it is wrong."""
+        """Return the definition in the project file, or the defaults if it is invalid."""
         if self.broken:
             return self._empty
         try:
@@ -55,10 +54,10 @@ class PartialCatalog(Catalog):
             return self._empty
 
     def meant(self, errors: tuple[FileError, ...]) -> tuple[FileError, ...]:
-        """``errors`` without those that only follow from the project file's."""
+        """Return ``errors`` without consequences of the project file's errors."""
         if not self.broken:
             return errors
-        # The project file as far as it is YAML.
+        # The project file, if it is valid YAML.
         tree: Node | None
         try:
             file = read_project(self.root)
@@ -67,7 +66,7 @@ class PartialCatalog(Catalog):
             tree = None
         own: list[FileError] = []
         for error in errors:
-            # Would the project file have defined what is missing? Where nobody can tell, it would.
+            # Whether the project file would define the missing name; in doubt, yes.
             missed = _NO_AGENT.match(error.message)
             declared = missed is not None and (tree is None or place_of(tree, missed[1]) is not tree.place)
             if not declared and not error.message.startswith((_NO_PROVIDER, _NO_TOOL)):
@@ -76,11 +75,11 @@ class PartialCatalog(Catalog):
 
 
 OFFLINE = "stopped"
-"""The state of every agent while no kernel runs."""
+"""The state of every agent without a kernel."""
 
 
 def agent_list(root: Path) -> AgentList:
-    """All agents of the project; a file that is wrong is in state error."""
+    """Return all agents of the project; one with an invalid file has the state error."""
     survey = PartialCatalog(root, Path.home()).survey()
     rows = [_row(loaded.definition, loaded.path) for loaded in survey.loaded]
     rows += [
@@ -99,10 +98,7 @@ def agent_list(root: Path) -> AgentList:
 
 
 def agent_info(root: Path, name: str, environ: Mapping[str, str] = MappingProxyType({})) -> AgentInfo:
-    """One agent of the project, as a kernel with ``environ`` would have it.
-
-    Raises Refused (unknown_agent), BadDefinition.
-    """
+    """Return one agent as a kernel with ``environ`` would load it. Raises Refused (unknown_agent), BadDefinition."""
     loaded = Catalog(root, Path.home()).agent(name)
     row = _row(loaded.definition, loaded.path)
     return AgentInfo(
@@ -119,7 +115,7 @@ def agent_info(root: Path, name: str, environ: Mapping[str, str] = MappingProxyT
 
 
 def context_counts(root: Path, state: Path, name: str) -> ContextCounts:
-    """Count what the files of the context of the agent ``name`` hold. Raises Refused, BadDefinition."""
+    """Count the entries in the context files of the agent ``name``. Raises Refused, BadDefinition."""
     from kernel.agents.personal_context import PersonalContexts  # noqa: PLC0415  (takes the store)
 
     contexts = PersonalContexts(Catalog(root, Path.home()), state)
@@ -136,9 +132,9 @@ def context_counts(root: Path, state: Path, name: str) -> ContextCounts:
 
 
 def check_agent_text(root: Path, name: str, text: str, *, new: bool) -> CheckedFile:
-    """Check ``text`` as if it were the file of the agent ``name``; ``new``: there must be none of that name.
+    """Check ``text`` as the file of the agent ``name``; ``new``: the name must be unused.
 
-    Raises Refused (bad_request for a name that is none, already_exists).
+    Raises Refused (bad_request for an invalid name, already_exists).
     """
     try:
         check_name(name)
@@ -146,7 +142,7 @@ def check_agent_text(root: Path, name: str, text: str, *, new: bool) -> CheckedF
         raise Refused("bad_request", str(error)) from error
     catalog = PartialCatalog(root, Path.home())
     if new and catalog.defines(name):
-        raise Refused("already_exists", f"there is an agent {name} already", "take another name, or edit it")
+        raise Refused("already_exists", f"agent {name} already exists", "choose another name, or edit it")
     path = f"{AGENTS}/{name}{SUFFIX}" if new else catalog.file_of(name)
     errors: tuple[FileError, ...] = ()
     try:
@@ -168,7 +164,7 @@ def _row(definition: AgentDefinition, path: str) -> AgentRow:
 
 
 def workflows_using(root: Path, name: str) -> tuple[str, ...]:
-    """The files of those workflows that refer to the agent ``name``. One that cannot be read refers to nobody."""
+    """Return the files of workflows that refer to the agent ``name``; unreadable ones are skipped."""
     catalog = PartialCatalog(root, Path.home())
     project = catalog.project()
     found: list[str] = []
@@ -190,13 +186,13 @@ _ABOUT: Final = {
     "edit": "replace a passage of a text file",
     "list": "list a folder, or find files by a glob",
     "grep": "find lines by a regular expression",
-    "skill": "read up on a skill",
-    "feedback_submit": "tell you what is in its way",
+    "skill": "read the instructions of a skill",
+    "feedback_submit": "report a problem to the user",
 }
 
 
 def tool_list(root: Path) -> ToolList:
-    """Those that are built in, then the project's. Raises BadDefinition for the project file."""
+    """Return the built-in tools, then the project's. Raises BadDefinition for the project file."""
     catalog = PartialCatalog(root, Path.home())
     project = catalog.project()
     if catalog.broken:
@@ -234,7 +230,7 @@ def tool_list(root: Path) -> ToolList:
 
 
 def check_project_text(name: str, text: str) -> tuple[FileError, ...]:
-    """Check ``text`` as if it were the project file ``name``, its agents included."""
+    """Check ``text`` as the project file ``name``, including its agents."""
     try:
         parsed = parse_project(ProjectFileContent(name, text.encode()))
     except BadDefinition as error:
@@ -243,16 +239,13 @@ def check_project_text(name: str, text: str) -> tuple[FileError, ...]:
 
 
 def tools_in(name: str, text: str) -> dict[str, ProjectTool]:
-    """The tools that the file ``name`` declares, as a project file would; its other keys are not looked at.
-
-    Raises BadDefinition.
-    """
+    """Return the tools that the file ``name`` declares, ignoring other keys. Raises BadDefinition."""
     node, problems = tree_of(text.encode(), name)
     tools = MapNode((), node.place)
     if isinstance(node, MapNode):
         tools = node.without({key.text for key, _ in node.entries} - {"tools"})
     if not tools.entries:
-        raise fail(name, "has no tools:", "it needs tools: with a name for each")
+        raise fail(name, "has no tools:", "add tools: with a name for each")
     definition = Converter(problems, PROJECT_SHAPES).struct(tools, ProjectDefinition, "")
     if definition is not None:
         check_tools(definition, tools, problems)
@@ -262,7 +255,7 @@ def tools_in(name: str, text: str) -> dict[str, ProjectTool]:
 
 
 def skill_list(root: Path) -> SkillList:
-    """Those in ``.agents/skills``, and those that agents name, each with its agents; a mistake hides no other."""
+    """Return the skills in ``.agents/skills`` and of agents, each with its agents. Errors do not stop the search."""
     named = {one.definition.name: one.definition for one in PartialCatalog(root, Path.home()).survey().loaded}
     skipped: list[str] = []
     found: dict[str, FoundSkill] = {}

@@ -1,7 +1,7 @@
-"""``awk backup`` and ``awk restore``: a project's state as one file, and such a file in the place of the state.
+"""``awk backup`` and ``awk restore``: save a project's state to one file, and restore it from such a file.
 
-State is the database and what agents keep in files. What is made from the log, what git has, what only processes need,
-and whatever lets somebody in stays out (docs/how-to/operate/run-as-a-service.md).
+State is the database and agents' context files. Data derived from the log, in git, only for running processes, and all
+credentials are excluded (docs/how-to/operate/run-as-a-service.md).
 """
 
 import fcntl
@@ -30,10 +30,10 @@ from protocol.standby import BackedUpTree, BackupHead, BackupManifest, BackupRep
 
 LEFT_OUT: Final = (
     "tokens, logins and keys",
-    "what you trust (awk trust)",
-    "files that are made from the log",
+    "trust grants (awk trust)",
+    "files that are generated from the log",
     "sessions of CLIs",
-    "working trees and branches, which git has",
+    "working trees and branches, which are in git",
 )
 RECALL: Final = "recall-index.db"
 _LOGS: Final = ("-wal", "-shm")
@@ -41,17 +41,14 @@ _DOCUMENTS: Final = "documents"
 
 
 def backup(root: Path, state: Path, file: str, *, now: float, force: bool = False) -> BackupReport:
-    """Write the state of the project at ``root`` into ``file``. Blocks. Raises Refused.
-
-    A kernel may be at work meanwhile.
-    """
+    """Write the state of the project at ``root`` to ``file``. Blocks. Raises Refused. A kernel may run meanwhile."""
     database = state / DATABASE
     if os.path.lexists(state / JOURNAL):
-        raise Refused("conflict", "a restore was interrupted here", "repeat it, or awk start, which ends it")
+        raise Refused("conflict", "a restore was interrupted", "repeat it, or run awk start, which finishes it")
     if not database.exists():
-        raise Refused("not_found", f"there is nothing to back up: {database} is not there", "awk start begins a log")
+        raise Refused("not_found", f"nothing to back up: {database} does not exist", "awk start creates it")
     if os.path.lexists(file) and not force:
-        raise Refused("already_exists", f"{file} is there already", "give another name, or --force to replace it")
+        raise Refused("already_exists", f"{file} already exists", "use another name, or --force to replace it")
     try:
         with backup_file.work_folder(str(state)) as folder:
             copy = os.path.join(folder, DATABASE)
@@ -75,18 +72,18 @@ def backup(root: Path, state: Path, file: str, *, now: float, force: bool = Fals
 
             manifest = backup_file.write_backup(file, fill, force=force)
     except FileExistsError as error:
-        raise Refused("already_exists", f"{file} is there already", "give another name, or --force") from error
+        raise Refused("already_exists", f"{file} already exists", "use another name, or --force") from error
     except (snapshot.SnapshotRefused, backup_file.BadBackup) as error:
         raise Refused("storage_failed", str(error), "nothing was written") from error
     except OSError as error:
         text = f"{file} cannot be written: {error.strerror or error}"
-        raise Refused("storage_failed", text, "nothing was written; see to its folder and its disk") from error
+        raise Refused("storage_failed", text, "nothing was written; check the folder and the disk") from error
     size = os.stat(file).st_size
     return BackupReport(file=file, bytes=size, backup=manifest.head, files=len(manifest.files), left_out=LEFT_OUT)
 
 
 def trees_in(path: str) -> tuple[BackedUpTree, ...]:
-    """The working trees that the copy of a database at ``path`` knows."""
+    """Return the working trees in the database copy at ``path``."""
     return tuple(
         BackedUpTree(run=run_id(one.run), agent=one.agent, branch=one.branch, tip=one.tip)
         for one in snapshot.trees_of(path)
@@ -94,10 +91,10 @@ def trees_in(path: str) -> tuple[BackedUpTree, ...]:
 
 
 def kept_files(root: Path, state: Path) -> Iterator[tuple[str, int]]:
-    """Descriptors of the files in which agents keep what they know, by their names in a backup. No link is followed."""
+    """Yield descriptors of agents' context files with their names in a backup. Links are not followed."""
     stated = {context_dir(one.definition) for one in PartialCatalog(root).survey().loaded}
     usual = {f"{AGENTS}/{path.name}" for path in (root / AGENTS).glob("[!.]*") if path.is_dir()}
-    for folder in sorted(stated | usual):  # also of those whose files have mistakes
+    for folder in sorted(stated | usual):  # also of agents with invalid files
         for part in (*sorted(backup_file.PARTS), ""):
             inside = f"{folder}/{part}".rstrip("/")
             yield from _files_in(str(root), inside, f"{backup_file.PROJECT}/{inside}", only=None if part else SOUL_FILE)
@@ -108,7 +105,7 @@ def kept_files(root: Path, state: Path) -> Iterator[tuple[str, int]]:
 
 
 def pack_kept(writer: backup_file.BackupWriter, root: Path, state: Path) -> None:
-    """Pack what agents keep in files."""
+    """Pack agents' context files."""
     for name, descriptor in kept_files(root, state):
         with open(descriptor, "rb") as content:
             if backup_file.name_fault(name) is None:
@@ -134,13 +131,13 @@ def _files_in(root: str, folder: str, shown: str, only: str | None = None) -> It
 
 @contextmanager
 def no_kernel(state: Path) -> Generator[None]:
-    """Keep kernels away while the block lasts. Raises Refused where one lives."""
+    """Prevent kernels from starting during the block. Raises Refused if one is running."""
     descriptor = os.open(state / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield
     except BlockingIOError:
-        raise Refused("busy", "a kernel of this project runs, and would write over it", "awk stop") from None
+        raise Refused("busy", "a kernel of this project is running", "awk stop") from None
     finally:
         os.close(descriptor)
 
@@ -148,14 +145,14 @@ def no_kernel(state: Path) -> Generator[None]:
 def restore(
     root: Path, state: Path, file: str, *, now: float, force: bool = False, trusted: bool = False
 ) -> RestoreReport:
-    """Have what is in ``file`` in the place of the state of the project at ``root``. Blocks. Raises Refused.
+    """Replace the state of the project at ``root`` with ``file``. Blocks. Raises Refused.
 
-    Killed at any moment, it leaves all that was there, or all that is in the file.
+    If it is killed, either the old state or the complete new state remains.
     """
     os.umask(0o077)
     if os.path.isdir(file):
-        hint = "name the file that awk backup wrote; for the folder of a standby: awk restore --promote DIR"
-        raise Refused("conflict", f"{file} is a folder, and no backup; nothing was changed", hint)
+        hint = "use a file written by awk backup; for the folder of a standby: awk restore --promote DIR"
+        raise Refused("conflict", f"{file} is a folder, not a backup; nothing was changed", hint)
     try:
         with backup_file.open_backup(file) as (manifest, archive):
             os.makedirs(state, mode=0o700, exist_ok=True)
@@ -165,16 +162,16 @@ def restore(
                 return put_in_place(root, state, manifest, now_ms=int(now * 1000), force=force, trusted=trusted)
     except (backup_file.BadBackup, snapshot.SnapshotRefused) as error:
         shutil.rmtree(state / STAGED, ignore_errors=True)
-        raise Refused("conflict", f"{file} is not restored: {error}", "nothing was changed") from error
+        raise Refused("conflict", f"{file} was not restored: {error}", "nothing was changed") from error
     except (OSError, ValueError) as error:
         text = f"{file} cannot be restored: {getattr(error, 'strerror', None) or error}"
-        raise Refused("storage_failed", text, "repeat it once that is mended: what was begun is ended then") from error
+        raise Refused("storage_failed", text, "fix the cause, then repeat it: the restore is finished") from error
 
 
 def put_in_place(
     root: Path, state: Path, manifest: BackupManifest, *, now_ms: int, force: bool, trusted: bool
 ) -> RestoreReport:
-    """Have what is staged, which was checked but for its database, in the place of the state.
+    """Replace the state with the staged data, which was checked except for its database.
 
     Raises Refused, SnapshotRefused, BadBackup and OSError.
     """
@@ -183,7 +180,7 @@ def put_in_place(
     mark = snapshot.check_snapshot(str(staged / DATABASE))
     head = manifest.head
     if mark[:3] != (head.database_schema, head.event, head.message):
-        raise backup_file.BadBackup("its database is not the one that its manifest tells of")
+        raise backup_file.BadBackup("the database does not match the manifest")
     try:
         common: str | None = find_git_directory(root).common
     except NoRepository:
@@ -193,7 +190,7 @@ def put_in_place(
     term = snapshot.term_of(str(state / DATABASE))
     done = snapshot.fit_snapshot(str(staged / DATABASE), places, now_ms=now_ms, term=term, trusted=trusted)
     journal = _plan(root, state, manifest, aside)
-    # What would be set aside, but for files from which nothing can be gone on with.
+    # What would be set aside, except files that cannot be continued from.
     there = [str(state / DATABASE)] if (state / DATABASE).exists() else []
     if (state / CONTEXTS).is_dir() and any((state / CONTEXTS).iterdir()):
         there.append(str(state / CONTEXTS))
@@ -202,18 +199,16 @@ def put_in_place(
     if there and not force:
         shutil.rmtree(staged, ignore_errors=True)
         shown = ", ".join(there[:5]) + (f" and {len(there) - 5} more" if len(there) > 5 else "")
-        raise Refused(
-            "already_exists", f"there is state already: {shown}", "--force sets it aside first, and says where"
-        )
+        raise Refused("already_exists", f"state already exists: {shown}", "use --force to set it aside")
     sync_folder(str(staged))
     restore_journal.begin(str(state), journal)
     restore_journal.finish(str(state))
     moved = (str(state / aside), *(one.aside for one in journal.folders if (root / one.aside).exists()))
-    notes = ["work that was under way goes on here with awk start: the original must not run too"]
+    notes = ["awk start continues the unfinished work here: the original must not run too"]
     if head.project != str(root):
-        notes.append(f"it was a backup of {head.project}; files of agents and workflows are this project's")
-    notes += [f"not taken over: {', '.join(done)}"] if done else []
-    notes.append("tokens and what you trust are not taken over: awk token create, awk trust")
+        notes.append(f"this is a backup of {head.project}; files of agents and workflows are those of this project")
+    notes += [f"not restored: {', '.join(done)}"] if done else []
+    notes.append("tokens and trust grants are not restored: awk token create, awk trust")
     return RestoreReport(
         project=str(root),
         backup=head,
@@ -224,7 +219,7 @@ def put_in_place(
 
 
 def _plan(root: Path, state: Path, manifest: BackupManifest, aside: str) -> Journal:
-    """Everything that has to be moved. The database's own logs go before it: they would be taken for the new one's."""
+    """Return all moves. The database's logs are moved first, because they would be used with the new database."""
     names = (*(f"{DATABASE}{log}" for log in _LOGS), RECALL, *(f"{RECALL}{log}" for log in _LOGS), IN_FLIGHT, SESSIONS)
     contexts = f"{STAGED}/{CONTEXTS}" if (state / STAGED / CONTEXTS).is_dir() else None
     moves = (

@@ -1,4 +1,4 @@
-"""Looks whether spans would reach the collector of the project file: trust, header fields, somebody who answers."""
+"""Checks whether spans would reach the collector of the project file: trust, header fields, and a connection."""
 
 import socket
 from collections.abc import Iterator, Mapping
@@ -15,16 +15,17 @@ CONNECT_SECONDS: Final = 2.0
 
 
 def collector_rows(settings: OtelSettings, environ: Mapping[str, str], kept: GrantSource) -> Iterator[DoctorRow]:
-    """What keeps it from being told, each with a way out. Connects to it, and says nothing."""
+    """Return reasons why the collector cannot be reached, each with a fix. Connects without sending data."""
     host, fields = host_of(settings.endpoint), header_fields(settings, environ)
     if environ.get("AGENT_WORKER_TRUST") != "1" and missing_grants((otel_unit(settings),), kept):
         yield DoctorRow(
-            check=CHECK, ok=False, detail=f"{host} is not trusted, so it is told nothing", fix="look at it: awk trust"
+            check=CHECK,
+            ok=False,
+            detail=f"{host} is not trusted, so no spans are sent",
+            fix="review and grant it: awk trust",
         )
     if isinstance(fields, str):
-        yield DoctorRow(
-            check=CHECK, ok=False, detail=f"{host}: {fields}", fix="set it, then stop the kernel and start it again"
-        )
+        yield DoctorRow(check=CHECK, ok=False, detail=f"{host}: {fields}", fix="set it, then restart the kernel")
     parts = urlsplit(settings.endpoint)
     try:
         address = (parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80))
@@ -33,8 +34,8 @@ def collector_rows(settings: OtelSettings, environ: Mapping[str, str], kept: Gra
         yield DoctorRow(
             check=CHECK,
             ok=False,
-            detail=f"nobody answers at {host}: {error}",
-            fix="start the collector, or mend otel.endpoint in the project file",
+            detail=f"no connection to {host}: {error}",
+            fix="start the collector, or correct otel.endpoint in the project file",
         )
     else:
-        yield DoctorRow(check=CHECK, ok=True, detail=f"somebody answers at {host}")
+        yield DoctorRow(check=CHECK, ok=True, detail=f"{host} accepts connections")

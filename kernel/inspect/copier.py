@@ -1,9 +1,9 @@
-"""The work of bringing a kernel's log to another place, in a process of its own (``kernel.inspect.copier``).
+"""The process that copies a kernel's log to another location (``kernel.inspect.copier``).
 
-A place that hangs, is full or gone keeps this process, and never the kernel: it hears what was committed, and says how
-much of that is there. It keeps what it cannot bring for a while, then begins anew with a copy of the database's file,
-which it reads beside the kernel: the pieces of the log that belong to it make it one moment. It opens no database and
-has none of its locks.
+A location that hangs, is full or missing blocks this process, and never the kernel: it receives commits, and reports
+how much has arrived. It buffers commits for a while, then starts over with a copy of the database file, read while the
+kernel runs: the pieces of the log that belong to it make it consistent. It opens no database and holds none of its
+locks.
 """
 
 import argparse
@@ -35,12 +35,12 @@ from protocol.discovery import DATABASE, STANDBY_LOCK, VERSION
 from protocol.standby import BackupHead, BackupManifest
 
 QUEUE_BYTES: Final = 32 * 1024 * 1024
-"""That are kept for a place that takes nothing."""
+"""Maximum buffer for a location that accepts nothing."""
 ROOM_BYTES: Final = 64 * 1024 * 1024
 MOST_PIECES: Final = 10_000
-"""With more of either (or more bytes than the base has) a new base is made, and what is older goes."""
+"""Number of pieces (or bytes, compared with the base) after which a new base is created, and older data removed."""
 FREE_BYTES: Final = 8 * 1024 * 1024
-"""Beside a new base."""
+"""Free space required in addition to a new base."""
 FILES_SECONDS: Final = 60.0
 RETRY_SECONDS: Final = (1.0, 2.0, 5.0, 10.0)
 _CHUNK_BYTES: Final = 4 * 1024 * 1024
@@ -48,17 +48,18 @@ _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 class BaseCopy:
-    """The copying of the database's file, a chunk at a time."""
+    """Copy of the database file, one chunk at a time."""
 
     def __init__(self, source: str, folder: str, first: int, chain: str, at: float) -> None:
         self._at_ms = int(at * 1000)
         self.first, self.chain, self.name = first, chain, standby_place.new_base_name(first)
         self.base: standby.Base | None = None
-        """Once all of it is copied; ``needs`` is not known before somebody looked."""
+        """Set when all is copied; ``needs`` is unknown before the first check."""
         self.needs: int | None = None
         self._folder = folder
         self.chunks = self._copy(source)
-        """Each copies a little more, may raise OSError, and says whether that was all. Closed, it leaves no part."""
+        """Each step copies a chunk, may raise OSError, and yields whether all is done. Closed, it leaves no partial
+        file."""
 
     def _copy(self, source: str) -> Generator[bool]:
         digest, size = hashlib.sha256(), 0
@@ -80,7 +81,7 @@ class BaseCopy:
 
 
 class Copier:
-    """Brings what it hears to ``folder``. ``tell`` is given what the kernel should know."""
+    """Copies received commits to ``folder``. ``tell`` reports to the kernel."""
 
     def __init__(
         self,
@@ -99,16 +100,16 @@ class Copier:
         self._queued_bytes = 0
         self._claimed = False
         self._highest = 0
-        """The highest number that was there when it was claimed."""
+        """The highest number that existed when the location was claimed."""
         self._next = 1
-        """The number of the piece that is brought next, there."""
+        """Number of the next piece at the location."""
         self._untidy = False
-        """There is what a newer base makes useless."""
+        """Whether a newer base has made data obsolete."""
         self._chain = ""
         self._anew = False
-        """The next piece is the first of a chain."""
+        """Whether the next piece starts a new chain."""
         self._log_began = (1, "")
-        """The first piece of the write-ahead log that is being brought, and what it names as the one before."""
+        """The first piece of the write-ahead log that is being copied, and its reference to the previous one."""
         self._base: standby.Base | None = None
         self._base_name = ""
         self._copying: BaseCopy | None = None
@@ -124,7 +125,7 @@ class Copier:
     # -- what the kernel says -----------------------------------------------------------------------------
 
     def hear(self, message: standby.Sent) -> None:
-        """Take one message."""
+        """Process one message."""
         if isinstance(message, standby.Anew):
             self._drop()
             self._anew = True
@@ -160,13 +161,13 @@ class Copier:
     # -- what is done -------------------------------------------------------------------------------------
 
     def wait_seconds(self) -> float:
-        """Seconds for which there is nothing to do."""
+        """Return the seconds without work."""
         if time.monotonic() < self._again_at:
             return max(0.0, min(1.0, self._again_at - time.monotonic()))
         return 0.0 if self._copying is not None and self._copying.base is None else 1.0
 
     def turn(self) -> None:
-        """Do a little of all that is to be done."""
+        """Do a part of the pending work."""
         if time.monotonic() < self._again_at:
             return
         try:
@@ -218,7 +219,7 @@ class Copier:
         source, room = str(self._state / DATABASE), os.statvfs(self._folder)
         needed = os.stat(source).st_size + FREE_BYTES
         if room.f_bavail * room.f_frsize < needed:
-            raise OSError(errno.ENOSPC, f"there is no room for {needed:,} bytes", self._folder)
+            raise OSError(errno.ENOSPC, f"no space for {needed:,} bytes", self._folder)
         self._copying = BaseCopy(source, self._folder, first, chain, self._clock())
 
     def _bring(self) -> None:
@@ -247,7 +248,7 @@ class Copier:
                 self._say(done=one.sent)
 
     def _copy(self) -> None:
-        """Go on with the copy of the file, and use it once what was committed meanwhile is there, too."""
+        """Continue the copy of the file, and use it when the commits made meanwhile have arrived too."""
         copying = self._copying
         if copying is None:
             base = self._base
@@ -273,7 +274,7 @@ class Copier:
             self._say(whole=True, done=self._done)
 
     def _keep_files(self) -> None:
-        """Bring what agents keep in files, where that changed. Raises OSError."""
+        """Copy agents' context files if they have changed. Raises OSError."""
         at, before = self._files
         if self._base is None or (at and time.monotonic() - at < FILES_SECONDS and not self._look.last):
             return
@@ -305,7 +306,7 @@ class Copier:
         if abs(now - self._beat_at) < standby.BEAT_SECONDS and not ended:
             return
         if self._base is not None and not self._has_base():
-            raise FileNotFoundError(errno.ENOENT, "its files are not there any more", self._folder)
+            raise FileNotFoundError(errno.ENOENT, "its files were deleted", self._folder)
         if self._base is not None and self._done >= self._look.sent:
             self._event = self._look.event
         beat = standby.Beat(at=now, term=self._look.term, last=self._next - 1, event=self._event, ended=ended)
@@ -314,23 +315,23 @@ class Copier:
 
 
 def in_words(error: standby_place.BadPlace | OSError, folder: str) -> tuple[str, str]:
-    """Say what keeps the copy from ``folder``, and what to do."""
+    """Return the reason why ``folder`` cannot be written, and a fix."""
     if isinstance(error, standby_place.BadPlace):
-        return str(error), "give standby.to an empty folder; of two that were one project only one may run"
+        return str(error), "set standby.to to an empty folder; of two copies of a project, only one may run"
     if error.errno in _FULL:
-        return f"the disk of {folder} is full", "make room there: it goes on by itself"
+        return f"the disk of {folder} is full", "free space there: copying resumes automatically"
     if error.errno == errno.EROFS:
-        return f"{folder} cannot be written: read-only", "mount it so that it can be written: it goes on by itself"
+        return f"{folder} cannot be written: read-only", "mount it writable: copying resumes automatically"
     if error.errno in (errno.ENOENT, errno.ENOTDIR):
-        return f"{folder} is not there, or not as it was left", f"mount it, or once: mkdir -m 700 {folder}"
-    return f"{folder} cannot be written: {error.strerror or error}", "see to it: it goes on by itself"
+        return f"{folder} does not exist or has changed", f"mount it, or create it once: mkdir -m 700 {folder}"
+    return f"{folder} cannot be written: {error.strerror or error}", "fix the cause: copying resumes automatically"
 
 
 _READ_BYTES: Final = 1024 * 1024
 
 
 def main() -> int:
-    """Copy until nobody speaks to it any more."""
+    """Copy until the input ends."""
     parser = argparse.ArgumentParser(prog="kernel.inspect.copier", allow_abbrev=False)
     for name in ("--project", "--state", "--to", "--log"):
         parser.add_argument(name, required=True)
@@ -347,8 +348,8 @@ def main() -> int:
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        why = "the process that copied before has not ended: the place does not answer"
-        tell(standby.Heard(why=why, fix="see to the place: it goes on by itself"))
+        why = "the previous copy process is still running: the folder does not respond"
+        tell(standby.Heard(why=why, fix="check the folder: copying resumes automatically"))
         return 1
     copier = Copier(Path(args.project), Path(args.state), args.to, args.log, tell=tell, clock=time.time)
     data = bytearray()

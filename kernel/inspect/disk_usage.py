@@ -1,4 +1,4 @@
-"""``awk df``: what of a project's state takes room, and how there is less of it. Changes nothing, follows no link."""
+"""``awk df``: disk usage of a project's state, and how to reduce it. Changes nothing, follows no links."""
 
 import os
 from pathlib import Path
@@ -14,27 +14,27 @@ from protocol.inspection import DiskRow, DiskUsage, RunDisk
 
 RECALL: Final = "recall-index.db"
 RETENTION: Final = "retention in the project file; awk clear removes a run or a space at once"
-_TREES: Final = "awk prune trees removes those in which nothing would be lost"
-_SAVED: Final = "awk doctor says how to go on with it; without use for it, delete it"
-_SET_ASIDE: Final = "what restores set aside: awk prune aside removes what is older than a day"
+_TREES: Final = "awk prune trees removes trees without unsaved work"
+_SAVED: Final = "awk doctor shows how to use it; delete it if you do not need it"
+_SET_ASIDE: Final = "data that restores set aside: awk prune aside removes data older than a day"
 _LOGS: Final = f"{LOG}, {LOG}.1"
 
 PLACES: Final = (
-    # Group, what, the beginning of names in the state, and how there is less of it.
+    # Group, description, name prefix in the state, and how to reduce it.
     ("database", "write-ahead log", (f"{DATABASE}-",), None),
-    ("database", "copies that a kernel saved", (f"{DATABASE}.saved-",), _SAVED),
-    ("index", "index of what was said", (RECALL,), None),
-    ("logs", _LOGS, (LOG,), "awk prune logs removes the older one"),
-    ("sessions", "homes of CLIs", (SESSIONS,), RETENTION),
+    ("database", "copies saved by a kernel", (f"{DATABASE}.saved-",), _SAVED),
+    ("index", "search index of messages", (RECALL,), None),
+    ("logs", _LOGS, (LOG,), "awk prune logs removes the older log"),
+    ("sessions", "home directories of CLIs", (SESSIONS,), RETENTION),
     ("trees", "working trees", (WORKTREES,), _TREES),
-    ("memory", "what agents without a file keep", (CONTEXTS,), None),
-    ("attempts", "directories of attempts", (RUN,), "awk prune attempts removes what no process holds"),
+    ("memory", "memory of agents without a file", (CONTEXTS,), None),
+    ("attempts", "directories of attempts", (RUN,), "awk prune attempts removes unused directories"),
     ("aside", "set aside", (ASIDE,), _SET_ASIDE),
 )
 
 
 def disk_usage(root: Path, state: Path, runs: int) -> DiskUsage:
-    """Measure it. A kernel may be at work. ``runs``: so many are told at most. Blocks. Raises Refused."""
+    """Measure disk usage; at most ``runs`` runs are listed. A kernel may be running. Blocks. Raises Refused."""
     rows: list[DiskRow] = []
     found = []
     count = 0
@@ -42,8 +42,8 @@ def disk_usage(root: Path, state: Path, runs: int) -> DiskUsage:
         try:
             sizes = sizes_of(str(state / DATABASE), runs)
         except SnapshotRefused as error:
-            raise Refused("storage_failed", str(error), "awk doctor says what is wrong with it") from error
-        way = {FREE: "they are used again; awk prune database gives them back"}
+            raise Refused("storage_failed", str(error), "run awk doctor to see the problem") from error
+        way = {FREE: "reused by the database; awk prune database returns them to the system"}
         for what, size in sizes.groups.items():
             rows.append(DiskRow(group="database", what=what, bytes=size, way=way.get(what, RETENTION)))
         found, count = list(sizes.runs), sizes.run_count
@@ -54,7 +54,7 @@ def disk_usage(root: Path, state: Path, runs: int) -> DiskUsage:
         taken.update(meant)
         rows.append(_row(group, what, [state / name for name in meant], how))
     rows.append(_row("other", "other files", [state / name for name in names if name not in taken], None))
-    rows.append(_row("files", ".workspace in the project", [root / ".workspace"], "made from the log; awk clear"))
+    rows.append(_row("files", ".workspace in the project", [root / ".workspace"], "generated from the log; awk clear"))
     shown = sorted((row for row in rows if row.bytes), key=lambda row: (-row.bytes, row.group, row.what))
     told = [
         RunDisk(

@@ -1,7 +1,7 @@
-"""``doctor``: what keeps agents from working here, or will, each with a way out. Looks, and changes nothing.
+"""``doctor``: problems that prevent agents from working now or later, each with a fix. Changes nothing.
 
-A table of checks, each over what one look at the machine and the project found. What is in order has a row too, so that
-one sees what was looked at. Programs are asked for their versions by keepers of this process, as a kernel asks them.
+A table of checks over the findings about the machine and the project. Successful checks have a row too, so that the
+user sees what was checked. Keepers of this process query versions of programs, as in a kernel.
 """
 
 import os
@@ -43,22 +43,22 @@ DISK_BYTES: Final = 1024**3
 DISK_FILES: Final = 10_000
 OPEN_FILES: Final = 1024
 CLOCK_SECONDS: Final = 60.0
-"""A clock that is so far behind the log was put back."""
+"""Difference from the log at which the clock counts as set back."""
 LOCK_SECONDS: Final = 600.0
-"""A lock of git's that is so old is one that a killed git left."""
+"""Age at which a git lock counts as left behind by a killed git."""
 _NUMBERS: Final = re.compile(r"\d+(?:\.\d+)+")
 _NO_NAMESPACES: Final = {
     "kernel/unprivileged_userns_clone": "0",
     "user/max_user_namespaces": "0",
     "kernel/apparmor_restrict_unprivileged_userns": "1",
 }
-"""Settings of Linux, below /proc/sys, and the value with which no program may confine another."""
+"""Linux settings below /proc/sys, with the value that forbids sandboxes."""
 _STEERING: Final = ("LD_PRELOAD", "LD_LIBRARY_PATH", "PYTHONPATH", "PYTHONHOME")
 """Variables that change what the kernel loads."""
 
 
 class ProgramOnPath(msgspec.Struct, frozen=True):
-    """A program on PATH, as it says itself; ``path`` None: it is not there."""
+    """A program on PATH with its version; ``path`` None if it is missing."""
 
     path: str | None
     version: str = ""
@@ -66,13 +66,13 @@ class ProgramOnPath(msgspec.Struct, frozen=True):
 
     @property
     def number(self) -> tuple[int, ...]:
-        """Its version as numbers; none where it said none."""
+        """Return its version as numbers; empty if unknown."""
         found = _NUMBERS.search(self.version)
         return tuple(map(int, found[0].split("."))) if found else ()
 
 
 class Findings(msgspec.Struct, frozen=True, kw_only=True):
-    """The findings of one look. ``state`` is the project's directory of state; ``runs``: a kernel of it is up."""
+    """Findings about machine and project. ``state`` is the state directory; ``runs``: its kernel is running."""
 
     root: Path
     state: Path
@@ -82,37 +82,37 @@ class Findings(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds since 1970."""
     files: tuple[CheckedFile, ...]
     used: frozenset[str]
-    """Backends that agents of the project ask for."""
+    """Backends that agents of the project use."""
     confined: tuple[str, ...]
-    """Agents that are to be run in a sandbox."""
+    """Agents with a sandbox."""
     backends: tuple[BackendRow, ...]
     git: ProgramOnPath
     bubblewrap: ProgramOnPath
     database: Checkup | None
-    """None: there is none yet, or a kernel has it open."""
+    """None if there is no database yet, or a kernel has it open."""
     programs: tuple[DoctorRow, ...] = ()
-    """Those that files of agents name."""
+    """Programs named in agent files."""
     collector: tuple[DoctorRow, ...] = ()
-    """Nothing where the project names none."""
+    """Empty if the project has no collector."""
     standby: tuple[DoctorRow, ...] = ()
-    """As that."""
+    """Empty if the project has no standby."""
 
 
 Check = Callable[[Findings], Iterator[DoctorRow]]
 
 
 def fine(check: str, detail: str) -> DoctorRow:
-    """The row of what is in order."""
+    """Return the row of a successful check."""
     return DoctorRow(check=check, ok=True, detail=detail)
 
 
 def fault(check: str, detail: str, fix: str) -> DoctorRow:
-    """The row of what is not."""
+    """Return the row of a problem."""
     return DoctorRow(check=check, ok=False, detail=detail, fix=fix)
 
 
 def python(found: Findings) -> Iterator[DoctorRow]:
-    """Our interpreter, and variables that would have it load something else."""
+    """Check our interpreter, and variables that change what it loads."""
     yield fine("python", f"{sys.version.partition(' ')[0]} at {sys.executable}")
     for name in _STEERING:
         if found.environ.get(name):
@@ -120,26 +120,26 @@ def python(found: Findings) -> Iterator[DoctorRow]:
 
 
 def commands(found: Findings) -> Iterator[DoctorRow]:
-    """The commands of this installation are those that a shell finds."""
+    """Check that a shell finds the commands of this installation."""
     ours = os.path.dirname(sys.executable)
     for word in ("agent-worker", "awk"):
         seen = shutil.which(word, path=found.environ.get("PATH", ""))
         if seen is not None and os.path.realpath(os.path.dirname(seen)) == os.path.realpath(ours):
             yield fine("commands", f"{word} is {seen}")
         elif os.path.exists(os.path.join(ours, word)):
-            told = "is not on PATH" if seen is None else f"is {seen}, another program"
-            yield fault("commands", f"{word} {told}", f"put {ours} first in PATH")
+            told = "is not on the PATH" if seen is None else f"is {seen}, a different program"
+            yield fault("commands", f"{word} {told}", f"put {ours} first in the PATH")
 
 
 def git(found: Findings) -> Iterator[DoctorRow]:
-    """git, and the repository of the project."""
+    """Check git, and the repository of the project."""
     program = found.git
     needed = ".".join(map(str, GIT_NEEDED))
     if program.path is None:
-        yield fault("git", "git is not on PATH: no working trees, no merges", f"install git {needed} or newer")
+        yield fault("git", "git is not on the PATH: no working trees, no merges", f"install git {needed} or newer")
         return
     if program.fault is not None:
-        yield fault("git", f"{program.path} does not run: {program.fault}", "install git anew")
+        yield fault("git", f"{program.path} does not run: {program.fault}", "reinstall git")
     elif program.number < GIT_NEEDED:
         yield fault("git", f"{program.path} is {program.version}", f"install git {needed} or newer")
     else:
@@ -149,21 +149,21 @@ def git(found: Findings) -> Iterator[DoctorRow]:
         return
     owner = os.lstat(folder).st_uid
     if owner not in (os.geteuid(), 0):
-        yield fault("git", f"{folder} belongs to user {owner}, and git refuses it", f"chown -R {os.geteuid()} {folder}")
+        yield fault("git", f"{folder} belongs to user {owner}, so git refuses it", f"chown -R {os.geteuid()} {folder}")
     lock = folder / ".git" / "index.lock"
     if lock.exists() and found.now - lock.lstat().st_mtime > LOCK_SECONDS:
-        yield fault("git", f"{lock} is old: a git that was killed left it", f"once no git is at work: rm {lock}")
+        yield fault("git", f"{lock} is old: a killed git process left it", f"if no git process is running: rm {lock}")
 
 
 def sandbox(found: Findings) -> Iterator[DoctorRow]:
-    """bubblewrap works here, where agents are to be confined."""
+    """Check that bubblewrap works if agents need a sandbox."""
     who = ", ".join(found.confined[:3])
     program = found.bubblewrap
     needed = ".".join(map(str, BUBBLEWRAP_NEEDED))
     if not found.confined:
-        yield fine("sandbox", "no agent asks for one" if program.path is None else f"{program.path}; no agent asks")
+        yield fine("sandbox", "no agent needs one" if program.path is None else f"{program.path}; no agent needs it")
     elif program.path is None:
-        yield fault("sandbox", f"bwrap is not on PATH, and {who} asks for it", f"install bubblewrap {needed} or newer")
+        yield fault("sandbox", f"bwrap is not on the PATH, but {who} needs it", f"install bubblewrap {needed} or newer")
     elif program.fault is not None or program.number < BUBBLEWRAP_NEEDED:
         said = program.fault or program.version
         yield fault("sandbox", f"{program.path}: {said}", f"install bubblewrap {needed} or newer")
@@ -171,46 +171,46 @@ def sandbox(found: Findings) -> Iterator[DoctorRow]:
         yield fine("sandbox", f"{program.version} at {program.path}")
     open_home = home_fault(found.root, found.environ) if found.confined else None
     if open_home is not None:
-        yield fault("sandbox", open_home, "move the project into a folder of its own")
+        yield fault("sandbox", open_home, "move the project into a separate folder")
     for name, closed in _NO_NAMESPACES.items():
         try:
             value = Path("/proc/sys", name).read_text("ascii").strip()
         except OSError:
-            continue  # a setting that this Linux does not have
+            continue  # this Linux does not have the setting
         if found.confined and value == closed and os.geteuid() != 0:
             yield fault("sandbox", f"/proc/sys/{name} is {value}", f"as root: sysctl -w {name.replace('/', '.')}=...")
 
 
 def files(found: Findings) -> Iterator[DoctorRow]:
-    """The files of the project: mistakes, and what this machine lacks for what they say (keys, logins, servers)."""
+    """Check the files of the project: errors, and missing requirements (keys, logins, servers)."""
     for file in found.files:
         for mistake in file.errors:
             at = f"{mistake.path}:{mistake.line}: {mistake.where} {mistake.message}".replace("  ", " ")
-            yield fault("files", at, mistake.hint or "awk validate shows the place")
+            yield fault("files", at, mistake.hint or "run awk validate to see the location")
         for warning in file.warnings:
             at = f"{warning.path}:{warning.line}: {warning.message}"
-            yield fault("files", at, warning.hint or "awk validate shows the place")
+            yield fault("files", at, warning.hint or "run awk validate to see the location")
     if found.files and all(file.ok and not file.warnings for file in found.files):
-        yield fine("files", f"{len(found.files)} files of the project are right")
+        yield fine("files", f"{len(found.files)} files of the project are valid")
     if not found.files:
-        yield fine("files", "the project has no files of ours yet: awk init writes some")
+        yield fine("files", "the project has no agent files yet: awk init creates some")
 
 
 def backends(found: Findings) -> Iterator[DoctorRow]:
-    """The programs that agents are run with."""
+    """Check the programs of backends."""
     for row in found.backends:
         if row.name in found.used and not row.available:
-            yield fault("backends", f"{row.name}: {row.missing}", "install it, or give its agents another backend")
+            yield fault("backends", f"{row.name}: {row.missing}", "install it, or choose another backend")
         elif row.available and row.path is not None:
             tested = f", tested with {row.tested}" if row.tested not in (None, row.version) else ""
             yield fine("backends", f"{row.name} {row.version} at {row.path}{tested}")
     yield from found.programs
     if not any(row.path for row in found.backends):
-        yield fine("backends", "no CLI of another vendor is installed: sdk, mock and exec need none")
+        yield fine("backends", "no CLI of another vendor is installed (sdk, mock and exec need none)")
 
 
 def state(found: Findings) -> Iterator[DoctorRow]:
-    """The directory of state is ours, private, and can be written."""
+    """Check that the state directory is private, owned by the user, and writable."""
     place = found.state
     while not os.path.lexists(place):
         place = place.parent
@@ -230,44 +230,52 @@ def state(found: Findings) -> Iterator[DoctorRow]:
         told, _, fix = unsafe.partition("; ")
         yield fault("state", told, fix)
     if found.state.resolve().is_relative_to(found.root.resolve()):
-        fix = "set AGENT_WORKER_HOME to a place outside"
-        yield fault("state", f"{found.state} lies in the project, where agents can write", fix)
+        fix = "set AGENT_WORKER_HOME to a directory outside of the project"
+        yield fault("state", f"{found.state} is in the project, where agents can write", fix)
     trusted = found.state / TRUST
     if trusted.exists():
         kept = trusted.lstat()
         if kept.st_mode & 0o077 or kept.st_uid != os.geteuid() or not stat.S_ISREG(kept.st_mode):
-            yield fault("state", f"{trusted} is not private, so nothing in it is trusted", f"chmod 600 {trusted}")
+            yield fault("state", f"{trusted} is not private, so its grants are ignored", f"chmod 600 {trusted}")
 
 
 def database(found: Findings) -> Iterator[DoctorRow]:
-    """The log can be opened by this program, and is whole."""
+    """Check that this version can open the log, and that it is intact."""
     path = found.state / DATABASE
     checked = found.database
     if checked is None:
-        yield fine("database", "the kernel has it open" if found.runs else "there is none yet")
+        yield fine("database", "in use by the kernel" if found.runs else "not created yet")
     elif checked.fault is not None:
-        yield fault("database", f"{path}: {checked.fault}", "restore it from a backup, or move it away to start anew")
+        yield fault(
+            "database",
+            f"{path}: {checked.fault}",
+            "restore it from a backup, or move it away for an empty log",
+        )
     elif checked.schema > checked.newest:
-        told = f"{path} has schema {checked.schema}, newer than this program's {checked.newest}"
+        told = f"{path} has schema {checked.schema}, newer than {checked.newest}, which this version supports"
         yield fault("database", told, "upgrade agent-worker")
     else:
         yield fine("database", f"schema {checked.schema} of {checked.newest}")
     notice = saved_notice(str(path))
     if notice is not None:
-        yield fault("database", notice, "look at it, then move it to where it is used, or delete it")
+        yield fault("database", notice, "inspect it, then move it back, or delete it")
 
 
 def clock(found: Findings) -> Iterator[DoctorRow]:
-    """The clock is not behind what the log says."""
+    """Check that the clock is not behind the log."""
     behind = 0.0 if found.database is None else found.database.latest_ms / 1000 - found.now
     if behind > CLOCK_SECONDS:
-        yield fault("clock", f"it is {behind:.0f} s behind the newest event of the log", "set the clock, e.g. by NTP")
+        yield fault(
+            "clock",
+            f"the clock is {behind:.0f} s behind the newest event of the log",
+            "set the clock, for example with NTP",
+        )
     else:
         yield fine("clock", time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(found.now)))
 
 
 def disk(found: Findings) -> Iterator[DoctorRow]:
-    """There is room where the state, the project and temporary files are."""
+    """Check free space for the state, the project and temporary files."""
     told: set[int] = set()
     for name, wanted in (("state", found.state), ("project", found.root), ("TMPDIR", Path(gettempdir()))):
         place = wanted
@@ -276,24 +284,20 @@ def disk(found: Findings) -> Iterator[DoctorRow]:
         device, room = place.stat().st_dev, os.statvfs(place)
         free_bytes = room.f_bavail * room.f_frsize
         if not os.access(place, os.W_OK):
-            yield fault("disk", f"{place} ({name}) cannot be written", f"make it writable to user {os.geteuid()}")
+            yield fault("disk", f"{place} ({name}) cannot be written", f"make it writable for user {os.geteuid()}")
         elif device in told:
             continue
         elif free_bytes < DISK_BYTES:
-            yield fault(
-                "disk", f"{free_bytes // 1024**2} MiB are left at {place} ({name})", "make room: awk worktree prune"
-            )
+            yield fault("disk", f"{free_bytes // 1024**2} MiB free at {place} ({name})", "free space: awk prune trees")
         elif room.f_files and room.f_favail < DISK_FILES:
-            yield fault(
-                "disk", f"{room.f_favail} files can still be made at {place} ({name})", "remove small files there"
-            )
+            yield fault("disk", f"{room.f_favail} files can be created at {place} ({name})", "remove small files")
         else:
-            yield fine("disk", f"{free_bytes / 1024**3:.1f} GiB are left at {place} ({name})")
+            yield fine("disk", f"{free_bytes / 1024**3:.1f} GiB free at {place} ({name})")
         told.add(device)
 
 
 def limits(_found: Findings) -> Iterator[DoctorRow]:
-    """The limits of this user let a kernel have its connections and workers."""
+    """Check that the limits of this user suffice for a kernel's connections and workers."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != resource.RLIM_INFINITY and soft < OPEN_FILES:
         fix = (
@@ -309,42 +313,42 @@ def limits(_found: Findings) -> Iterator[DoctorRow]:
 
 
 def environment(found: Findings) -> Iterator[DoctorRow]:
-    """Variables that steer clients and trust say what they should."""
+    """Check variables that affect clients and trust."""
     environ = found.environ
     if environ.get("AGENT_WORKER_TRUST") == "1":
         yield fine("environment", "AGENT_WORKER_TRUST=1 grants all demands of files; awk trust grants them one by one")
     if environ.get("AGENT_WORKER_URL") and not environ.get("AGENT_WORKER_TOKEN"):
         yield fault(
             "environment",
-            "AGENT_WORKER_URL is set and AGENT_WORKER_TOKEN is not",
-            "on this machine neither is needed: unset both",
+            "AGENT_WORKER_URL is set, but AGENT_WORKER_TOKEN is not",
+            "unset both to use the kernel on this machine",
         )
     home = environ.get("HOME", "")
     if not home or not os.path.isdir(home):
-        yield fault("environment", f"HOME is {home or 'not set'}, which is no directory", "set HOME to yours")
+        yield fault("environment", f"HOME is {home or 'not set'}, which is not a directory", "set it to your home")
     else:
         yield fine("environment", f"HOME is {home}")
 
 
 def leftovers(found: Findings) -> Iterator[DoctorRow]:
-    """Nothing is left of a kernel that was killed."""
+    """Check for remains of a killed kernel."""
     place = found.state / RUN
     left = sorted(os.listdir(place)) if place.is_dir() and not found.runs else []
     if left:
-        told = f"{len(left)} attempts of a kernel that died are not cleared away"
-        yield fault("leftovers", told, "awk start: the next kernel ends what still runs of them")
+        told = f"{len(left)} attempts of a killed kernel remain"
+        yield fault("leftovers", told, "run awk start: the next kernel stops their processes")
     else:
-        yield fine("leftovers", "nothing of a killed kernel")
+        yield fine("leftovers", "no remains of a killed kernel")
 
 
 def traces(found: Findings) -> Iterator[DoctorRow]:
-    """Spans would reach their collector."""
-    yield from found.collector or (fine("traces", "the project names no collector of spans"),)
+    """Check that spans reach their collector."""
+    yield from found.collector or (fine("traces", "the project file has no collector"),)
 
 
 def standby(found: Findings) -> Iterator[DoctorRow]:
-    """The log can be copied to another place."""
-    yield from found.standby or (fine("standby", "the project asks for no copy of its log elsewhere"),)
+    """Check that the log can be copied to another location."""
+    yield from found.standby or (fine("standby", "the project file has no standby"),)
 
 
 CHECKS: Final[tuple[Check, ...]] = (
@@ -354,12 +358,12 @@ CHECKS: Final[tuple[Check, ...]] = (
 
 
 def examine(found: Findings) -> DoctorReport:
-    """All rows of all checks."""
+    """Return all rows of all checks."""
     return DoctorReport(rows=tuple(row for check in CHECKS for row in check(found)))
 
 
 def doctor(root: Path, state_dir: Path, environ: Mapping[str, str], *, now: float, runs: bool) -> DoctorReport:
-    """Look at the machine and at the project at ``root``. Blocks for as long as programs take to say their versions."""
+    """Inspect the machine and the project at ``root``. Blocks while programs report their versions."""
     env = worker_environment(environ, own_bin=frozenset({os.path.dirname(sys.executable)}))
     git_program, bubblewrap, probed = trio.run(_programs, env, environ)
     catalog = PartialCatalog(root)

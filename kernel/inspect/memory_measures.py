@@ -1,9 +1,8 @@
-"""Measures of memory: what is found in conversations, and how a memory grows over generated runs.
+"""Measures of memory: search results in conversations, and the growth of a memory over generated runs.
 
-A run brings items as models bring them where it was measured: nearly all of them junk. Some of it is of the kinds that
-``kernel.policy.guard.junk`` knows; some says again what is known; some looks like a fact and is none, and nothing but
-a judge can tell. What is generated says of each item which it is. What is found is measured by the index and the
-ranking that agents search with.
+A generated run contains items in the mix that models produced where it was measured: nearly all of them junk.
+``kernel.policy.guard.junk`` recognizes some kinds; some items repeat known ones; some look like facts, and only a judge
+can tell the difference. Each generated item has its kind. Search uses the index and ranking of agents.
 """
 
 import json
@@ -35,12 +34,12 @@ from protocol.memory_eval import (
 from protocol.names import AgentKey
 
 ITEMS: Final = 6
-"""Of one run."""
+"""Number of items of one run."""
 MOST_RUNS: Final = 10_000
 POINTS: Final = (0.1, 0.5, 1.0)
-"""Where the memory is measured."""
+"""Fractions of the runs after which the memory is measured."""
 WRONG: Final = 0.1
-"""How often the modelled judge is: half of that says nothing that can be read."""
+"""Error rate of the modelled judge: half of its wrong answers are unreadable."""
 ALICE: Final = AgentKey("alice")
 SOURCE: Final = Source(messages=("m1",), class_="agent")
 EVIDENCE: Final = Evidence({"m1": "agent"}, {"alice": ALICE})
@@ -79,7 +78,7 @@ _SEEMING: Final = (
 
 
 class MeasuredItem(NamedTuple):
-    """One item, and what it is: ``fact`` is worth keeping, all other kinds are junk."""
+    """An item and its kind: ``fact`` is worth storing, all other kinds are junk."""
 
     kind: str
     key: str
@@ -90,14 +89,14 @@ class MeasuredItem(NamedTuple):
 KINDS: Final = {
     "fact": 22, "known": 180, "state": 300, "fragment": 150, "cut off": 100, "made up": 100, "seeming": 148,
 }  # fmt: skip
-"""Of a thousand items: 22 are facts, as where extraction was measured in the open (97.8 % of 10,134 were junk)."""
+"""Number per thousand items: 22 are facts, as in a published measurement (97.8 % of 10,134 items were junk)."""
 _AGAINST: Final[dict[str, Why]] = {"known": "duplicate", "state": "junk", "fragment": "junk", "seeming": "temporary"}
 
 
 def memory_growth(runs: int, seed: int = 1) -> GrowthReport:
-    """The growth over ``runs``; the same for the same ``seed``. Raises Refused (bad_request)."""
+    """Return the growth over ``runs``; equal for an equal ``seed``. Raises Refused (bad_request)."""
     if not 10 <= runs <= MOST_RUNS:
-        raise Refused("bad_request", f"{runs} runs cannot be measured", f"from 10 to {MOST_RUNS:,} can")
+        raise Refused("bad_request", f"{runs} runs cannot be measured", f"use 10 to {MOST_RUNS:,} runs")
     rng = random.Random(seed)  # noqa: S311  (the same runs each time)
     generated = list(_generated(rng, runs))
     kinds = Counter(item.kind for run in generated for item in run)
@@ -131,7 +130,7 @@ def _generated(rng: random.Random, runs: int) -> Iterator[list[MeasuredItem]]:
 
 
 Taker = Callable[[Sequence[MeasuredItem], Sequence[MeasuredItem], random.Random], Sequence[MeasuredItem]]
-"""Takes a run and what is known, and returns what of the run is remembered."""
+"""Returns the remembered items of a run, given the known ones."""
 
 
 def _grown(
@@ -195,13 +194,13 @@ AGENT = "asked"
 
 
 def memory_eval(text: bytes) -> EvalReport:
-    """The figures of the conversations in a file with this text. Raises Refused (bad_request)."""
+    """Return the figures of the conversations in an evaluation file. Raises Refused (bad_request)."""
     try:
         asked = msgspec.json.decode(text, type=EvalFile)
     except msgspec.DecodeError as error:
         raise Refused(
             "bad_request",
-            f"this is no file of questions: {error}",
+            f"not a valid file of questions: {error}",
             "format: docs/how-to/work-together/search-history.md",
         ) from error
     return judged([one for conversation in asked.conversations for one in _outcomes(conversation)])

@@ -1,6 +1,6 @@
-"""``python -I -m kernel.inspect.needed``: whether a project needs a kernel once its own has ended.
+"""``python -I -m kernel.inspect.needed``: whether a project needs a kernel after its own has exited.
 
-A process: a service that started before an upgrade asks the program that is installed now. Changes nothing.
+A separate process, so that a service started before an upgrade uses the installed version. Changes nothing.
 """
 
 import argparse
@@ -15,22 +15,22 @@ from protocol.inspection import NeededKernel
 from protocol.text import encode_json
 
 BY_A_PERSON = "request"
-"""Who asked a kernel to end, where ``awk stop`` or another client did. Else it is the name of a signal."""
+"""Origin of a stop by ``awk stop`` or another client; otherwise the name of a signal."""
 
 
 def needed_kernel(root: Path, state: Path) -> NeededKernel:
-    """Return whether it is needed. A kernel that somebody stopped is not, whatever it left. Blocks."""
+    """Return whether a kernel is needed; not if a user stopped the last one, whatever work remains. Blocks."""
     found = left_over(str(state / DATABASE)) if (state / DATABASE).exists() else None
     if found is None:
-        return NeededKernel(needed=False, why="there is no log of a kernel of this version")
+        return NeededKernel(needed=False, why="no log of this version found")
     if found.stopped_by == BY_A_PERSON:
-        return NeededKernel(needed=False, why="somebody stopped it")
+        return NeededKernel(needed=False, why="a user stopped it")
     try:
         hooks = bool(Catalog(root, Path.home()).project().hooks)
     except Refused:
         hooks = False  # a kernel would not start with that file
     why = kept_by(found.outstanding, requests=0, hooks=hooks)
-    return NeededKernel(needed=why is not None, why=why or "nothing is left to do")
+    return NeededKernel(needed=why is not None, why=why or "no work is left")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What a run would start, and which trust the files of a project demand, with nothing run, asked or written.
+"""Preview of a run and of the trust that a project's files demand. Starts nothing and writes nothing.
 
 Demands are shown verbatim. Grants are not known here.
 """
@@ -30,7 +30,7 @@ from protocol.yaml_writer import document
 
 
 class _Known(dict[str, str]):
-    """Values of variables. One that is not known before something runs stays as it was written."""
+    """Values of variables. A variable without a value before the run keeps its written form."""
 
     def __missing__(self, name: str) -> str:
         return f"${{{{ {name} }}}}"
@@ -47,10 +47,10 @@ def dry_run(
     max_usd: float | None = None,
     exit_from: str | None = None,
 ) -> Plan:
-    """The plan of a run of ``workflow`` with the parameters ``words``. ``checkout``: what it was fetched as.
+    """Return the plan of a run of ``workflow`` with the parameters ``words``; ``checkout``: its fetched files.
 
-    ``max_usd`` and ``exit_from`` are checked as they would be: it is refused what the run would be for its files' sake.
-    Says which variables of ``environ`` are missing, and never what they hold. Raises Refused, BadDefinition.
+    ``max_usd`` and ``exit_from`` are checked as for a run. Reports missing variables of ``environ``, but no values.
+    Raises Refused, BadDefinition.
     """
     try:
         check_tag(tag)
@@ -108,7 +108,7 @@ def dry_run(
 
 
 def solo_workflow(root: Path, asked: str) -> SoloWorkflow:
-    """The workflow ``asked`` of the project at ``root``, with one agent in place of all.
+    """Return the workflow ``asked`` of the project at ``root``, with a single agent instead of its members.
 
     Raises Refused, BadDefinition.
     """

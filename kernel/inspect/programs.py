@@ -1,9 +1,7 @@
-"""Programs that are run without a kernel, by keepers of this process: backends for their versions, and git.
+"""Programs that run without a kernel, in keepers of this process: version queries of backends, and git.
 
-Workflows and skills of other repositories are fetched and stored as a kernel would.
-
-Nothing of what is fetched is run or believed, and nothing is pinned: that comes with the first run. Skills are listed
-and stored nowhere.
+Workflows and skills of other repositories are fetched and stored as by a kernel. Fetched content is not executed,
+trusted or pinned: the first run does that. Skills are only listed.
 """
 
 import os
@@ -38,9 +36,9 @@ from protocol.remote_ref import Remote, RemoteRejected, is_commit, is_remote, pa
 async def open_launcher(
     run_dir: Path, environ: Mapping[str, str], *, kind: str | None = "exec"
 ) -> AsyncGenerator[Launcher]:
-    """A launcher that works in ``run_dir``. What is refused meanwhile is raised as it is, and in no group.
+    """Yield a launcher that works in ``run_dir``. Raises a Refused of the block as it is, not in a group.
 
-    ``kind``: ``exec`` starts few programs sooner; None is what a kernel has here, for many.
+    ``kind``: ``exec`` starts a few programs sooner; None is the default of a kernel on this machine, for many.
     """
     refused: Refused | None = None
     async with trio.open_nursery() as nursery:
@@ -56,14 +54,14 @@ async def open_launcher(
 
 
 def fetch_readonly(root: Path, state: Path | None, asked: str, environ: Mapping[str, str]) -> Checkout | None:
-    """The files that ``asked`` names, in the state directory ``state``; None where it names something of the project.
+    """Return the files of the remote ``asked``, stored in the state directory ``state``; None for a local name.
 
-    Raises Refused (bad_request, fetch_failed), BadDefinition for a lock that is wrong.
+    Raises Refused (bad_request, fetch_failed), BadDefinition for an invalid lock.
     """
     if not is_remote(asked):
         return None
     if state is None:
-        raise Refused("bad_request", f"{asked[:100]} is not here", "say where to keep it: --state DIR")
+        raise Refused("bad_request", f"{asked[:100]} is not stored here", "name the state directory: --state DIR")
     return trio.run(_fetch, root, state, asked, environ)
 
 
@@ -75,9 +73,9 @@ async def _fetch(root: Path, state: Path, asked: str, environ: Mapping[str, str]
 
 
 def fetch_skills(asked: str, environ: Mapping[str, str]) -> FetchedSkills:
-    """The skill, or all skills, in the folder that ``asked`` names: ``github:owner/repo@ref/path``.
+    """Return the skills in the folder ``asked``: ``github:owner/repo@ref/path``.
 
-    Raises Refused (bad_request, fetch_failed), BadDefinition where its only skill is wrong.
+    Raises Refused (bad_request, fetch_failed), BadDefinition if its only skill is invalid.
     """
     try:
         remote = parse_remote_folder(asked)
@@ -86,7 +84,7 @@ def fetch_skills(asked: str, environ: Mapping[str, str]) -> FetchedSkills:
         raise Refused("bad_request", str(error), error.hint) from error
     commit, files = trio.run(_fetch_commit, remote, url, environ)
     skills: list[FetchedSkill] = []
-    wrong: list[Refused] = []  # nobody may have asked for those
+    wrong: list[Refused] = []  # reported only if no skill is valid, or as skipped
     for path, own in _folders(remote, files).items():
         try:
             if len(own) > MAX_FILES or sum(len(file.data) for file in own) > MAX_BYTES:
@@ -105,11 +103,11 @@ def fetch_skills(asked: str, environ: Mapping[str, str]) -> FetchedSkills:
         raise wrong[0]
     if not skills:
         hint = f"a skill is a folder with a {INSTRUCTIONS}"
-        raise Refused("not_found", f"{remote} holds no skill", hint)
+        raise Refused("not_found", f"{remote} contains no skill", hint)
     names = [skill.name for skill in skills]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
-        raise Refused("fetch_failed", f"{remote} has two skills called {twice}", "name the folder of one of them")
+        raise Refused("fetch_failed", f"{remote} has two skills named {twice}", "name the folder of one of them")
     skipped = tuple(error.text for error in wrong)
     return FetchedSkills(source=str(remote), commit=commit, skills=tuple(skills), skipped=skipped)
 
@@ -123,12 +121,12 @@ async def _fetch_commit(remote: Remote, url: str, environ: Mapping[str, str]) ->
             git = FetchGit(folder / "git", launcher=launcher, environ=environ, own_bin=frozenset())
             commit = await git.fetch(url, remote.ref)
             if not is_commit(commit) or (is_commit(remote.ref) and commit != remote.ref):
-                raise Refused("fetch_failed", f"{url} gave another commit than was asked for: {commit[:40]!a}")
+                raise Refused("fetch_failed", f"{url} returned another commit than requested: {commit[:40]!a}")
             objects = await git.objects()
     try:
         return commit, files_of(commit, parse_objects(objects))
     except BadObjects as error:
-        raise Refused("fetch_failed", f"{remote} cannot be taken: {error}") from error
+        raise Refused("fetch_failed", f"{remote} cannot be used: {error}") from error
 
 
 def _folders(remote: Remote, files: tuple[File, ...]) -> dict[str, list[FolderFile]]:
@@ -146,7 +144,7 @@ def _as_file(parts: tuple[str, ...], file: File) -> FolderFile:
 
 
 def backends(environ: Mapping[str, str]) -> BackendList:
-    """As ``GET /backends`` of a kernel with this ``environ`` would answer."""
+    """Return the answer of ``GET /backends`` of a kernel with this ``environ``."""
     env = worker_environment(environ, own_bin=frozenset({os.path.dirname(sys.executable)}))
     return trio.run(_survey, env)
 
@@ -158,14 +156,14 @@ async def _survey(env: dict[str, str]) -> BackendList:
 
 
 def program_rows(definitions: Iterable[AgentDefinition], root: Path, path: str) -> Iterator[DoctorRow]:
-    """Yield the program of each agent whose file names one. No program is run: one of the project may need trust."""
+    """Yield the program of each agent whose file names one. Runs no program: one of the project may need trust."""
     for one in definitions:
         if one.backend not in COMMANDED or not one.command:
             continue
         try:
             program = command_of(one, root, path)[0]
         except CauseError as error:
-            yield DoctorRow(check="backends", ok=False, detail=error.text, fix="install it, or correct command:")
+            yield DoctorRow(check="backends", ok=False, detail=error.text, fix="install it, or correct the key command")
             continue
         tested = acp_program(one.command).tested
         known = f", tested with version {tested}" if tested and one.backend == "acp" else ""

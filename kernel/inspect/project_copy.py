@@ -1,9 +1,9 @@
-"""Copies of a project for runs that must not see each other: the same files, the same commit, nothing shared.
+"""Copies of a project for isolated runs: the same files and the same commit, with nothing shared.
 
-Of a git repository a copy has the one branch that is checked out, and one more commit with all that is not committed.
-Files that git ignores are copied. Git directories inside the project, pipes, sockets and devices are not. git runs over
-the project in a view, as in a kernel; the copy's own git directory is written here, and has no setting of the project's
-but its formats. A link to a place in the project leads to the same place in the copy.
+A copy of a git repository has the checked-out branch, and one more commit with all uncommitted changes. Files that git
+ignores are copied; git directories inside the project, pipes, sockets and devices are not. git runs on the project in a
+view, as in a kernel; the copy gets a new git directory, without settings of the project except its formats. A link to a
+location in the project points to the same location in the copy.
 """
 
 import errno
@@ -32,7 +32,7 @@ LIMIT_BYTES: Final = 4 * 2**30
 LIMIT_FILES: Final = 200_000
 _GIT: Final = ".git"
 _BRANCH: Final = "compared"
-"""In place of a commit that is checked out without a branch."""
+"""Branch of the copy if the project has a detached HEAD."""
 _AUTHOR: Final = CommitAuthor("agent-worker", "agent-worker@localhost")
 
 
@@ -48,7 +48,7 @@ def copy_project(
         directory: GitDirectory | None = find_git_directory(root)
     except NoRepository as error:
         if os.path.lexists(f"{real}/{_GIT}"):
-            raise unusable_for("a comparison copies the project and its git", unusable(error)) from error
+            raise unusable_for("comparisons copy the project and its git repository", unusable(error)) from error
         directory = None
     if directory is not None and os.path.lexists(f"{directory.top}/.gitmodules"):
         raise Refused("bad_request", "the project has submodules, which are not copied")
@@ -64,7 +64,7 @@ def copy_project(
                 changed = f"{inside}/{file}".lstrip("/") if file else ""
                 await trio.to_thread.run_sync(_copy_files, top, folder, hidden, changed, text)
                 if committed:
-                    own, message = f"{folder}/{_GIT}", f"Replace {file}" if file else "What was not committed"
+                    own, message = f"{folder}/{_GIT}", f"Replace {file}" if file else "Uncommitted changes"
                     tree = Worktree("", own, "", branch_in(own), folder, "", 0, "", "", "made", git_dir=own)
                     await commit_all(git, WritableTree(tree, GitView(own, folder)), message, _AUTHOR)
         return CopiedProject(git=committed, inside=inside)
@@ -73,7 +73,7 @@ def copy_project(
 
 
 async def _copy_history(git: ProjectGit, directory: GitDirectory, folder: str) -> bool:
-    """Write the git directory of the copy: one branch with its history. Returns whether anything was committed."""
+    """Write the git directory of the copy: one branch with its history. Returns whether it has a commit."""
     own, branch = trio.Path(folder, _GIT), branch_in(directory.own) or _BRANCH
     async with git.view(directory) as view, git.folder() as place:
         head = await git.run(view, "rev-parse", "--verify", "--quiet", "HEAD^{commit}")
@@ -140,4 +140,4 @@ def _copy_files(source: str, folder: str, hidden: str, changed: str, text: str) 
             text = f"the project has more than {LIMIT_BYTES // 2**30} GiB or {LIMIT_FILES:,} files"
             hint = "name a smaller --project: each run of a comparison needs a copy of it"
             raise Refused("bad_request", text, hint) from error
-        raise failed(f"the project cannot be copied to {folder}: {str(error)[:500]}", "see what is there") from error
+        raise failed(f"the project cannot be copied to {folder}: {str(error)[:500]}", "check the folder") from error

@@ -1,4 +1,4 @@
-"""The pages of docs/reference: every key of a file with its shape, default and meaning, from the model of Structs."""
+"""Reference pages of files: every key with its type, default and meaning, generated from the model of Structs."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -15,19 +15,22 @@ from protocol.workflow import Ref, WorkflowDefinition
 
 _INTRODUCTIONS: Final[Mapping[Kind, tuple[str, str]]] = MappingProxyType(
     {
-        "agent": ("The agent file", "`.agents/<name>.yaml`: one agent, known everywhere by the file's name."),
-        "workflow": ("The workflow file", "`.workflows/<name>.yaml`: who works together, and what begins it."),
-        "project": ("The project file", "`.agents.yaml` (or `moniro.yaml`), at the project's root. It is optional."),
+        "agent": ("The agent file", "`.agents/<name>.yaml`: one agent, identified by the file name."),
+        "workflow": (
+            "The workflow file",
+            "`.workflows/<name>.yaml`: agents that work together, and their kickoff.",
+        ),
+        "project": ("The project file", "`.agents.yaml` (or `moniro.yaml`) in the project root. Optional."),
     }
 )
 _COMMON: Final = (
-    "A key that is not listed here is an error, and so is one given twice. Text is taken as it is written, whatever it "
-    "looks like; `yes` and `no` are not truth values. Durations are `200ms`, `30s`, `10m`, `2h`, `1d`, or a number of "
+    "An unknown or duplicate key is an error. Text is used as written, even if it looks like another type; "
+    "`yes` and `no` are not truth values. Durations are `200ms`, `30s`, `10m`, `2h`, `1d`, or a number of "
     "seconds; amounts of memory `512MiB`, `4GiB`, `2GB`, or a number of bytes."
 )
 _CHECK: Final = (
-    "`awk validate` says what is wrong with a file, `awk config` what it comes to, `awk schema {0}` is this page for "
-    "editors."
+    "`awk validate` reports errors in a file, `awk config` shows the effective values, and `awk schema {0}` prints a "
+    "JSON Schema for editors."
 )
 _NAMES: Final[Mapping[type, str]] = MappingProxyType(
     {str: "text", int: "whole number", float: "number", bool: "`true` or `false`"}
@@ -50,20 +53,20 @@ _NAMED_STRUCTS: Final[Mapping[tuple[type, str], tuple[type[msgspec.Struct], ...]
         (WorkflowDefinition, "agents"): (Ref,),
     }
 )
-"""Structs that those shapes name, and that the page has to explain."""
+"""Structs that those texts name, which the page must describe."""
 _ELSEWHERE: Final[Mapping[type, Kind]] = MappingProxyType({AgentDefinition: "agent"})
-"""Structs that have a page of their own."""
+"""Structs with a separate page."""
 
 
 def reference_page(kind: Kind) -> str:
-    """The page about the files of this ``kind``."""
+    """Return the page about files of this ``kind``."""
     title, about = _INTRODUCTIONS[kind]
     page = _Page(ROOTS[kind])
     return "\n".join([f"# {title}", "", about, "", _COMMON, "", _CHECK.format(kind), "", *page.sections()])
 
 
 class _Page:
-    """The Structs of one page, in the order in which they are first met."""
+    """The Structs of one page, in order of first use."""
 
     def __init__(self, root: Root) -> None:
         self._root = root
@@ -71,7 +74,7 @@ class _Page:
 
     def sections(self) -> list[str]:
         lines: list[str] = []
-        for struct in self._met:  # it grows as shapes name further ones
+        for struct in self._met:  # grows: a row may refer to further Structs
             texts = texts_of(struct)
             is_root = struct is self._root.struct
             head = [] if is_root else [f"## {struct.__name__}", ""]
@@ -85,7 +88,7 @@ class _Page:
         if shape is None:
             shape = self._shape(one.type)
         else:
-            # Shapes that are told in words lead to Structs all the same.
+            # A fixed text may refer to Structs, too.
             for named in _NAMED_STRUCTS.get((struct, one.name), ()):
                 self._link(named)
         default = default_of(one)

@@ -1,6 +1,6 @@
-"""``config``: a definition as the kernel takes it, as plain values, and the origin of each of them.
+"""``awk config``: an effective definition as plain values, and the origin of each value.
 
-A mock script is one value: its short forms have been written out, and no line of the file says what they became.
+A mock script is one value: its short forms have been expanded, so its parts have no line in the file.
 """
 
 import os
@@ -33,30 +33,30 @@ DEFAULT: Final = "default"
 
 
 class Layer(msgspec.Struct, frozen=True):
-    """A file, as far as it speaks of the thing: its name and the node. ``note`` says how it gets a word in."""
+    """The part of a file about a value: its name and node. ``note`` says why the file applies."""
 
     file: str
     node: Node
     note: str = ""
 
     def under(self, key: str) -> "Layer | None":
-        """The layer below ``key``; None where the file does not have it."""
+        """Return the layer below ``key``; None if the file does not have it."""
         child = self.node.get(key) if isinstance(self.node, MapNode) else None
         return None if child is None else Layer(self.file, child, self.note)
 
     def item(self, index: int) -> "Layer | None":
-        """The layer at ``index`` of a list; None where the file has another shape."""
+        """Return the layer at ``index`` of a list; None if the file has another shape."""
         items = self.node.items if isinstance(self.node, ListNode) else ()
         return Layer(self.file, items[index], self.note) if index < len(items) else None
 
     @property
     def origin(self) -> str:
-        """``file:line``, and the note."""
+        """Return ``file:line``, and the note."""
         return f"{self.file}:{self.node.place.line}{f' ({self.note})' if self.note else ''}"
 
 
 class Resolving(msgspec.Struct):
-    """Values on their way out. ``origins`` grows as they are written. ``hidden`` are keys no file may have."""
+    """Converter of values to plain ones, which records ``origins``. ``hidden`` are keys that files must not have."""
 
     hidden: frozenset[tuple[type, str]] = frozenset()
     origins: dict[str, str] = msgspec.field(default_factory=dict[str, str])
@@ -64,20 +64,20 @@ class Resolving(msgspec.Struct):
     def struct(
         self, value: msgspec.Struct, layers: Sequence[Layer], where: str, skip: frozenset[str] = frozenset()
     ) -> dict[str, Any]:
-        """``value`` by the keys of its file. The first of ``layers`` that has a key is where it came from."""
+        """Return ``value`` by the keys of its file. The origin of a key is the first of ``layers`` that has it."""
         plain: dict[str, Any] = {}
         for one in model_of(type(value)).fields:
             own = getattr(value, one.name)
             if one.name in skip or (own is None and (type(value), one.key) in self.hidden):
                 continue
             said = [under for layer in layers if (under := layer.under(one.key)) is not None]
-            # A key that a workflow overrides is its own in whole; of a prompt, each key by itself.
+            # A workflow overrides a whole key; of a prompt, each key separately.
             merged = said if one.name == "prompt" else said[:1]
             plain[one.key] = self.value(own, merged, join(where, one.key), one.quantity)
         return plain
 
     def value(self, value: object, layers: Sequence[Layer], where: str, quantity: Quantity | None = None) -> object:
-        """Any value; what has no keys of its own is one, with one origin."""
+        """Return a plain value; a value without keys has one origin."""
         if isinstance(value, msgspec.Struct):
             return self.struct(value, layers, where)
         if (
@@ -105,7 +105,7 @@ class Resolving(msgspec.Struct):
 
 
 def join(where: str, key: str) -> str:
-    """The path of ``key`` below ``where``."""
+    """Return the path of ``key`` below ``where``."""
     return f"{where}.{key}" if where else key
 
 
@@ -118,7 +118,7 @@ _HIDDEN: Final = frozenset(WORKFLOW_SHAPES.refused)
 
 
 def resolution(root: Path, cwd: Path, asked: str | None) -> Resolution:
-    """Resolve ``asked``: a file, an agent, ``@workflow``, ``agent@workflow``; nothing: the project.
+    """Resolve ``asked``: a file, an agent, ``@workflow`` or ``agent@workflow``; None: the project.
 
     Raises Refused, BadDefinition.
     """
@@ -139,7 +139,7 @@ def resolution(root: Path, cwd: Path, asked: str | None) -> Resolution:
 
 def _of_file(catalog: Catalog, name: str) -> Resolution:
     if not (catalog.root / name).exists():
-        raise Refused("not_found", f"{name}: no such file")
+        raise Refused("not_found", f"{name}: file not found")
     kind = kind_of(catalog.root, name)
     if kind == "project":
         return _project(catalog)
@@ -147,8 +147,8 @@ def _of_file(catalog: Catalog, name: str) -> Resolution:
         return _workflow(catalog, name)
     agent = next((one for one in catalog.names() if catalog.file_of(one) == name), None)
     if agent is None:
-        hint = "agents of the project are in .agents/ or named in its file; validate looks at any file"
-        raise Refused("not_found", f"{name} is not among the project's agents", hint)
+        hint = "agents are defined in .agents/ or in the project file; awk validate checks any file"
+        raise Refused("not_found", f"{name} does not define an agent of the project", hint)
     return _agent(catalog, agent)
 
 
@@ -157,7 +157,7 @@ def _named(catalog: Catalog, name: str) -> Resolution:
     if not catalog.defines(name):
         return _workflow(catalog, name) if is_workflow else _agent(catalog, name)
     if is_workflow:
-        raise Refused("bad_target", f"{name} is an agent and a workflow", f"write @{name} for the workflow, or a file")
+        raise Refused("bad_target", f"{name} is an agent and a workflow", f"write @{name} for the workflow")
     return _agent(catalog, name)
 
 
@@ -238,7 +238,7 @@ def _layer(catalog: Catalog, path: str) -> Layer:
     try:
         return Layer(path, read_tree(Path(catalog.place(path)), path)[0])
     except FileMissing:
-        raise Refused("not_found", f"{path}: no such file") from None
+        raise Refused("not_found", f"{path}: file not found") from None
 
 
 def _agent_layer(catalog: Catalog, path: str, name: str) -> Layer:
@@ -270,7 +270,7 @@ def _definition(
         plain["model"] = full_model(model)
         resolving.origins[at] = f"{resolving.origins[at]}, {'alias' if model in ALIASES else 'known name'} {model}"
     if calls_models(definition) and not model.startswith(f"{MOCK}/"):
-        # What provider comes to; it is no key of a file.
+        # The effective provider, which is not a key of the file.
         endpoint_where = join(where, "endpoint")
         way = route(definition, project)
         endpoint_plain: dict[str, Any] = {
@@ -309,13 +309,13 @@ _OF_PROJECT: Final = frozenset({"providers", "workflows", "starvation", "retenti
 
 
 def shown(root: Path, path: Path) -> str:
-    """The name to show for ``path``: as seen from the project's root where it lies inside, else whole."""
+    """Return the displayed form of ``path``: relative to the project root if it is inside, else absolute."""
     real_root, real = os.path.realpath(root), os.path.join(os.path.realpath(path.parent), path.name)
     return os.path.relpath(real, real_root) if real.startswith(real_root + os.sep) else str(path)
 
 
 def kind_of(root: Path, name: str) -> Kind:
-    """The kind of the file ``name`` (as ``shown``)."""
+    """Return the kind of the file ``name`` (as ``shown``)."""
     by_place = place_kind(name)
     if by_place is not None:
         return by_place
@@ -332,7 +332,7 @@ def kind_of(root: Path, name: str) -> Kind:
 
 
 def place_kind(name: str) -> Kind | None:
-    """The kind of a file at this place of a project; None where its place does not say."""
+    """Return the kind of files at this location of a project; None if the location does not determine it."""
     folder, file = os.path.split(name.removeprefix(HOME))
     if not folder and file in PROJECT_FILES:
         return "project"

@@ -1,6 +1,6 @@
-"""JSON Schema of the files that users write, made from the model of their Structs: for editors.
+"""JSON Schema of the files that users write, for editors, generated from the model of Structs.
 
-An editor sees one file and no environment, so a file that passes here may still be refused by ``validate``.
+An editor sees one file and no environment, so ``validate`` may still refuse a file that passes here.
 """
 
 from collections.abc import Callable, Mapping
@@ -36,7 +36,7 @@ from protocol.project import ProjectDefinition, ProjectLimits
 from protocol.workflow import Param, Ref, VerdictTerms, WorkflowDefinition
 
 DRAFT: Final = "http://json-schema.org/draft-07/schema#"
-"""The newest one that every editor's YAML support understands."""
+"""The newest draft that the YAML support of all common editors understands."""
 
 Schema = dict[str, Any]
 _PERCENT: Final = r"^[0-9]{1,3}(\.[0-9]{1,3})? ?%$"
@@ -53,7 +53,7 @@ _TITLES: Final[Mapping[Kind, str]] = MappingProxyType(
 
 
 class Root(msgspec.Struct, frozen=True):
-    """One sort of file: its Struct, and the rules that its types cannot express."""
+    """A kind of file: its Struct, and the rules that its types cannot express."""
 
     struct: type[msgspec.Struct]
     rules: TypeRules
@@ -70,13 +70,13 @@ ROOTS: Final[Mapping[Kind, Root]] = MappingProxyType(
 
 
 def schema_text(kind: Kind) -> str:
-    """The schema as a file has it."""
+    """Return the schema as the text of a file."""
     encoded = msgspec.json.encode(json_schema(kind))
     return msgspec.json.format(encoded, indent=2).decode() + "\n"
 
 
 def json_schema(kind: Kind) -> Schema:
-    """The schema of a file of this ``kind``."""
+    """Return the schema of files of this ``kind``."""
     root = ROOTS[kind]
     writing = _Writing(root.rules)
     body = writing.body(root.struct)
@@ -84,17 +84,17 @@ def json_schema(kind: Kind) -> Schema:
 
 
 def texts_of(struct: type[msgspec.Struct]) -> Mapping[str, str]:
-    """The texts of the fields of ``struct``; a ref's keys mean what an agent's do, unless they say it themselves."""
+    """Return the texts of the fields of ``struct``. Keys of a ref without a text mean the same as those of an agent."""
     return {**field_texts(AgentDefinition), **field_texts(Ref)} if struct is Ref else field_texts(struct)
 
 
 def fields_of(struct: type[msgspec.Struct], rules: TypeRules) -> list[Field]:
-    """The keys a file may have, in the order in which they are declared."""
+    """Return the keys that a file may have, in the order of their declaration."""
     return [one for one in model_of(struct).fields if (struct, one.key) not in rules.refused]
 
 
 def needed(struct: type[msgspec.Struct], one: Field) -> bool:
-    """Return whether a file must have the key. A name comes from the file's, or from the key of a workflow."""
+    """Return whether a file must have the key. A name comes from the file name, or from the key of a workflow."""
     return one.required and (struct, one.name) not in _NAMED
 
 
@@ -102,13 +102,13 @@ _NAMED: Final = frozenset({(AgentDefinition, "name"), (WorkflowDefinition, "name
 
 
 class _Writing(msgspec.Struct):
-    """One schema on its way. ``definitions`` grows by every Struct that is met."""
+    """Builder of one schema. ``definitions`` contains every Struct used so far."""
 
     rules: TypeRules
     definitions: dict[str, Schema] = msgspec.field(default_factory=dict[str, Schema])
 
     def body(self, struct: type[msgspec.Struct]) -> Schema:
-        """The object that ``struct`` is in a file."""
+        """Return the object schema of ``struct``."""
         texts = texts_of(struct)
         keys = fields_of(struct, self.rules)
         required = [one.key for one in keys if needed(struct, one)]
@@ -122,7 +122,7 @@ class _Writing(msgspec.Struct):
         }
 
     def property(self, struct: type, one: Field, text: str) -> Schema:
-        """The schema of a key, with its text and its default."""
+        """Return the schema of a key, with its text and its default."""
         made = _SPECIAL.get((struct, one.name))
         fixed = _FIXED.get((struct, one.name))
         schema = fixed or (self.value(one.type) if made is None else made(self))
@@ -130,13 +130,13 @@ class _Writing(msgspec.Struct):
         if refused and "enum" in schema:
             schema = {**schema, "enum": [value for value in schema["enum"] if value not in refused]}
         if text:
-            # Beside $ref everything else is ignored in this draft.
+            # This draft ignores all keys beside $ref.
             schema = {"allOf": [schema], "description": text} if "$ref" in schema else {**schema, "description": text}
         default = default_of(one)
         return schema if default is None else {**schema, "default": default}
 
     def value(self, kind: ValueType) -> Schema:  # noqa: PLR0911  (one for each type)
-        """The schema of any value of the type ``kind``."""
+        """Return the schema of values of the type ``kind``."""
         match kind:
             case Scalar():
                 bounds = {"minimum": kind.low, "maximum": kind.high, "pattern": kind.pattern}
@@ -160,15 +160,15 @@ class _Writing(msgspec.Struct):
                 return {}
 
     def reference(self, struct: type[msgspec.Struct]) -> Schema:
-        """A reference to the definition of ``struct``, which is written if this is the first one."""
+        """Return a reference to the definition of ``struct``, which is written on first use."""
         if struct.__name__ not in self.definitions:
-            self.definitions[struct.__name__] = {}  # a Struct may hold itself
+            self.definitions[struct.__name__] = {}  # a Struct may contain itself
             self.definitions[struct.__name__] = self.body(struct)
         return {"$ref": f"#/$defs/{struct.__name__}"}
 
 
 def default_of(one: Field) -> object:
-    """The default as a file would have it; None where there is none worth telling."""
+    """Return the default in the notation of a file; None if there is none, or an empty one."""
     if one.default is msgspec.NODEFAULT or one.default is None:
         return None
     if isinstance(one.default, msgspec.Struct | tuple) or one.default in ("", {}):
@@ -198,7 +198,7 @@ def _declared_agents(writing: _Writing) -> Schema:
 
 _SPECIAL: Final[Mapping[tuple[type, str], Callable[[_Writing], Schema]]] = MappingProxyType(
     {
-        # In full, or names of servers of .mcp.json, or all of them.
+        # Definitions, names of servers of .mcp.json, or all its servers.
         (AgentDefinition, "mcp_servers"): lambda writing: {
             "anyOf": [
                 {"type": "object", "additionalProperties": writing.reference(McpServer)},
@@ -208,7 +208,7 @@ _SPECIAL: Final[Mapping[tuple[type, str], Callable[[_Writing], Schema]]] = Mappi
         },
         (AgentDefinition, "mock"): _script,
         (Ref, "mock"): _script,
-        # A signal's name, an exit code, or both in full.
+        # The name of a signal, an exit code, or both as a mapping.
         (Action, "exit"): lambda writing: {
             "anyOf": [
                 {"type": "string"},
@@ -222,26 +222,26 @@ _SPECIAL: Final[Mapping[tuple[type, str], Callable[[_Writing], Schema]]] = Mappi
             "propertyNames": _NAMES,
             "additionalProperties": {"anyOf": [writing.reference(Ref), writing.reference(AgentDefinition)]},
         },
-        # Its id alone, or its terms.
+        # The id alone, or the terms.
         (WorkflowDefinition, "verdict"): lambda writing: {"anyOf": [_NAME, writing.reference(VerdictTerms)]},
         (ProjectDefinition, "agents"): _declared_agents,
     }
 )
-"""Keys whose short spellings no type says, and refer to Structs."""
+"""Keys with short forms that their types do not express, and with references to Structs."""
 _FIXED: Final[Mapping[tuple[type, str], Schema]] = MappingProxyType(
     {
         (AgentDefinition, "name"): _NAME,
         (Ref, "ref"): _NAME,
         (WorkflowDefinition, "name"): _NAME,
         (VerdictTerms, "id"): _NAME,
-        # A text: whatever YAML makes of it, the loader takes it as it is written.
+        # A text: the loader uses the written form, whatever type YAML infers.
         (Param, "default"): {"type": ["string", "number", "boolean"]},
         (ProjectLimits, "memory_reserve"): {
             "anyOf": [{"type": "string", "pattern": _PERCENT}, {"type": "number", "minimum": 0, "maximum": 0.9}]
         },
     }
 )
-"""Keys whose short spellings no type says."""
+"""Keys with short forms that their types do not express."""
 _BETWEEN: Final[Mapping[type, Schema]] = MappingProxyType(
     {
         AgentDefinition: {
@@ -259,7 +259,7 @@ _BETWEEN: Final[Mapping[type, Schema]] = MappingProxyType(
 
 
 def events_schema_text() -> str:
-    """The schema of one event of GET /events, as schema/events.json has it."""
+    """Return the schema of one event of GET /events, the text of schema/events.json."""
     (message,), parts = msgspec.json.schema_components([Message], ref_template="#/definitions/{name}")
     parts["event"] = {
         "type": "object",

@@ -1,6 +1,6 @@
-"""``awk standby check`` and ``awk restore --promote``: what a copy of a log comes to, and the copy in its place.
+"""``awk standby check`` and ``awk restore --promote``: check a copy of a log, and replace the state with it.
 
-The copy is read and never changed; it is put together below the directory of state, or of temporary files.
+The copy is read and never changed; it is assembled below the state or temporary directory.
 """
 
 import os
@@ -52,11 +52,11 @@ from protocol.standby import (
 )
 
 ROOM_BYTES: Final = 64 * 1024 * 1024
-WHICH: Final = "nothing was changed; name the folder of standby: {to: ...}, mounted as it was there"
+WHICH: Final = "nothing was changed; use the folder of standby: {to: ...}, as mounted on this machine"
 
 
 class Whole(NamedTuple):
-    """A copy that was put together: the last commit that is in it, its highest term, and what is wrong behind that."""
+    """An assembled copy: the last commit in it, its highest term, and the errors after that."""
 
     found: StandbyCopy
     mark: SnapshotMark
@@ -66,13 +66,13 @@ class Whole(NamedTuple):
 
 
 def check_standby(folder: str, *, now: float) -> StandbyReport:
-    """Put the copy in ``folder`` together elsewhere, and say what it comes to. Blocks. Raises Refused."""
+    """Assemble the copy in ``folder`` elsewhere, and report its state. Blocks. Raises Refused."""
     try:
         with TemporaryDirectory(prefix="agent-worker-") as place:
             whole = put_together(folder, os.path.join(place, DATABASE))
             files, files_at, fault = _files_in(folder)
     except (BadPlace, SnapshotRefused, OSError) as error:
-        raise Refused("conflict", f"{folder} has no copy that can be used: {error}", WHICH) from error
+        raise Refused("conflict", f"{folder} has no usable copy: {error}", WHICH) from error
     found, beat = whole.found, whole.found.beat
     return StandbyReport(
         folder=folder,
@@ -96,11 +96,11 @@ def check_standby(folder: str, *, now: float) -> StandbyReport:
 
 
 def put_together(folder: str, target: str) -> Whole:
-    """Make the new database ``target`` of the copy in ``folder``. Raises BadPlace, SnapshotRefused, OSError."""
+    """Create the database ``target`` from the copy in ``folder``. Raises BadPlace, SnapshotRefused, OSError."""
     found = look_at(folder)
     room = os.statvfs(os.path.dirname(target))
     if found.total_bytes + ROOM_BYTES > room.f_bavail * room.f_frsize:
-        raise BadPlace(f"it needs {found.total_bytes:,} bytes at {os.path.dirname(target)}: there is no room for them")
+        raise BadPlace(f"not enough space at {os.path.dirname(target)}: the copy needs {found.total_bytes:,} bytes")
     copy_base(folder, found, target)
     faults: list[str] = []
     last = found.base.first - 1
@@ -115,19 +115,19 @@ def put_together(folder: str, target: str) -> Whole:
         replay(target, header, bodies(pieces))
     if last < found.base.needs:
         why = f" ({faults[0]})" if faults else ""
-        raise BadPlace(f"what was committed while its base was copied is not all there{why}")
-    mark = check_snapshot(target)  # before anything else is asked of it
+        raise BadPlace(f"commits made while the base was copied are missing{why}")
+    mark = check_snapshot(target)  # before any other query
     term = term_of(target)
     if not 0 <= term <= LARGEST:
-        raise BadPlace(f"its term is {term}: no kernel has come to that")
+        raise BadPlace(f"the term {term} is out of range")
     seal(target)
     if not faults and found.beat is not None and mark.event < found.beat.event:
-        faults.append(f"it goes up to event {mark.event}, and the original had brought {found.beat.event}")
+        faults.append(f"the copy ends at event {mark.event}, but the original reported {found.beat.event}")
     return Whole(found, mark, term, last + 1 - found.base.first, tuple(faults))
 
 
 def _may_live(found: StandbyCopy, now: float) -> bool:
-    """Return whether the original may run: it said so lately, by its clock, and not that it ended."""
+    """Return whether the original may be running: it reported recently, by its clock, and no end."""
     return found.beat is not None and not found.beat.ended and abs(now - found.beat.at) < ALIVE_SECONDS
 
 
@@ -143,7 +143,7 @@ def _files_in(folder: str) -> tuple[int, str | None, str | None]:
 
 @contextmanager
 def _opened_files(folder: str, target: str | None = None) -> Generator[BackupManifest]:
-    """The manifest of what agents keep; with all of it in the new folder ``target``. Raises BadBackup, OSError."""
+    """Open the manifest of agents' files, with all files in the new folder ``target``. Raises BadBackup, OSError."""
     with TemporaryDirectory(prefix="agent-worker-") as place:
         path = os.path.join(folder, FILES)
         os.stat(path)
@@ -155,9 +155,9 @@ def _opened_files(folder: str, target: str | None = None) -> Generator[BackupMan
 def promote(
     root: Path, state: Path, folder: str, *, now: float, force: bool = False, trusted: bool = False
 ) -> RestoreReport:
-    """Have the copy in ``folder`` in the place of the state of the project at ``root``. Blocks. Raises Refused.
+    """Replace the state of the project at ``root`` with the copy in ``folder``. Blocks. Raises Refused.
 
-    Killed at any moment, it leaves all that was there, or all of the copy.
+    If it is killed, either the old state or the complete copy remains.
     """
     os.umask(0o077)
     staged = state / STAGED
@@ -175,8 +175,8 @@ def promote(
             os.makedirs(staged, mode=0o700, exist_ok=True)
             whole = put_together(folder, str(staged / DATABASE))
             if whole.faults and not force:
-                upto = f"it goes up to event {whole.mark.event} ({rfc3339(whole.mark.at_ms)})"
-                raise Refused("conflict", f"the copy is damaged: {whole.faults[0]}; {upto}", "--force takes that")
+                upto = f"the copy ends at event {whole.mark.event} ({rfc3339(whole.mark.at_ms)})"
+                raise Refused("conflict", f"the copy is damaged: {whole.faults[0]}; {upto}", "use --force to accept it")
             fault_point("promote.staged")
             mark, owner = whole.mark, whole.found.owner
             head = BackupHead(
@@ -193,13 +193,13 @@ def promote(
             report = put_in_place(root, state, manifest, now_ms=int(now * 1000), force=force, trusted=trusted)
     except (BadPlace, BadBackup, SnapshotRefused) as error:
         shutil.rmtree(staged, ignore_errors=True)
-        raise Refused("conflict", f"{folder} is not promoted: {error}", WHICH) from error
+        raise Refused("conflict", f"{folder} was not promoted: {error}", WHICH) from error
     except Refused:
         shutil.rmtree(staged, ignore_errors=True)
         raise
     except (OSError, ValueError) as error:
         text = f"{folder} cannot be promoted: {getattr(error, 'strerror', None) or error}"
-        raise Refused("storage_failed", text, "repeat it once that is mended: what was begun is ended then") from error
+        raise Refused("storage_failed", text, "fix the cause, then repeat it: the restore is finished") from error
     fault_point("promote.placed")
     return msgspec.structs.replace(report, notes=(*_notes(folder, whole, root, now), *report.notes))
 
@@ -209,29 +209,29 @@ def _check_original(found: StandbyCopy, now: float, *, force: bool) -> None:
         return
     if found.promoted is not None:
         where = f"{found.promoted.root} at {found.promoted.at}"
-        raise Refused("conflict", f"this copy took its original's place already, in {where}", "--force takes it again")
+        raise Refused("conflict", f"this copy was already promoted in {where}", "use --force to promote it again")
     if _may_live(found, now) and found.beat is not None:
         ago = f"{abs(now - found.beat.at):.0f} s ago"
         raise Refused(
             "busy",
-            f"the original may still run: it was heard of {ago} ({found.owner.root})",
-            f"stop it there (awk stop); or, if it is certainly dead, wait {ALIVE_SECONDS:.0f} s, or --force",
+            f"the original may still run: its last report is from {ago} ({found.owner.root})",
+            f"stop it there (awk stop); if it is certainly dead, wait {ALIVE_SECONDS:.0f} s, or use --force",
         )
 
 
 def _notes(folder: str, whole: Whole, root: Path, now: float) -> list[str]:
-    """Notes for whoever promotes it: up to where it goes, and that the original must not run. The folder says so."""
+    """Return notes for the operator: the last commit in the copy, and that the original must not run."""
     mark, beat = whole.mark, whole.found.beat
     upto = f"event {mark.event}, message m{mark.message}, {rfc3339(mark.at_ms)}"
     ended = beat is not None and beat.ended and not whole.faults
-    lost = "the original had ended in order: all it answered is here" if ended else ""
-    notes = [lost or f"what the original answered after {upto} is not here: the copy ends there"]
-    notes.append("the original must not run any more: stop it for good, and take the copy out of its project file")
-    notes += [f"damaged, and left out from there on: {fault}" for fault in whole.faults]
+    lost = "the original was stopped: the copy is complete" if ended else ""
+    notes = [lost or f"the copy ends at {upto}: later answers of the original are missing"]
+    notes.append("the original must not run again: stop it permanently, and remove standby: from its project file")
+    notes += [f"damaged, and incomplete from there: {fault}" for fault in whole.faults]
     try:
         write_json(folder, PROMOTED, Promoted(at=rfc3339(int(now * 1000)), root=str(root)))
     except OSError as error:
-        notes.append(f"{folder} could not be marked as promoted ({error.strerror}): the original is not told")
+        notes.append(f"{folder} could not be marked as promoted ({error.strerror}): the original will not detect it")
     return notes
 
 
@@ -241,11 +241,14 @@ CHECK: Final = "standby"
 def standby_rows(
     settings: StandbySettings, state: Path, environ: Mapping[str, str], kept: GrantSource, now: float
 ) -> Iterator[DoctorRow]:
-    """Things that keep the copy from being made or used, each with a way out. Reads the folder, and writes nothing."""
+    """Return reasons why the copy cannot be made or used, each with a fix. Reads the folder without writing."""
     to = settings.to
     if environ.get("AGENT_WORKER_TRUST") != "1" and missing_grants((standby_unit(settings),), kept):
         yield DoctorRow(
-            check=CHECK, ok=False, detail=f"{to} is not trusted, so nothing is copied", fix="look at it: awk trust"
+            check=CHECK,
+            ok=False,
+            detail=f"{to} is not trusted, so nothing is copied",
+            fix="review and grant it: awk trust",
         )
     try:
         os.listdir(to)
@@ -255,18 +258,18 @@ def standby_rows(
         yield DoctorRow(check=CHECK, ok=False, detail=why, fix=fix)
         return
     if not writable:
-        yield DoctorRow(check=CHECK, ok=False, detail=f"{to} cannot be written", fix="see to its permissions, or mount")
+        yield DoctorRow(check=CHECK, ok=False, detail=f"{to} cannot be written", fix="check its permissions or mount")
     try:
         found = look_at(to)
     except BadPlace as error:
-        yield DoctorRow(check=CHECK, ok=False, detail=f"{to}: {error}", fix="awk start: a kernel that runs copies")
+        yield DoctorRow(check=CHECK, ok=False, detail=f"{to}: {error}", fix="awk start: a running kernel copies")
         return
     if found.promoted is not None:
-        told = f"the copy at {to} took this project's place at {found.promoted.at}, in {found.promoted.root}"
-        yield DoctorRow(check=CHECK, ok=False, detail=told, fix="this project must not go on: awk stop")
+        told = f"the copy at {to} was promoted at {found.promoted.at}, in {found.promoted.root}"
+        yield DoctorRow(check=CHECK, ok=False, detail=told, fix="this project must not run any longer: awk stop")
     elif found.owner.state != os.path.realpath(state):
         told = f"{to} has the copy of another project, {found.owner.root}"
-        yield DoctorRow(check=CHECK, ok=False, detail=told, fix="give standby.to an empty folder")
+        yield DoctorRow(check=CHECK, ok=False, detail=told, fix="set standby.to to an empty folder")
     else:
-        ago = "" if found.beat is None else f", {max(0.0, now - found.beat.at):.0f} s ago for the last time"
-        yield DoctorRow(check=CHECK, ok=True, detail=f"{found.total_bytes:,} bytes are at {to}{ago}")
+        ago = "" if found.beat is None else f", updated {max(0.0, now - found.beat.at):.0f} s ago"
+        yield DoctorRow(check=CHECK, ok=True, detail=f"{found.total_bytes:,} bytes at {to}{ago}")

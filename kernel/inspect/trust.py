@@ -27,13 +27,11 @@ def trust_demands(
     fetch: Callable[[str], Checkout | None] = lambda asked: None,
     state: Path | None = None,
 ) -> Demands:
-    """The demands of agents, workflows and workflow files of the project at ``root``.
+    """Return the demands of agents, workflows and workflow files of the project at ``root``.
 
-    All of them by default, those of its webhooks and embeddings, and those of agents that only the database in
-    ``state`` has.
-
-    Among all, files that are wrong are skipped and named: they cannot run either. Raises Refused, BadDefinition.
-    ``fetch`` gets what is elsewhere.
+    By default all demands, including those of webhooks and embeddings, and of agents that only the database in
+    ``state`` has. Invalid files are then skipped and named: they cannot run either. ``fetch`` gets remote files. Raises
+    Refused, BadDefinition.
     """
     catalog = Catalog(root, Path.home())
     units: list[TrustUnit] = []
@@ -41,7 +39,7 @@ def trust_demands(
         project = catalog.project()
         workflows = workflow_names(catalog, project)
         for name in asked:
-            # By path it is a workflow; by name an agent or a workflow, or both.
+            # A path is a workflow; a name is an agent, a workflow, or both.
             checkout = fetch(name)
             is_agent = catalog.defines(name)
             if is_agent:

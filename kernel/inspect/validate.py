@@ -1,6 +1,6 @@
-"""``validate``: every mistake of every file at once, and warnings.
+"""``validate``: all errors of all files at once, and warnings.
 
-A warning is about something that is right in a file and would be refused on this machine, or lead nowhere.
+A warning is about a valid file that would be refused on this machine, or have no effect.
 """
 
 import json
@@ -44,16 +44,16 @@ from protocol.tools import BUILT_IN, CONTEXT_TOOLS, SERVER_PREFIX
 def agent_warnings(
     definition: AgentDefinition, project: ProjectDefinition, root: Path, environ: Mapping[str, str], where: str = ""
 ) -> Iterator[tuple[str, str]]:
-    """Keys of ``definition``, and what this machine lacks for them."""
+    """Yield keys of ``definition`` with requirements that this machine lacks."""
     try:
         resolve(definition, project, environ)
     except CauseError as error:
         if definition.login:
             yield _key(where, "login"), error.text
         else:
-            yield _key(where, "model"), f"{error.text}; in this shell it is not"
+            yield _key(where, "model"), f"{error.text} (checked in the environment of this shell)"
     except ModelRejected:
-        pass  # a mistake of the file, told as one
+        pass  # reported as an error of the file
     path = worker_environment(environ)["PATH"]
     yield from ((_key(where, key), message) for key, message in _server_warnings(definition.mcp_servers, root, path))
     if definition.sandbox == "on":
@@ -71,7 +71,7 @@ def agent_warnings(
     yield from ((_key(where, key), message) for key, message in _unreplaced(texts))
     wakes_in = ((definition.schedule and definition.schedule.workspace) or "").partition(":")[0]
     if wakes_in and wakes_in not in workflow_names(Catalog(root, Path.home()), project):
-        message = f"there is no workflow {wakes_in} here: unless one of that name runs, it wakes in its personal space"
+        message = f"workflow {wakes_in} not found: without a run of it, the agent wakes in its personal space"
         yield _key(where, "schedule.workspace"), message
 
 
@@ -80,21 +80,21 @@ def _unknown_tools(definition: AgentDefinition, project: ProjectDefinition) -> I
     called = {name for name in called if not name.startswith(SERVER_PREFIX)} - BUILT_IN.keys() - project.tools.keys()
     known = (*BUILT_IN, *project.tools, *CONTEXT_TOOLS)
     for name in sorted(called - CONTEXT_TOOLS):
-        yield "mock", f"there is no tool {name[:60]!r}, so the call will fail; {suggest(name, known, what='there are')}"
+        yield "mock", f"tool {name[:60]!r} not found, so the call will fail; {suggest(name, known, what='available')}"
 
 
 def schedule_warnings(definition: AgentDefinition, kept: GrantSource | None) -> Iterator[tuple[str, str]]:
-    """That a schedule does not run where it is not among what is ``kept``; None: not asked."""
+    """Yield a warning for a schedule that is not granted in ``kept``; None: not checked."""
     if kept is not None and missing_grants(schedule_units(definition), kept):
-        yield "schedule", f"it does not run until you trust it (look at it and keep it: awk trust {definition.name})"
+        yield "schedule", f"does not run until you trust it (review and grant it: awk trust {definition.name})"
 
 
 def _unreplaced(texts: Mapping[str, str | None]) -> Iterator[tuple[str, str]]:
-    """Prompts that name variables; it is no mistake, for a prompt may well be about such braces."""
+    """Yield warnings for prompts that contain variables, which may be intended."""
     for key, text in texts.items():
         named = next((one.written for one in variables(text or "") if one.is_name), None)
         if named is not None:
-            yield key, f"{named[:60]} reaches the model as it is written: nothing is replaced in prompts"
+            yield key, f"{named[:60]} is sent to the model unchanged: prompts have no variables"
 
 
 def _server_warnings(servers: Servers, root: Path, path: str) -> Iterator[tuple[str, str]]:
@@ -102,16 +102,16 @@ def _server_warnings(servers: Servers, root: Path, path: str) -> Iterator[tuple[
         words = (server.command or "").split()
         if len(words) > 1 and not os.path.exists(root / str(server.command)):
             args = ", ".join(json.dumps(word) for word in (*words[1:], *server.args))
-            message = f"is the name of one program, spaces included: write command: {words[0]}, args: [{args}]"
+            message = f"is the name of one program, including spaces: write command: {words[0]}, args: [{args}]"
             yield f"mcp_servers.{name}.command", message
-    with suppress(BadDefinition):  # told as a mistake of that file
+    with suppress(BadDefinition):  # reported as an error of that file
         for name, server in servers_of(servers, root).items():
             program = server.command or ""
             if " " in program or server.url is not None:
                 continue
             if which(str(root / program) if os.sep in program else program, path=path) is None:
                 where = f"in {root}" if os.sep in program else f"on the PATH of workers ({path})"
-                message = f"there is no program {program[:100]!r} {where}: all work of this agent will fail"
+                message = f"program {program[:100]!r} not found {where}: all work of this agent will fail"
                 yield f"mcp_servers.{name}.command", message
     yield from (("mcp_servers", message) for message in left_out(servers, root))
 
@@ -121,16 +121,16 @@ def _key(where: str, key: str) -> str:
 
 
 def workflow_warnings(loaded: LoadedWorkflow, root: Path, environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """The same for a workflow and its inline agents."""
+    """Yield the warnings for a workflow and its inline agents."""
     if wants_worktrees(loaded.definition) and not any((folder / ".git").exists() for folder in (root, *root.parents)):
-        yield "workspace.git", "this project is in no git repository: a start will be refused"
+        yield "workspace.git", "this project is not in a git repository: runs will be refused"
     if loaded.definition.kickoff and loaded.definition.workspace is not False and not kickoff_names(loaded.definition):
-        yield "kickoff", "mentions none of the agents, so nobody begins: a run will be refused"
+        yield "kickoff", "mentions no agent, so no agent starts: runs will be refused"
     names = [member.name for member in loaded.members]
     for member in loaded.members:
         to = member.definition.timeouts.escalate
         if to is not None and to not in names:
-            message = f"escalates to {to}, who is no member: what is not answered in time ends as incomplete"
+            message = f"escalates to {to}, which is not a member: unanswered work ends as incomplete"
             yield f"agents.{member.name}" + (".timeouts.escalate" if member.ref is None else ""), message
         if member.ref is None:
             yield from agent_warnings(member.definition, loaded.project, root, environ, f"agents.{member.name}")
@@ -139,7 +139,7 @@ def workflow_warnings(loaded: LoadedWorkflow, root: Path, environ: Mapping[str, 
 
 
 def located(file: Path, path: str, warnings: Iterable[tuple[str, str]]) -> tuple[FileError, ...]:
-    """``warnings`` at their places in the file ``path``, which is sound."""
+    """Return ``warnings`` with their locations in the valid file ``path``."""
     noted = tuple(warnings)
     if not noted:
         return ()
@@ -150,7 +150,7 @@ def located(file: Path, path: str, warnings: Iterable[tuple[str, str]]) -> tuple
 
 
 def project_grants(root: Path, state: Path, environ: Mapping[str, str]) -> GrantSource | None:
-    """Return what the user trusts; None where ``environ`` trusts everything."""
+    """Return the user's grants; None if ``environ`` trusts everything."""
     return None if environ.get("AGENT_WORKER_TRUST") == "1" else TrustStore(str(state), str(root))
 
 
@@ -161,9 +161,9 @@ def validate(
     environ: Mapping[str, str] = MappingProxyType({}),
     kept: GrantSource | None = None,
 ) -> Validation:
-    """The mistakes in the files ``asked`` for (paths, from ``cwd``), or with all of the project.
+    """Return the errors in the files ``asked`` (paths relative to ``cwd``), or in the whole project.
 
-    With ``environ`` it also warns of what this machine cannot do, and of schedules that are not among what is ``kept``.
+    With ``environ`` also warnings about this machine, and about schedules without a grant in ``kept``.
     """
     checking = _Checking(root, environ, kept)
     if asked:
@@ -175,10 +175,7 @@ def validate(
 
 
 def _found(catalog: Catalog, cwd: Path, asked: str) -> str:
-    """The file that is meant, as it is shown: a path, or the name of an agent or a workflow.
-
-    Raises Refused (bad_request) for one that is elsewhere.
-    """
+    """Return the displayed path of a requested file, agent or workflow. Raises Refused (bad_request) for others."""
     root = catalog.root
     if is_remote(asked):
         load_workflow(catalog, asked)
@@ -192,7 +189,7 @@ def _found(catalog: Catalog, cwd: Path, asked: str) -> str:
 
 
 class _Checking:
-    """Files looked at so far, with their mistakes. A mistake goes to the file it is in, whoever led to it."""
+    """Files checked so far with their errors. An error belongs to the file it is in, whatever refers to it."""
 
     def __init__(self, root: Path, environ: Mapping[str, str], kept: GrantSource | None) -> None:
         self._kept = kept
@@ -211,7 +208,7 @@ class _Checking:
         }
 
     def files(self) -> Iterable[CheckedFile]:
-        """Each file once: the project file, agents, workflows, by name."""
+        """Return each file once: the project file, agents, workflows, by name."""
         self._note(self._catalog.broken)
         order: Sequence[Kind] = ("project", "agent", "workflow", "memory")
         agents: dict[str, list[AgentDefinition]] = {}
@@ -244,9 +241,9 @@ class _Checking:
         return located(Path(self._catalog.place(path)), path, (*own, *agents))
 
     def file(self, name: str) -> None:
-        """Look at one file."""
+        """Check one file."""
         kind = self._kind(name)
-        shown = shown_name(name)  # as its mistakes call it
+        shown = shown_name(name)  # displayed as in its errors
         self._kinds[shown] = kind
         self._found.setdefault(shown, [])
         check = self._by_kind[kind]
@@ -255,12 +252,12 @@ class _Checking:
         except BadDefinition as error:
             self._note(error.errors)
         except FileMissing:
-            self._note(fail(name, "there is no such file").errors)
+            self._note(fail(name, "file not found").errors)
         except Refused as error:
             self._note(fail(name, error.text, error.hint).errors)
 
     def everything(self) -> None:
-        """Look at all that the kernel would find."""
+        """Check all files that the kernel would load."""
         for name in PROJECT_FILES:
             if (self._root / name).exists():
                 self.file(name)
@@ -286,7 +283,7 @@ class _Checking:
             self._catalog.agent(declared)
             return
         if place_kind(name) != "agent":
-            # An agent file that lies elsewhere: as if it were among the others.
+            # An agent file in another place is checked like the others.
             _named(check_name, path.stem, name)
             self._catalog.parse(path.stem, name, read_bytes(path, name), self._catalog.project())
             return
@@ -302,7 +299,7 @@ class _Checking:
         problems.check()
         problems.text = text
         for one in parse(text, path.name).skipped:
-            problems.add(Location(max(one.line, 1), 1), "", one.why, "the agent is not told of it")
+            problems.add(Location(max(one.line, 1), 1), "", one.why, "the agent does not receive this entry")
         problems.check()
 
     def _workflow(self, name: str) -> None:
@@ -337,7 +334,7 @@ class _Checking:
             except BadDefinition as error:
                 self._note(error.errors)
             except Refused as error:
-                text = f"there is no file {path}" if error.code == "unknown_workflow" else error.text
+                text = f"file {path} not found" if error.code == "unknown_workflow" else error.text
                 problems.add(place_at(node, where), where, text)
             else:
                 self._found.setdefault(path, [])

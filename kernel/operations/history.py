@@ -218,7 +218,7 @@ async def _recalled(
         agent=place.agent,
         entries=memory_rows(kept.kept[one.place] for one in found.ranked),
         total=found.total,
-        skipped=contexts.told(place, kept),
+        skipped=contexts.unreadable_parts(place, kept),
     )
 
 

@@ -141,7 +141,7 @@ async def read_memory(asked: MemoryReadRequest, store: StoreAccess, files: Proje
     return MemoryReport(
         agent=name_of(place.agent),
         entries=memory_rows(shown),
-        skipped=files.contexts.told(place, memory),
+        skipped=files.contexts.unreadable_parts(place, memory),
         total=len(found),
         next=shown[-1].entry.key if more else None,
     )

@@ -122,7 +122,7 @@ async def memory_read(
     place = context_of(store, files, actor.agent.agent)
     memory = await trio.to_thread.run_sync(files.contexts.memory, place)
     here = [one for one in memory.kept if counts_in(one.entry, actor.agent.space)]
-    skipped = files.contexts.told(place, memory)
+    skipped = files.contexts.unreadable_parts(place, memory)
     if asked.key is not None:
         found = [one for one in here if one.entry.key == asked.key]
         if not found:

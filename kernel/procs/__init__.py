@@ -1,4 +1,4 @@
-"""Runs processes and sees them gone: launchers, handles, attempt directories. Linux's /proc stops here.
+"""Processes and their supervision: launchers, handles, attempt directories. All programs run in a keeper.
 
-Everything that is run, is run in a keeper. It does not know why: no instruction, agent or database is known here.
+The only user of Linux's /proc in the kernel. This package knows no instruction, agent or database.
 """

@@ -1,7 +1,7 @@
-"""``run/<attempt>/``: what belongs to one attempt on disk, and the lock that proves its tree gone.
+"""``run/<attempt>/``: the files of one attempt, and the lock that proves that its process tree has exited.
 
-The file ``alive`` is written by the kernel (boot id and cookie), then locked and signed by the keeper (its own and its
-child's pid with start time). The next kernel waits for the lock; what a dead keeper left is found by what it signed.
+The kernel writes the file ``alive`` (boot id and cookie); then the keeper locks it and adds its own and its child's pid
+with start times. The next kernel waits for the lock; the tree of a dead keeper is found by these entries.
 """
 
 import errno
@@ -26,15 +26,15 @@ from osfiles.safe_open import closing_descriptor
 LOCK_FILE: Final = "alive"
 MOST: Final = 16
 SPARE: Final = ".spare-"
-"""Begins the name of one that waits; no attempt's begins with a dot."""
+"""Prefix of unused directories; no attempt's name starts with a dot."""
 _AS_MADE: Final = stat.S_IFDIR | 0o700
 
 
 class DirectoryPool:
-    """Empty directories of ended attempts, renamed for the next ones.
+    """Pool of empty directories of ended attempts, renamed for the next ones.
 
-    To remove a directory frees a block, and a file system that tells the disk so at once (``discard``) takes
-    milliseconds, in which the kernel's loop stands still. Only what is as it was made is used again.
+    Removing a directory frees a block, which takes milliseconds on a file system with ``discard`` and would block the
+    kernel's loop. Only unmodified directories are reused.
     """
 
     def __init__(self) -> None:
@@ -43,7 +43,7 @@ class DirectoryPool:
         self._closed = False
 
     def take(self, path: str) -> bool:
-        """Have a spare one be ``path``; False where there is none (any more), or something is there."""
+        """Rename an unused directory to ``path``; return False if there is none, or the path exists."""
         if not self._waiting or os.path.lexists(path):
             return False
         with suppress(OSError):
@@ -52,7 +52,7 @@ class DirectoryPool:
         return False
 
     def keep(self, path: str) -> bool:
-        """Take over the directory ``path``; False if it has to be removed. Raises OSError."""
+        """Take the directory ``path`` into the pool; return False if it must be removed. Raises OSError."""
         if self._closed or len(self._waiting) >= MOST or not _is_as_made(path):
             return False
         spare = f"{os.path.dirname(path)}/{SPARE}{next(self._numbers)}"
@@ -61,7 +61,7 @@ class DirectoryPool:
         return True
 
     def close(self) -> None:
-        """Remove all, and keep no other."""
+        """Remove all directories, and accept no more."""
         self._closed = True
         while self._waiting:
             with suppress(OSError):
@@ -84,10 +84,10 @@ class AttemptDir(msgspec.Struct, frozen=True):
     """The directory of an attempt that this kernel started."""
 
     name: str
-    """Its path. A ``Path`` would be made text again for each look at it."""
+    """The path as text, because a ``Path`` would be converted at each access."""
     spares: DirectoryPool | None = None
     remote: bool = False
-    """It is on a node, which removes it with the process: nothing of it can be seen or changed from here."""
+    """Whether the directory is on a node, which removes it with the process; it is inaccessible from here."""
 
     @property
     def path(self) -> Path:
@@ -96,28 +96,28 @@ class AttemptDir(msgspec.Struct, frozen=True):
 
     @property
     def lock(self) -> str:
-        """The file that the keeper holds locked until its whole tree is gone."""
+        """Return the file that the keeper locks until its whole tree has exited."""
         return f"{self.name}/{LOCK_FILE}"
 
     def rename(self, attempt: str) -> "AttemptDir":
-        """The same directory under another name. Raises FileExistsError if that is in use."""
+        """Return the directory under another name. Raises FileExistsError if that is in use."""
         if self.remote:
             raise OSError(f"{self.name} is on a node, and cannot be {attempt}'s")
         name = f"{os.path.dirname(self.name)}/{attempt}"
-        if os.path.lexists(name):  # a rename alone would not tell; nobody else makes any
+        if os.path.lexists(name):  # a rename would replace an empty directory; no other process creates any
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), name)
         os.rename(self.name, name)
         return AttemptDir(name, self.spares)
 
     def is_bare(self) -> bool:
-        """Return whether there is nothing in it but the lock."""
+        """Return whether the directory contains only the lock."""
         return not self.remote and os.listdir(self.name) == [LOCK_FILE]
 
     def remove(self) -> None:
-        """Delete the directory, or let it be used again if it is empty; what is gone already is fine."""
+        """Delete the directory, or return it to the pool if it is empty; a missing one is ignored."""
         if self.remote:
             return
-        try:  # as a rule the lock is all there is, and rmtree takes 20 system calls to find that out
+        try:  # usually the lock is the only file, and rmtree needs 20 system calls to find out
             os.unlink(self.lock)
             if self.spares is None or not self.spares.keep(self.name):
                 os.rmdir(self.name)
@@ -126,16 +126,16 @@ class AttemptDir(msgspec.Struct, frozen=True):
 
 
 class Signature(msgspec.Struct, frozen=True):
-    """The contents of ``alive``: processes started in this boot of the machine, and the cookie of all below them."""
+    """The contents of ``alive``: processes of the current boot, and the cookie of their descendants."""
 
     cookie: str | None
     processes: tuple[ProcessId, ...]
 
 
 def create_attempt_dir(run_dir: Path, attempt: str, cookie: str, spares: DirectoryPool | None = None) -> AttemptDir:
-    """Make the directory (0700) and its lock file (0600). Raises FileExistsError if the attempt is in use.
+    """Create the directory (0700) and its lock file (0600). Raises FileExistsError if the attempt is in use.
 
-    ``spares`` is where empty ones come from, and go to.
+    ``spares`` is the pool of unused directories.
     """
     directory = AttemptDir(f"{run_dir}/{attempt}", spares)
     if spares is None or not spares.take(directory.name):
@@ -151,7 +151,7 @@ def create_attempt_dir(run_dir: Path, attempt: str, cookie: str, spares: Directo
 
 
 def read_signature(text: str) -> Signature:
-    """Parse ``alive``. Of another boot, or where a line is torn, nothing is believed: those processes are gone."""
+    """Parse ``alive``. Entries of another boot, and incomplete lines, are ignored: those processes have exited."""
     words = [line.split() for line in text.splitlines()]
     facts = {line[0]: line[1] for line in words if len(line) == 2}
     if not facts.get("boot") or facts["boot"] != boot_id():
@@ -161,7 +161,7 @@ def read_signature(text: str) -> Signature:
 
 
 def lock_is_free(lock: Path) -> bool:
-    """Return whether nobody holds ``lock``: nothing is left of the tree that it stands for."""
+    """Return whether ``lock`` is free, which proves that its tree has exited."""
     try:
         fd = os.open(lock, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
     except OSError:
@@ -180,25 +180,23 @@ _ROUND_SECONDS: Final = 0.005
 
 
 class SweepResult(msgspec.Struct, frozen=True):
-    """The attempts that an earlier kernel left. ``survivors`` would not die even by SIGKILL; their directories stay."""
+    """The attempts that an earlier kernel left. ``survivors`` did not exit after SIGKILL; their directories remain."""
 
     attempts: tuple[str, ...]
     survivors: tuple[int, ...]
 
 
 async def sweep(run_dir: Path, patience_seconds: float = PATIENCE_SECONDS, beside: Collection[str] = ()) -> SweepResult:
-    """Take every lock below ``run_dir``, kill what is left of its tree, remove the directory.
+    """Acquire every lock below ``run_dir``, kill the rest of its tree, and remove the directory.
 
-    Attempts named ``beside`` are left alone.
-
-    A keeper releases its lock milliseconds after its kernel died. One that is still held after the patience belongs to
-    a keeper that is stuck: it and its tree are killed by name. To be called with the project's lock held, before
-    anything is spawned.
+    Skips attempts in ``beside``. A keeper releases its lock milliseconds after its kernel has died. A lock that is held
+    longer belongs to a stuck keeper, which is killed with its tree. Call it with the project's lock held, before any
+    process is started.
     """
     left = [path for path in _directories(run_dir) if path.name not in beside]
     deadline = trio.current_time() + patience_seconds
     for path in left:
-        # flock cannot be awaited, and a thread that blocks on it cannot be cancelled.
+        # flock cannot be awaited, and a blocked thread cannot be cancelled.
         while not lock_is_free(path / LOCK_FILE) and trio.current_time() < deadline:  # noqa: ASYNC110
             await trio.sleep(_ROUND_SECONDS)
     fault_point("sweep.locked")

@@ -1,8 +1,8 @@
-"""Runs a command in a keeper of its own to its end (setup steps, git), and asks programs for their version.
+"""Commands that run to completion in a keeper (setup steps, git), and cached version queries of programs.
 
-A command is bounded in time and output, in memory and processes where it is told so, and nothing of it is left. The
-answer of a program is remembered; one that was replaced (another inode, size or time of change) is asked again. It runs
-in an empty private folder that is its home, too, and finds nothing there of anybody's.
+Commands are limited in time and output, and optionally in memory and processes; no process of them remains. Answers of
+programs are cached until the file changes (inode, size or time). A program runs in an empty private folder that is also
+its home, without files of the user.
 """
 
 import itertools
@@ -28,7 +28,7 @@ _CHUNK_BYTES: Final = 256 * 1024
 
 
 class CommandResult(msgspec.Struct, frozen=True):
-    """``stdout`` is whole unless ``truncated``, which means that the limit was passed and the command killed for it."""
+    """Result of a command. ``truncated``: it was killed because ``stdout`` exceeded the limit."""
 
     exit: Exited
     stdout: bytes
@@ -38,13 +38,13 @@ class CommandResult(msgspec.Struct, frozen=True):
 
     @property
     def ok(self) -> bool:
-        """True if it ended by itself, with 0, in time and within its limits."""
+        """Return whether the command exited by itself with 0, in time and within its limits."""
         ended_well = self.exit.code == 0 and self.exit.exceeded is None
         return ended_well and not self.timed_out and not self.truncated
 
 
 async def _keep_head(stream: trio.abc.ReceiveStream, limit_bytes: int, kept: bytearray, into: Path | None) -> bool:
-    """Keep the first bytes, in the new file ``into`` if given; True as soon as there are more. Raises OSError."""
+    """Store the first bytes, in the new file ``into`` if given; True when there are more. Raises OSError."""
     room = limit_bytes
     async with AsyncExitStack() as stack:
         file = None if into is None else await stack.enter_async_context(await trio.open_file(into, "xb"))
@@ -80,13 +80,12 @@ async def run_command(
     memory_bytes: int | None = None,
     processes: int | None = None,
 ) -> CommandResult:
-    """Run ``argv`` in exactly ``env``, with ``given`` (or a file) to read; return when its whole tree is gone.
+    """Run ``argv`` in exactly ``env`` with ``given`` (or a file) as input; return when its whole tree has exited.
 
-    What it prints is in the answer, or in the new file ``into``.
-    ``sandbox`` confines it as it does what an agent starts. Its tree is ended where it uses more than ``memory_bytes``
-    or has more than ``processes`` at once (``exit.exceeded`` says so). A process that the command leaves behind is
-    killed when it ends. A command that cannot be executed is a result too (``exit.failed``). Raises SpawnTransient;
-    NodeLost where nobody knows how it ended. Cancellation kills the tree.
+    The output is in the result, or in the new file ``into``. ``sandbox`` confines the command like an agent's programs.
+    Its tree is killed when it exceeds ``memory_bytes`` or ``processes`` (reported in ``exit.exceeded``), and with the
+    command. A command that cannot be executed is also a result (``exit.failed``). Raises SpawnTransient; NodeLost if
+    the outcome is unknown. Cancellation kills the tree.
     """
     handle = await launcher.spawn(Spec(attempt=attempt, argv=argv, cwd=cwd, env=env, sandbox=sandbox))
     head, tail = bytearray(), bytearray()
@@ -103,12 +102,12 @@ async def run_command(
         await handle.kill()
         exited = await handle.wait()
     if exited.lost:
-        raise NodeLost("its node was lost")
+        raise NodeLost("the node was lost")
     return CommandResult(exited, bytes(head), bytes(tail), patience.cancelled_caught, truncated)
 
 
 async def _give(stdin: trio.abc.SendStream, given: bytes | Path) -> None:
-    with suppress(trio.BrokenResourceError):  # it may not want to read
+    with suppress(trio.BrokenResourceError):  # the command may not read its input
         if isinstance(given, bytes):
             await stdin.send_all(given)
         else:
@@ -119,13 +118,13 @@ async def _give(stdin: trio.abc.SendStream, given: bytes | Path) -> None:
 
 
 PROBE_SECONDS: Final = 15.0
-"""For one answer; the slowest program that is known takes two on a slow machine."""
+"""Timeout of a version query; the slowest known program takes two seconds on a slow machine."""
 PROBE_OUTPUT_BYTES: Final = 64 * 1024
 
 _TAIL: Final = 200
 _Key = tuple[str, int, int, int, str]
 _numbers: Final = itertools.count(1)
-"""Attempt directories are distinct for the life of a kernel, which sweeps older ones."""
+"""Attempt directories have unique names during the life of a kernel, which removes older ones."""
 
 
 class ProbeResult(msgspec.Struct, frozen=True):
@@ -136,7 +135,7 @@ class ProbeResult(msgspec.Struct, frozen=True):
 
 
 class VersionProbes:
-    """Asks programs, and remembers what they said. ``run_dir`` is where ``launcher`` makes its folders."""
+    """Cached version queries. ``run_dir`` is the folder for directories of ``launcher``."""
 
     def __init__(self, launcher: Launcher, run_dir: Path) -> None:
         self._launcher = launcher
@@ -145,9 +144,9 @@ class VersionProbes:
         self._asking: defaultdict[_Key, trio.Lock] = defaultdict(trio.Lock)
 
     async def ask(self, program: str, flag: str, env: Mapping[str, str]) -> ProbeResult:
-        """Return the output of ``program`` run with ``flag``, in ``env`` but for its folders.
+        """Return the output of ``program`` run with ``flag`` in ``env``, except for its folders.
 
-        A fault is not remembered: next time it is asked anew. Cancellation kills what was started.
+        Failures are not cached. Cancellation kills the program.
         """
         try:
             file = os.stat(program)
@@ -194,22 +193,22 @@ def _said(result: CommandResult) -> ProbeResult:
 
 
 TAIL_BYTES: Final = 4096
-"""Of standard error, kept to say why it ended."""
+"""Kept end of standard error, to explain an exit."""
 LINE_CHARACTERS: Final = 300
 LEAVE_SECONDS: Final = 2.0
-"""After the end of its input, and again after SIGTERM."""
+"""Time to exit after the end of its input, and again after SIGTERM."""
 _READ_BYTES: Final = 64 * 1024
 
 
 class CommandMissing(Exception):
-    """The program is not there, or cannot be executed."""
+    """The program does not exist, or cannot be executed."""
 
 
 class PipedCommand(trio.abc.Stream):
-    """A command whose standard streams are one stream of bytes to somewhere else: ssh, srun, kubectl exec.
+    """A command whose standard streams form a byte stream to another place: ssh, srun, kubectl exec.
 
-    It has no keeper: one would kill a node process of this machine before that has ended its own trees. What runs at
-    the far end ends when its input does, at the latest with its lease. ``why`` says how it ended, as far as is known.
+    It has no keeper, which would kill a local node process before that has stopped its own trees. The remote end exits
+    when its input ends, at the latest with its lease. ``why`` describes the exit, if known.
     """
 
     def __init__(self, program: str, process: trio.Process) -> None:
@@ -223,7 +222,7 @@ class PipedCommand(trio.abc.Stream):
 
     @property
     def pid(self) -> int:
-        """Its process."""
+        """Return its process id."""
         return self._process.pid
 
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
@@ -239,20 +238,20 @@ class PipedCommand(trio.abc.Stream):
         return bytes(await self._stdout.receive_some(max_bytes or _READ_BYTES))
 
     def why(self) -> str:
-        """Its end in words, with the last line that it wrote to standard error."""
+        """Describe the exit, with the last line of standard error."""
         code = self._process.returncode
         last = [line for line in self._tail.decode("utf-8", "replace").splitlines() if line.strip()][-1:]
         said = "".join(character if character.isprintable() else " " for line in last for character in line)
         if code is None:
             ended = f"{self._program} closed the stream"
         elif code < 0:
-            ended = f"{self._program} was ended by signal {-code}"
+            ended = f"{self._program} was killed by signal {-code}"
         else:
-            ended = f"{self._program} ended with exit code {code}"
+            ended = f"{self._program} exited with code {code}"
         return f"{ended}: {said.strip()[:LINE_CHARACTERS]}" if said.strip() else ended
 
     async def read_tail(self) -> None:
-        """Keep the end of what it writes to standard error, until it writes no more."""
+        """Store the end of standard error until the stream ends."""
         assert self._process.stderr is not None
         with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
             async for chunk in self._process.stderr:
@@ -260,7 +259,7 @@ class PipedCommand(trio.abc.Stream):
                 del self._tail[:-TAIL_BYTES]
 
     async def aclose(self) -> None:
-        """End it: no more input, then SIGTERM, then SIGKILL. Shielded from cancellation, and bounded."""
+        """Close its input, then send SIGTERM, then SIGKILL. Shielded from cancellation, and bounded."""
         with trio.CancelScope(shield=True):
             await self._stdin.aclose()
             await self._stdout.aclose()
@@ -274,7 +273,7 @@ class PipedCommand(trio.abc.Stream):
 
 @asynccontextmanager
 async def piped_command(argv: Sequence[str], env: Mapping[str, str], cwd: str) -> AsyncGenerator[PipedCommand]:
-    """Run ``argv`` while the block lasts. Raises CommandMissing, SpawnTransient."""
+    """Run ``argv`` for the duration of the block. Raises CommandMissing, SpawnTransient."""
     try:
         process = await trio.lowlevel.open_process(
             under_first_limit(argv),

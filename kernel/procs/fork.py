@@ -1,4 +1,4 @@
-"""The fork launcher: keepers come from a zygote that has everything loaded, within milliseconds. Linux only."""
+"""The fork launcher: keepers are forked within milliseconds from a zygote with all modules loaded. Linux only."""
 
 import logging
 import socket
@@ -26,19 +26,19 @@ from protocol.ndjson import FrameReader, encode
 logger = logging.getLogger(__name__)
 
 _BIND_AT_START: Final = {"LD_BIND_NOW": "1"}
-"""The zygote resolves every symbol once. Otherwise each worker would those that it calls first, for 50 microseconds."""
+"""The zygote resolves every symbol once. Otherwise each worker would resolve its first calls, for 50 microseconds."""
 _GONE: Final = (OSError, trio.ClosedResourceError)
 ASK_SECONDS: Final = 3.0
-"""An order that waits so long has its zygote asked whether it lives."""
+"""Age of a pending order at which its zygote is checked."""
 ANSWER_SECONDS: Final = 5.0
 END_SECONDS: Final = 4.0
-"""For a zygote whose socket was closed: a second of grace for its keepers, then it kills them and ends."""
+"""Time for a zygote to exit after its socket was closed, including a second of grace for its keepers."""
 
 
 class Zygote(msgspec.Struct, eq=False):
-    """The kernel's side of one zygote, which itself is in ``worker``.
+    """The kernel's side of one zygote; the zygote itself is in ``worker``.
 
-    Orders may be sent from the start: they wait in its socket until it has loaded its modules.
+    Orders may be sent at once: they wait in its socket until it has loaded its modules.
     """
 
     process: trio.Process
@@ -47,11 +47,11 @@ class Zygote(msgspec.Struct, eq=False):
     preloaded: trio.Event = msgspec.field(default_factory=trio.Event)
     retired: bool = False
     handed_over: bool = False
-    """Another program of this kernel reaps it."""
+    """Another kernel process reaps it."""
     lost: bool = False
-    """An order could not be sent: it is dead, or about to be seen so."""
+    """An order could not be sent: the zygote has died."""
     spares: KeeperPool = msgspec.field(default_factory=KeeperPool)
-    """Its keepers that may serve again."""
+    """Its keepers that can be reused."""
     standby: StandbyWorker = msgspec.field(default_factory=StandbyWorker)
     _sending: trio.Lock = msgspec.field(default_factory=trio.Lock)
     _awaited: int = 0
@@ -61,7 +61,7 @@ class Zygote(msgspec.Struct, eq=False):
 
     @contextmanager
     def awaited(self) -> Generator[None]:
-        """While the block lasts, somebody waits for what was ordered."""
+        """Mark that an order is pending for the duration of the block."""
         self._awaited += 1
         self._ordered.set()
         try:
@@ -70,9 +70,9 @@ class Zygote(msgspec.Struct, eq=False):
             self._awaited -= 1
 
     async def end_if_silent(self) -> None:
-        """Ask it for a sign of life where orders wait, and kill it if none comes. Orders then go to the next one.
+        """Ping the zygote if orders are pending, and kill it without an answer; orders then go to the next one.
 
-        A busy one answers between two orders; one that is stopped, or stuck, would keep them for ever.
+        A busy zygote answers between two orders; one that is stopped or stuck would block them forever.
         """
         await self.preloaded.wait()
         while True:
@@ -97,9 +97,9 @@ class Zygote(msgspec.Struct, eq=False):
                 return
 
     async def fork(self, order: Fork, theirs: PipeEnds) -> KeeperLink:
-        """Have it fork a keeper for ``order``. Raises KeeperLost if it is gone."""
+        """Let the zygote fork a keeper for ``order``. Raises KeeperLost if it has exited."""
         ours, end = socket.socketpair()
-        # What a command was given to know must not be left to a worker.
+        # Secrets of a command must not be passed to a worker.
         link = KeeperLink(ours, self._free if order.argv is None else None)
         try:
             with end:
@@ -110,13 +110,12 @@ class Zygote(msgspec.Struct, eq=False):
                     async with self._sending:
                         sent = await self.control.sendmsg([data], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, fds)])
                         while sent < len(data):
-                            # Half an order would put every later one out of step: a cancelled sender still sends it
-                            # whole.
+                            # A partial order would corrupt the stream, so a cancelled sender still sends it completely.
                             with trio.CancelScope(shield=True):
                                 sent += await self.control.send(data[sent:])
                 except _GONE as error:
                     self.lost = True
-                    raise KeeperLost(f"cannot start {order.attempt}: the zygote is gone") from error
+                    raise KeeperLost(f"cannot start {order.attempt}: the zygote has exited") from error
         except BaseException:
             link.close()
             raise
@@ -127,7 +126,7 @@ class Zygote(msgspec.Struct, eq=False):
         self.standby.ask()
 
     async def listen(self) -> None:
-        """Follow it until it is dead."""
+        """Monitor the zygote until it exits."""
         frames: FrameReader[ZygoteReport] = FrameReader(ZygoteReport)
         while chunk := await self._receive():
             for frame in frames.feed(chunk):
@@ -140,7 +139,7 @@ class Zygote(msgspec.Struct, eq=False):
             await self.process.wait()  # as long as one of its keepers lives
 
     async def retire(self) -> None:
-        """Let it serve the keepers it has to their end, and then end. No more orders."""
+        """Let the zygote exit after its current keepers. It accepts no more orders."""
         self.standby.close()
         self.spares.close()
         try:
@@ -152,12 +151,12 @@ class Zygote(msgspec.Struct, eq=False):
         self.control.close()
 
     async def end(self) -> None:
-        """Close the socket if it is open, and reap the process. What it had forked is ended, unless it was retired."""
+        """Close the socket, and reap the process. Its forked processes are killed, unless it was retired."""
         self.spares.close()
         self.control.close()
         if self.handed_over:
             return
-        # One that still loads does not listen, and has forked nobody who would need its grace.
+        # A loading zygote does not read its socket, and has no keepers that need grace.
         with trio.move_on_after(END_SECONDS if self.preloaded.is_set() else 0):
             await self.process.wait()
         self.process.kill()
@@ -171,7 +170,7 @@ class Zygote(msgspec.Struct, eq=False):
 
 
 async def start_zygote(modules: frozenset[str], environ: Mapping[str, str]) -> Zygote:
-    """Start a zygote that loads ``modules``. It is not waited for. ``environ`` is what its workers will have."""
+    """Start a zygote that loads ``modules``, without waiting for it. ``environ`` is the environment of its workers."""
     ours, theirs = socket.socketpair()
     argv = [sys.executable, "-I", "-u", "-m", "worker", "--zygote", str(theirs.fileno()), ",".join(sorted(modules))]
     try:
@@ -191,17 +190,17 @@ async def start_zygote(modules: frozenset[str], environ: Mapping[str, str]) -> Z
 
 
 TRIES: Final = 3
-"""A zygote that dies under an order harms nobody: the order goes to the next one."""
+"""A zygote that dies during an order does no harm: the order goes to the next one."""
 WAIT_SECONDS: Final = 10.0
-"""For a new zygote's socket to be there, after the last one died."""
+"""Time for the socket of a new zygote to exist, after the last one died."""
 LOAD_SECONDS: Final = 60.0
-"""The import of the models' clients takes some seconds; a zygote that takes this long will never be ready."""
+"""Maximum load time: importing model clients takes some seconds, and a longer load never finishes."""
 _BACKOFF_SECONDS: Final = (0.0, 0.1, 0.5, 2.0, 5.0)
-"""Before the next zygote, by how many in a row died before they had loaded."""
+"""Delays before the next zygote, by the number of consecutive ones that died while loading."""
 
 
 class ForkLauncher:
-    """Keeps a zygote alive and sends it orders. ``spawn`` works from the moment ``run`` has reported started."""
+    """Launcher that keeps a zygote running and sends it orders. ``spawn`` works once ``run`` has reported started."""
 
     def __init__(self, *, run_dir: Path, environ: Mapping[str, str], modules: frozenset[str] = frozenset()) -> None:
         self._run_dir = run_dir
@@ -209,18 +208,18 @@ class ForkLauncher:
         self._wanted = modules
         self._zygotes: list[Zygote] = []
         self._followed: set[Zygote] = set()
-        """All that live, with those that are retired."""
+        """All running zygotes, including retired ones."""
         self._dirs = DirectoryPool()
         self._changed = trio.Event()
 
     def need(self, modules: frozenset[str]) -> None:
-        """Have ``modules`` preloaded from now on. The zygote that has not is replaced once another one is ready."""
+        """Preload ``modules`` from now on. A zygote without them is replaced once a new one is ready."""
         if not modules <= self._wanted:
             self._wanted |= modules
             self._announce()
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Keep a zygote that has what is needed. Runs until cancelled; then the zygotes, and all they forked, end."""
+        """Keep a zygote with the needed modules until cancelled; then zygotes and forked processes exit."""
         started = False
         failures = 0
         try:
@@ -245,7 +244,7 @@ class ForkLauncher:
         for left in reversed(range(TRIES)):
             if not self._zygotes:
                 await self._until_started()
-            # The newest that has loaded; before any has, the oldest, whose socket keeps orders until then.
+            # The newest loaded zygote, or else the oldest, whose socket queues orders until it has loaded.
             loaded = [one for one in self._zygotes if one.preloaded.is_set()]
             zygote = loaded[-1] if loaded else self._zygotes[0]
             try:
@@ -258,7 +257,7 @@ class ForkLauncher:
         raise AssertionError("unreachable")
 
     async def hand_over(self) -> tuple[int, ...]:
-        """Retire all zygotes: each serves the keepers that it has to their end. Returns their pids."""
+        """Retire all zygotes: each serves its current keepers to their end. Returns their pids."""
         left = tuple(self._followed)
         self._zygotes.clear()
         for zygote in left:
@@ -268,7 +267,6 @@ class ForkLauncher:
         return tuple(zygote.process.pid for zygote in left)
 
     async def _until_started(self) -> None:
-        """Wait for a zygote. Raises KeeperLost."""
         try:
             with trio.fail_after(WAIT_SECONDS):
                 while not self._zygotes:
@@ -306,7 +304,7 @@ class ForkLauncher:
         return None
 
     async def _follow(self, zygote: Zygote) -> None:
-        """Watch one zygote until it is dead; once it has loaded, those before it are retired."""
+        """Monitor one zygote until it exits; when it has loaded, retire the earlier ones."""
         self._followed.add(zygote)
         try:
             async with trio.open_nursery() as nursery:
@@ -326,7 +324,7 @@ class ForkLauncher:
 
     async def _supersede(self, zygote: Zygote) -> None:
         await zygote.preloaded.wait()
-        if zygote not in self._zygotes:  # it was handed over while it loaded
+        if zygote not in self._zygotes:  # transferred to another kernel process while it loaded
             return
         for older in self._zygotes[: self._zygotes.index(zygote)]:
             self._zygotes.remove(older)

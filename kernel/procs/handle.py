@@ -1,7 +1,7 @@
-"""A running process as its owner sees it: three streams, its end, and the ladder that brings the end about.
+"""A running process for its owner: three streams, its exit, and the stop ladder.
 
-The ladder: time to leave, SIGTERM to the tree, SIGKILL, and at last without the keeper's help. Asking comes first and
-is not done here: the session that speaks the worker's protocol has sent its stop frame.
+The ladder: a grace period, SIGTERM to the tree, SIGKILL, and at last without the keeper's help. The stop request comes
+before and is not sent here: the session that uses the worker's protocol has sent its stop frame.
 """
 
 import logging
@@ -23,38 +23,38 @@ from protocol.ipc import Bound, Census, Counted, Exited, KeeperFrame, Kill
 logger = logging.getLogger(__name__)
 
 CLOSE_SECONDS: Final = 3.0
-"""For a keeper to kill its tree; one that takes longer is stuck and is killed too."""
+"""Time for a keeper to kill its tree; after that it is considered stuck and killed too."""
 
 
 class KeeperWire(Protocol):
-    """The way to a keeper and back: ``KeeperLink``, or one that leads to a node."""
+    """Connection to a keeper: ``KeeperLink``, or a remote one on a node."""
 
     async def receive(self) -> KeeperFrame | None:
-        """The next report; None once the keeper is gone. Cancellation loses nothing."""
+        """Return the next report, or None after the keeper has exited. Cancellation loses no report."""
 
     async def send(self, frame: Kill | Bound | Census) -> None:
-        """Tell the keeper, if there still is one."""
+        """Send a frame to the keeper, if it is still running."""
 
     def is_quiet(self) -> bool:
-        """Return whether there is nothing to report: neither an end, nor the keeper's own."""
+        """Return whether no report is pending, neither of the exit nor of the keeper's end."""
         ...
 
     def free(self) -> None:
-        """Its tree is gone, as it said itself."""
+        """Note that the keeper has reported the end of its tree."""
 
     def close(self) -> None:
-        """Let go: a keeper that still has a tree kills it."""
+        """Close the connection: a keeper that still has a tree kills it."""
 
 
 class CannotHandOver(Exception):
-    """It cannot be handed over now, or never: the text says why."""
+    """The process cannot be transferred now, or ever: the text has the reason."""
 
 
 class HandedHandle(msgspec.Struct, frozen=True, kw_only=True):
-    """One keeper and its tree, as the next program of this kernel takes it over.
+    """One keeper and its tree, as transferred to the next kernel process.
 
-    ``stdin``, ``stdout``, ``stderr`` and ``lifeline`` are descriptors; ``heard`` is what was read of the lifeline and
-    is no whole frame yet.
+    ``stdin``, ``stdout``, ``stderr`` and ``lifeline`` are descriptors; ``heard`` is the partial frame that was read
+    from the lifeline.
     """
 
     attempt: str
@@ -71,15 +71,15 @@ class HandedHandle(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def descriptors(self) -> tuple[int, ...]:
-        """All that have to stay open."""
+        """Return all descriptors that must stay open."""
         return (self.stdin, self.stdout, self.stderr, self.lifeline)
 
 
 class Handle:
-    """One keeper and its tree. Close it (``async with``): that is what makes sure that nothing is left.
+    """One keeper and its tree. Close it (``async with``) to make sure that all its processes have exited.
 
-    ``pid`` is the child's, 0 if it could not be started; ``wait`` then tells why, and the streams are at their end.
-    Read ``stdout`` and ``stderr`` to their end, or a child that writes much will block.
+    ``pid`` is the child's, or 0 if it could not be started: then ``wait`` returns the reason, and the streams are at
+    their end. Read ``stdout`` and ``stderr`` to their end, or the child may block.
     """
 
     def __init__(
@@ -107,15 +107,15 @@ class Handle:
         self._link = link
         self._exited = exited
         self._tree_seen_gone = False
-        """The keeper itself said so, after it had started something."""
+        """Set after the keeper itself reported it for a started process."""
         self.survivors: tuple[int, ...] = ()
-        """What would not die (the system holds it in an uninterruptible wait). Its run directory stays, for the next
-        kernel to find it by."""
+        """Processes in uninterruptible wait that did not exit. The run directory remains for the next kernel to find
+        them."""
         self._kill_sent = False
         self._waiting = trio.Lock()
         self._processes = processes
         self._let_go = False
-        """Another program of this kernel has it: nothing that happens here may touch it."""
+        """Set when another kernel process owns the tree: it must not be touched here."""
         self.closed = False
 
     async def __aenter__(self) -> "Handle":
@@ -125,33 +125,33 @@ class Handle:
         await self.aclose()
 
     def is_quiet(self) -> bool:
-        """Return whether nothing has been heard of its end."""
+        """Return whether no end was reported."""
         return self._exited is None and self._link.is_quiet()
 
     @property
     def processes(self) -> frozenset[ProcessId]:
-        """The keeper and its child, where they could be named."""
+        """Return the keeper and its child, if they could be identified."""
         return frozenset(self._processes)
 
     @property
     def directory(self) -> Path:
-        """Its run directory."""
+        """Return its run directory."""
         return self._directory.path
 
     def is_bare(self) -> bool:
-        """Return whether there is nothing in the run directory but what is ours."""
+        """Return whether the run directory contains only our own files."""
         return self._directory.is_bare()
 
     def assign(self, attempt: str) -> None:
-        """Make this the run of ``attempt``. Raises FileExistsError if that is in use."""
+        """Use this process for ``attempt``. Raises FileExistsError if that is in use."""
         self._directory = self._directory.rename(attempt)
         self.attempt = attempt
 
     async def wait(self) -> Exited:
-        """Wait until the whole tree is gone; return how it ended. Any number of tasks may wait, and again later.
+        """Wait until the whole tree has exited; return how it ended.
 
-        Cancellation changes nothing. Where the keeper itself was killed, what it left is killed first and the answer
-        says SIGKILL.
+        Several tasks may wait, also repeatedly. Cancellation has no effect. If the keeper itself was killed, the rest
+        of its tree is killed first, and the result is SIGKILL.
         """
         if self._let_go:
             await trio.sleep_forever()
@@ -168,7 +168,7 @@ class Handle:
         return self._exited
 
     async def count(self) -> int:
-        """Return how many processes its tree has; 0 where it has ended, or nobody can tell. One task asks."""
+        """Return the number of processes in its tree; 0 after its end, or if unknown. For one task at a time."""
         async with self._waiting:
             if self._exited is None:
                 await self._link.send(Census())
@@ -189,34 +189,34 @@ class Handle:
                 self.survivors = tuple(sorted(process.pid for process in left))
             if self.survivors:
                 logger.error(
-                    "procs.leak %s: %s would not die; the next kernel tries again", self.attempt, self.survivors
+                    "procs.leak %s: %s did not exit; the next kernel tries again", self.attempt, self.survivors
                 )
             self._exited = Exited(signal=signal.SIGKILL, killed=self._kill_sent)
         return frame if isinstance(frame, Counted) else None
 
     async def kill(self, after_seconds: float = 0.0) -> None:
-        """SIGTERM to the tree, and SIGKILL ``after_seconds`` later until nothing is left. Does not wait for it.
+        """Send SIGTERM to the tree, and SIGKILL after ``after_seconds`` until it has exited. Does not wait.
 
-        With 0 there is no SIGTERM. A second call can only bring the end nearer. After the end it does nothing.
+        Without SIGTERM if 0. Another call can only shorten the delay. No effect after the end.
         """
         if self._exited is None and not self._let_go:
             self._kill_sent = True
             await self._link.send(Kill(after_seconds=after_seconds))
 
     async def bound(self, *, memory_bytes: int | None, processes: int | None) -> None:
-        """Have the tree ended that uses more than this; its end says so (``exceeded``). Looked at twice a second."""
+        """Kill the tree when it exceeds a limit, which its exit reports (``exceeded``). Checked twice a second."""
         if self._exited is None:
             await self._link.send(Bound(memory_bytes=memory_bytes, processes=processes))
 
     async def signal(self, number: int) -> None:
-        """Signal the child alone, and only if it still is the one that was started."""
+        """Signal only the child, if it is still the started process."""
         await trio.lowlevel.checkpoint()
         for process in self._processes:
             if process.pid == self.pid:
                 procfs.kill(process, number)
 
     async def destroy(self) -> Exited:
-        """Kill without the keeper's help, the keeper included: for one that does not answer ``kill``."""
+        """Kill the tree and the keeper without the keeper's help, if it does not answer ``kill``."""
         if self._let_go:
             await trio.sleep_forever()
         self._kill_sent = True
@@ -226,9 +226,9 @@ class Handle:
         return await self.wait()
 
     async def aclose(self) -> None:
-        """Kill what still runs, wait until it is gone, release descriptors and the run directory.
+        """Kill the tree, wait for its end, and release descriptors and the run directory.
 
-        Shielded from cancellation, and bounded: CLOSE_SECONDS, then ``destroy``, which is bounded too.
+        Shielded from cancellation, and bounded: CLOSE_SECONDS, then ``destroy``, which is also bounded.
         """
         if self._let_go:
             return
@@ -255,14 +255,14 @@ class Handle:
         return all(type(one) in (KeeperLink, Pipe) for one in (self._link, *self._streams))
 
     def export(self) -> HandedHandle:
-        """Return what another program of this kernel needs to go on with it. Raises CannotHandOver."""
+        """Return the state that another kernel process needs to continue. Raises CannotHandOver."""
         if self._exited is not None or self._waiting.locked() or not self.pid:
-            raise CannotHandOver(f"{self.attempt} ends just now")
+            raise CannotHandOver(f"{self.attempt} is just ending")
         stdin, stdout, stderr = self._streams
         if not (isinstance(stdin, Pipe) and isinstance(stdout, Pipe) and isinstance(stderr, Pipe)) or not isinstance(
             self._link, KeeperLink
         ):
-            raise CannotHandOver(f"{self.attempt} runs on another machine")
+            raise CannotHandOver(f"{self.attempt} runs on a node")
         lifeline, heard = self._link.export()
         return HandedHandle(
             attempt=self.attempt,
@@ -279,14 +279,14 @@ class Handle:
         )
 
     def let_go(self) -> None:
-        """Touch it no more, and leave its descriptors open: another program of this kernel has it now."""
+        """Release the process without closing its descriptors: another kernel process owns it now."""
         self._let_go = True
         if isinstance(self._link, KeeperLink):
             self._link.let_go()
 
     @classmethod
     def adopted(cls, handed: HandedHandle, run_dir: Path) -> "Handle":
-        """The handle of a process that an earlier program of this kernel has started."""
+        """Create the handle of a process that an earlier kernel process has started."""
         handle = cls(
             attempt=handed.attempt,
             cookie=handed.cookie,
@@ -302,20 +302,20 @@ class Handle:
 
 
 def can_be_handed_over(handle: object) -> bool:
-    """Return whether the process of ``handle`` could run on under the kernel's next program."""
+    """Return whether the process of ``handle`` could continue under the next kernel process."""
     return isinstance(handle, Handle) and handle.is_local()
 
 
 TERM_SECONDS: Final = 5.0
-"""Between SIGTERM and SIGKILL."""
+"""Time between SIGTERM and SIGKILL."""
 VERIFY_SECONDS: Final = 2.0
-"""After SIGKILL; then the keeper itself is stuck."""
+"""Time after SIGKILL, after which the keeper is considered stuck."""
 
 
 async def stop(handle: Handle, *, grace_seconds: float, term_seconds: float = TERM_SECONDS) -> Exited:
-    """Return how it ended, at most ``grace + term + VERIFY_SECONDS`` (and the end of what is stuck) from now.
+    """Stop the process; return its exit after at most ``grace + term + VERIFY_SECONDS`` and the end of a stuck keeper.
 
-    Cancellation leaves the ladder where it stands: closing the handle goes on from there.
+    Cancellation leaves the ladder at its step, from which closing the handle continues.
     """
     with trio.move_on_after(max(grace_seconds, 0.0)):
         return await handle.wait()

@@ -1,11 +1,11 @@
-"""The kernel's end of a keeper's lifeline, and the keepers that wait to serve again.
+"""The kernel's end of a keeper's lifeline, and the pool of keepers for reuse.
 
-As long as the lifeline is open, the keeper's tree may live. Without spare keepers and a standby worker (``spawn``) each
-attempt forks a keeper and a worker first, and from message to reply takes 1.8 times as long (measured in alternating
+While the lifeline is open, the keeper's tree may run. Without spare keepers and a standby worker (``spawn``) each
+attempt first forks a keeper and a worker, and takes 1.8 times as long from message to reply (measured in alternating
 runs; a fork costs some 2 ms of page copies). ``DirectoryPool`` (``attempt_dir``) does the same for run directories.
 
-Measure: ``scripts/bench replies workers``. The plain way is the exec launcher, which has none of it: run the same with
-``AGENT_WORKER_LAUNCHER=exec``; ``tests/e2e/test_kernel_life.py`` runs messages so.
+Measure: ``scripts/bench replies workers``, and the same with ``AGENT_WORKER_LAUNCHER=exec``, which uses none of these;
+``tests/e2e/test_kernel_life.py`` runs messages that way.
 """
 
 import select
@@ -24,31 +24,31 @@ from protocol.ndjson import FrameReader, encode
 
 RECEIVE_BYTES: Final = 2**16
 MOST: Final = 32
-"""How many wait at once; each holds a few hundred KiB of its own."""
+"""Maximum number of waiting keepers; each has a few hundred KiB of private memory."""
 ORDERS: Final = 256
-"""After this many a keeper is replaced: what leaks in it, if anything does, does not add up."""
+"""Number of orders after which a keeper is replaced, to limit the effect of leaks."""
 IDLE_SECONDS: Final = 10.0
 
 
 class KeeperLink:
     """Frames to and from one keeper. One task receives at a time.
 
-    ``spare`` takes the link of a keeper that has seen its tree gone and may serve again; without it, that keeper ends.
+    ``spare`` receives the link of a keeper whose tree has exited and that can be reused; without it, the keeper exits.
     """
 
     def __init__(self, end: socket.socket, spare: "Callable[[KeeperLink], None] | None" = None) -> None:
         self._stream = trio.SocketStream(trio.socket.from_stdlib_socket(end))
         self._end = end
-        """The same, for what takes no turn of the event loop more than it has to."""
+        """The same stream, without additional turns of the event loop."""
         self._sending = trio.Lock()
         self._spare = spare
         self.served = 0
-        """Orders given after the first."""
+        """Number of orders after the first."""
         self._frames: FrameReader[KeeperFrame] = FrameReader(KeeperFrame)
         self._arrived: deque[KeeperFrame] = deque()
 
     async def receive(self) -> KeeperFrame | None:
-        """The next report; None once the keeper is gone. Cancellation loses nothing."""
+        """Return the next report, or None after the keeper has exited. Cancellation loses no report."""
         while not self._arrived:
             if self._end.fileno() < 0:
                 return None
@@ -68,7 +68,7 @@ class KeeperLink:
         self._arrived.extend(one for one in self._frames.feed(chunk) if isinstance(one, Started | Counted | Exited))
 
     async def send(self, frame: Fork | Kill | Bound | Census) -> None:
-        """Tell the keeper; one that is gone needs no telling, its end is seen by ``receive``."""
+        """Send a frame; ignored if the keeper has exited, which ``receive`` reports."""
         try:
             async with self._sending:
                 await self._stream.send_all(encode(frame))
@@ -76,14 +76,14 @@ class KeeperLink:
             await trio.lowlevel.checkpoint()
 
     async def hang_up(self) -> None:
-        """Have the keeper kill its tree, and return when it is gone. Call ``close`` afterwards."""
+        """Let the keeper kill its tree, and return when it has exited. Call ``close`` afterwards."""
         with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
             await self._stream.send_eof()
         while await self.receive() is not None:
             pass
 
     async def order(self, order: Fork, theirs: PipeEnds) -> None:
-        """Give a keeper whose tree is gone the next order, a worker's. One that is gone shows in ``receive``."""
+        """Send the next order, for a worker, to a keeper whose tree has exited. A dead keeper shows in ``receive``."""
         fds = array("i", [theirs.stdin, theirs.stdout, theirs.stderr])
         data, rights = [encode(order)], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, fds)]
         self.served += 1
@@ -99,7 +99,7 @@ class KeeperLink:
             raise
 
     def is_quiet(self) -> bool:
-        """Return whether its keeper has nothing to report: neither an end, nor its own."""
+        """Return whether no report of the keeper is pending."""
         if self._arrived or self._end.fileno() < 0:
             return False
         poll = select.poll()
@@ -107,30 +107,30 @@ class KeeperLink:
         return not poll.poll(0)
 
     def export(self) -> tuple[int, bytes]:
-        """Return its descriptor, and what was read of it and nobody has heard."""
+        """Return its descriptor, and the unprocessed bytes that were read."""
         return self._end.fileno(), b"".join(map(encode, self._arrived)) + self._frames.pending
 
     def let_go(self) -> int:
-        """Have the descriptor be nobody's of this program, and leave it open. Returns it."""
+        """Detach the descriptor without closing it, and return it."""
         self._spare = None
         return self._end.detach()
 
     @classmethod
     def adopted(cls, descriptor: int, heard: bytes) -> "KeeperLink":
-        """The link that another program of this kernel has had."""
+        """Create the link that another kernel process has used."""
         link = cls(socket.socket(fileno=descriptor))
         link._take(heard)
         return link
 
     def free(self) -> None:
-        """Its tree is gone, as it said itself: have it serve again if somebody wants it to, or else end."""
+        """Reuse the keeper after it reported the end of its tree, or let it exit."""
         if self._spare is not None:
             self._spare(self)
         else:
             self.close()
 
     def close(self) -> None:
-        """Let go: a keeper that still has a tree kills it."""
+        """Close the connection: a keeper that still has a tree kills it."""
         self._spare = None
         self._stream.socket.close()
 
@@ -138,7 +138,7 @@ class KeeperLink:
 class KeeperPool:
     """The spare keepers of one zygote, last in first out.
 
-    A keeper has one order at most, and has seen every process of the last one gone before it takes another.
+    A keeper has at most one order, and all processes of the last one have exited before it accepts another.
     """
 
     def __init__(self) -> None:
@@ -147,7 +147,7 @@ class KeeperPool:
         self._closed = False
 
     def park(self, link: KeeperLink) -> None:
-        """Keep the keeper for another order, or have it end."""
+        """Store the keeper for another order, or let it exit."""
         if self._closed or len(self._waiting) >= MOST or link.served >= ORDERS:
             link.close()
             return
@@ -155,7 +155,7 @@ class KeeperPool:
         self._parked.set()
 
     def take(self) -> KeeperLink | None:
-        """One that has served, if there is any. It may be killed at any time: then it answers nothing."""
+        """Return a spare keeper, if any. It may have been killed meanwhile: then it does not answer."""
         while self._waiting:
             link = self._waiting.pop()[1]
             if link.is_quiet():
@@ -164,7 +164,7 @@ class KeeperPool:
         return None
 
     async def thin_out(self) -> None:
-        """End those that had nothing to do for IDLE_SECONDS. Runs until cancelled."""
+        """Stop keepers that were idle for IDLE_SECONDS. Runs until cancelled."""
         while True:
             while self._waiting:
                 since, link = self._waiting[0]
@@ -177,7 +177,7 @@ class KeeperPool:
             await self._parked.wait()
 
     def close(self) -> None:
-        """End all that wait, and each that comes back."""
+        """Stop all waiting keepers, and each that returns."""
         self._closed = True
         while self._waiting:
             self._waiting.pop()[1].close()

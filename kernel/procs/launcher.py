@@ -1,4 +1,4 @@
-"""The one seam through which anything is run: ``spawn(spec) -> handle``; by fork, or by a fresh interpreter each."""
+"""The single interface to start processes, ``spawn(spec) -> handle``: by fork, or with a new interpreter."""
 
 import math
 import socket
@@ -24,22 +24,22 @@ class Launcher(Protocol):
     """Starts processes in keepers. Close the handles before ``run`` is cancelled."""
 
     def need(self, modules: frozenset[str]) -> None:
-        """Say which of ``anthropic`` and ``openai`` workers will import, so that it can be done before they start."""
+        """Announce which SDKs (``anthropic``, ``openai``) workers will import, so that they can be preloaded."""
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Serve until cancelled; ``started`` means that ``spawn`` may be called, not that anything is preloaded."""
+        """Serve until cancelled; ``started`` means that ``spawn`` may be called, not that modules are preloaded."""
 
     async def spawn(self, spec: Spec) -> Handle:
-        """Start a worker or a command in a keeper of its own. Raises SpawnTransient; FileExistsError for one in use.
+        """Start a worker or a command in its own keeper. Raises SpawnTransient; FileExistsError for an attempt in use.
 
-        A command that cannot be executed gives a handle with pid 0 whose ``wait`` tells why. Cancellation ends what
-        was started.
+        A command that cannot be executed gets a handle with pid 0 whose ``wait`` returns the reason. Cancellation stops
+        the started process.
         """
         ...
 
 
 class LauncherUnknown(ValueError):
-    """AGENT_WORKER_LAUNCHER says neither fork nor exec, or fork where it is not safe."""
+    """AGENT_WORKER_LAUNCHER is neither fork nor exec, or is fork where that is unsafe."""
 
 
 def choose_launcher(
@@ -50,20 +50,20 @@ def choose_launcher(
     environ: Mapping[str, str],
     modules: frozenset[str] = frozenset(),
 ) -> Launcher:
-    """The launcher for this machine: fork on Linux unless ``asked`` (the variable's value) is exec; exec elsewhere.
+    """Return the launcher for this machine: fork on Linux unless ``asked`` (the variable) is exec; exec elsewhere.
 
-    ``environ`` is the environment of workers: no secret belongs there. Raises LauncherUnknown.
+    ``environ`` is the environment of workers, without secrets. Raises LauncherUnknown.
     """
     kind = asked or ("fork" if platform == "linux" else "exec")
     if kind == "exec":
         return ExecLauncher(run_dir=run_dir, environ=environ)
     if kind == "fork" and platform == "linux":
         return ForkLauncher(run_dir=run_dir, environ=environ, modules=modules)
-    raise LauncherUnknown(f"{VARIABLE}={kind} is not possible on {platform}: unset it, or set it to exec")
+    raise LauncherUnknown(f"{VARIABLE}={kind} is not supported on {platform}: unset it, or set it to exec")
 
 
 class SpawnControl:
-    """The launcher that a kernel starts everything by. While it is shut off, ``spawn`` waits."""
+    """The launcher that the kernel uses for everything. While it is closed, ``spawn`` waits."""
 
     def __init__(self, launcher: Launcher) -> None:
         self._launcher = launcher
@@ -81,7 +81,7 @@ class SpawnControl:
         await self._launcher.run(task_status=task_status)
 
     async def spawn(self, spec: Spec) -> Handle:
-        """See Launcher. Waits while it is shut off."""
+        """Start as in Launcher, but wait while it is closed."""
         while not self._opened.is_set():
             await self._opened.wait()
         self._starting += 1
@@ -94,17 +94,17 @@ class SpawnControl:
         return handle
 
     def shut_off(self) -> None:
-        """Hold back whatever is to be started from now on."""
+        """Delay all further starts."""
         self._opened = trio.Event()
 
     def open(self) -> None:
-        """Let it be started."""
+        """Allow starts again."""
         self._opened.set()
 
     def under_way(self, beside: Collection[Handle]) -> tuple[str, ...]:
-        """Return the names of what runs ``beside`` these handles, and may not be ended; "" for what is being started.
+        """Return the names of running processes ``beside`` these handles that must not be stopped; "" during a start.
 
-        Those that may be started again at any time do not count.
+        Restartable processes do not count.
         """
         running = (
             spec.attempt
@@ -114,20 +114,20 @@ class SpawnControl:
         return (*running, *[""] * self._starting)
 
     async def hand_over(self) -> tuple[int, ...]:
-        """Leave all that runs alone. Returns children of ours that are to be reaped later."""
+        """Leave all processes running. Returns children to reap later."""
         if isinstance(self._launcher, ForkLauncher | ExecLauncher):
             return await self._launcher.hand_over()
         return ()
 
 
 _REAP_SECONDS: Final = 3.0
-"""At the end: for keepers whose lifelines are closed by then."""
+"""Time at the end for keepers whose lifelines are closed."""
 
 
 class ExecLauncher:
-    """Starts ``python -I -u -m worker --keeper FD``: slow, simple, and what macOS can do.
+    """Starts ``python -I -u -m worker --keeper FD``: slow and simple, and supported on macOS.
 
-    ``spawn`` works while ``run`` does, which reaps the keepers.
+    ``spawn`` works while ``run`` runs, which reaps the keepers.
     """
 
     def __init__(self, *, run_dir: Path, environ: Mapping[str, str]) -> None:
@@ -137,7 +137,7 @@ class ExecLauncher:
         self._to_reap, self._reaped = trio.open_memory_channel[trio.Process](math.inf)
 
     def need(self, modules: frozenset[str]) -> None:
-        """Nothing to do: each worker imports what it needs."""
+        """Do nothing: each worker imports what it needs."""
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Reap keepers until cancelled."""
@@ -147,7 +147,7 @@ class ExecLauncher:
                 nursery.start_soon(self._reap, process)
 
     async def _reap(self, process: trio.Process) -> None:
-        """Wait for a keeper. When the kernel ends, its handles are closed before this is cancelled."""
+        """Wait for a keeper. When the kernel exits, its handles are closed before this is cancelled."""
         try:
             await process.wait()
         finally:
@@ -156,7 +156,7 @@ class ExecLauncher:
                     await process.wait()
 
     async def hand_over(self) -> tuple[int, ...]:
-        """Leave all keepers alone: those that are handed over are reaped by whoever has their handles."""
+        """Leave all keepers running: transferred ones are reaped by the owner of their handles."""
         self._handed_over.set()
         await trio.lowlevel.checkpoint()
         return ()

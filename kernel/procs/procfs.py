@@ -1,16 +1,13 @@
-"""The table of processes in /proc: finds, names and kills our own, and tells which process has a connection.
+"""The process table in /proc: find, identify and kill our processes, and find the owner of a connection.
 
-Empty where there is no /proc. A process is named by pid and start time, so a pid that was given to a stranger is never
-signalled (fault PF11).
+Empty on systems without /proc. A process is identified by pid and start time, so a reused pid is never signalled (fault
+PF11). ``end`` kills the tree of a keeper that was killed itself: by descent if possible, then by cookie. The zygote
+does the same from below and finds more, because it adopts every orphan; this function covers a missing zygote.
 
-``end`` kills the tree of a keeper that was killed itself: by descent while that can be seen, then by cookie. The zygote
-does the same from below, and sees more (it adopts every orphan); this is for the case that it is gone too.
-
-The system's table of connections says which socket has a port, and what a process has open which process has that
-socket. Two questions are answered, and in doubt each is answered with no. May this come from none of our processes?
-Then one that hides what it has open may have it too, and whoever has let go of a connection after asking is taken for
-one of ours. Is this the process tree of that attempt? Then all who have it must be of that tree, and the connection
-must stand from the first look to the last.
+The system's table of connections maps ports to sockets, and open descriptors map sockets to processes. Two questions
+are answered, in doubt with no. Is a connection from none of our processes? A process that hides its descriptors may own
+it, and a closed connection counts as ours. Is it from the process tree of an attempt? All owners must belong to that
+tree, and the connection must exist from the first check to the last.
 """
 
 import functools
@@ -33,7 +30,7 @@ _ZOMBIE: Final = b"Z"
 
 
 class ProcessId(NamedTuple):
-    """One process of this boot, for ever. ``start_time`` is in clock ticks since boot."""
+    """One process of this boot, uniquely identified. ``start_time`` is in clock ticks since boot."""
 
     pid: int
     start_time: int
@@ -48,7 +45,7 @@ class ProcessRow(NamedTuple):
 
 @functools.cache
 def boot_id() -> str:
-    """Changes with every boot of the machine; a constant where the system has none."""
+    """Return an id that changes with every boot of the machine; a constant if the system has none."""
     try:
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
             return file.read().strip()
@@ -57,13 +54,13 @@ def boot_id() -> str:
 
 
 def identify(pid: int) -> ProcessId | None:
-    """Name the process that has ``pid`` now; None if there is none (or it is dead and only waits to be reaped)."""
+    """Identify the process with ``pid``; return None if it does not exist or is a zombie."""
     row = _row(pid)
     return row.id if row is not None else None
 
 
 def table() -> dict[int, ProcessRow]:
-    """Every living process by pid."""
+    """Return every living process by pid."""
     with suppress(OSError):
         pids = [int(name) for name in os.listdir("/proc") if name.isdecimal()]
         return {pid: row for pid in pids if (row := _row(pid)) is not None}
@@ -71,7 +68,7 @@ def table() -> dict[int, ProcessRow]:
 
 
 def descendants(roots: Iterable[ProcessId], rows: dict[int, ProcessRow]) -> set[ProcessId]:
-    """Those of ``roots`` that live, and all below them."""
+    """Return the living processes of ``roots`` and their descendants."""
     below: defaultdict[int, list[int]] = defaultdict(list)
     for pid, row in rows.items():
         below[row.parent].append(pid)
@@ -86,9 +83,9 @@ def descendants(roots: Iterable[ProcessId], rows: dict[int, ProcessRow]) -> set[
 
 
 def root_of(process: ProcessId, roots: Collection[ProcessId]) -> ProcessId | None:
-    """The one of ``roots`` that ``process`` is, or is below of: looked up now, step by step.
+    """Return the one of ``roots`` that is ``process`` or its ancestor, looked up step by step.
 
-    None, too, where it is gone, or a step leads to a process that is younger: that one only has the pid of a parent.
+    Returns None as well if the process has exited, or a parent is younger, so that its pid was reused.
     """
     row = _row(process.pid)
     if row is None or row.id != process:
@@ -102,13 +99,13 @@ def root_of(process: ProcessId, roots: Collection[ProcessId]) -> ProcessId | Non
 
 
 def by_cookie(cookies: Collection[str], rows: dict[int, ProcessRow]) -> set[ProcessId]:
-    """Processes that were executed with one of ``cookies`` in their environment."""
+    """Return the processes that were executed with one of ``cookies`` in their environment."""
     marks = [f"{COOKIE_VARIABLE}={cookie}".encode() for cookie in cookies]
     return {row.id for row in rows.values() if marks and _environment(row.id.pid).intersection(marks)}
 
 
 def kill(target: ProcessId, number: int = signal.SIGKILL) -> None:
-    """Signal exactly this process, to its end if not told otherwise; one that is gone, or not ours, is left."""
+    """Signal exactly this process, by default with SIGKILL; ignored if it has exited or is not ours."""
     with suppress(OSError), closing_descriptor(os.pidfd_open(target.pid)) as handle:
         if identify(target.pid) == target:
             signal.pidfd_send_signal(handle, number)
@@ -137,7 +134,7 @@ def _environment(pid: int) -> frozenset[bytes]:
 
 ROUND_SECONDS: Final = 0.005
 PATIENCE_SECONDS: Final = 2.0
-"""A killed process is gone within milliseconds, unless the system holds it in an uninterruptible wait."""
+"""Time for a killed process to exit, which takes milliseconds except in an uninterruptible wait."""
 
 
 async def end(
@@ -160,7 +157,7 @@ async def end(
 
 
 def _round(known: set[ProcessId], cookies: Collection[str]) -> set[ProcessId]:
-    """Kill all that can be found now. What was found before stays known: its own parent may be dead by now."""
+    """Kill all processes found now. Those found before stay known, because their parents may have died."""
     rows = table()
     found = descendants(known | by_cookie(cookies, rows), rows)
     for target in found:
@@ -169,7 +166,7 @@ def _round(known: set[ProcessId], cookies: Collection[str]) -> set[ProcessId]:
 
 
 async def reap(pids: Iterable[int]) -> None:
-    """Wait for each of ``pids`` that is a child of ours, and reap it. One that is not, or no more, is left alone."""
+    """Wait for each of ``pids`` that is our child, and reap it; others are ignored."""
     async with trio.open_nursery() as nursery:
         for pid in frozenset(pids):
             nursery.start_soon(_reap, pid)
@@ -190,19 +187,18 @@ _TABLES: Final = ("/proc/net/tcp", "/proc/net/tcp6")
 _LOCAL, _REMOTE, _STATE, _INODE = 1, 2, 3, 9
 _ESTABLISHED: Final = "01"
 _LOOKS: Final = 2
-"""A table that changes while it is read may lack a row."""
+"""Number of reads, because a table that changes meanwhile may lack a row."""
 _NOBODYS: Final = "0"
-"""The inode of a connection that was closed on its side."""
+"""Inode of a connection that was closed on its side."""
 
 
 def is_own_child(
     client_port: int, server_port: int, pid: int, beside: Callable[[], Collection[ProcessId]] = tuple
 ) -> bool:
-    """Return whether ``pid``, or a process below it, has the connection from one port to the other. Reads all of /proc.
+    """Return whether ``pid`` or a descendant owns the connection between two ports. Reads all of /proc.
 
-    So do those ``beside`` it: trees of ours that another program of this kernel started, as another process.
-
-    True, too, for a connection that nobody has, where the table names owners at all: that of who listens.
+    ``beside`` are trees that another kernel process started. Also true for a connection without an owner on systems
+    that list owners, because that is the listener's.
     """
     root = identify(pid)
     if root is None:
@@ -218,7 +214,7 @@ def is_own_child(
 
 
 class AcceptedConnection(NamedTuple):
-    """A connection that was accepted: both addresses, and the inode of our side, which no other socket has."""
+    """An accepted connection: both addresses, and the unique inode of our side."""
 
     client: tuple[str, int]
     server: tuple[str, int]
@@ -226,9 +222,9 @@ class AcceptedConnection(NamedTuple):
 
 
 def caller(accepted: AcceptedConnection, roots: Collection[ProcessId], pid: int) -> ProcessId | None:
-    """The one of ``roots`` whose tree has the other end of it, and no process below ``pid`` that is not of that tree.
+    """Return the one of ``roots`` whose tree owns the other end, if no other process below ``pid`` does.
 
-    None: nobody, somebody else or several have it, or it was let go of meanwhile. Reads all of /proc.
+    None if no process, another one or several own it, or it was closed meanwhile. Reads all of /proc.
     """
     other_end = next((found for found in (_other_end(accepted) for _ in range(_LOOKS)) if found is not None), None)
     top = identify(pid)
@@ -238,16 +234,16 @@ def caller(accepted: AcceptedConnection, roots: Collection[ProcessId], pid: int)
         process for process in descendants([*roots, top], table()) if _has_open({other_end}, process, hidden=False)
     ]
     found = {root_of(holder, roots) for holder in holders}
-    # Ports and inodes are given away again: what was read is of this connection only if it has stood all the while.
+    # Ports and inodes are reused: the data is valid only if the connection has existed throughout.
     if len(found) != 1 or _other_end(accepted) != other_end:
         return None
     return found.pop()
 
 
 def _other_end(accepted: AcceptedConnection) -> str | None:
-    """The client's socket, as it is called among what a process has open; None where ``accepted`` stands no more.
+    """Return the client's socket as listed among open descriptors; None if the connection no longer exists.
 
-    A connection that stands is the only one between its two addresses.
+    An existing connection is the only one between its two addresses.
     """
     ours, theirs = _spellings(*accepted.server), _spellings(*accepted.client)
     found: set[str] = set()
@@ -261,7 +257,7 @@ def _other_end(accepted: AcceptedConnection) -> str | None:
 
 
 def _spellings(host: str, port: int) -> frozenset[str]:
-    """An address as the tables have it: in words of 32 bits in the order of the machine; IPv4 also inside IPv6."""
+    """Return the spellings of an address in the tables: 32-bit words in native byte order; IPv4 also inside IPv6."""
     if ":" in host:
         packed = [socket.inet_pton(socket.AF_INET6, host)]
     else:
@@ -273,7 +269,7 @@ def _spellings(host: str, port: int) -> frozenset[str]:
 
 
 class _Side(NamedTuple):
-    """One side of a connection, or who listens (from port 0)."""
+    """One side of a connection, or a listener (from port 0)."""
 
     local: int
     remote: int
@@ -298,7 +294,7 @@ def _port(address: str) -> int:
 
 
 def _has_open(sockets: set[str], process: ProcessId, *, hidden: bool) -> bool:
-    """Return whether the process has one of ``sockets`` open; ``hidden`` where it does not show what it has open."""
+    """Return whether the process has one of ``sockets`` open; ``hidden`` if it hides its descriptors."""
     folder = f"/proc/{process.pid}/fd"
     try:
         names = os.listdir(folder)

@@ -1,7 +1,7 @@
-"""A node on Ray: an actor runs a command on a machine of the cluster, and its standard streams are carried here.
+"""A node on Ray: an actor runs a command on a machine of the cluster, and its standard streams are relayed here.
 
-A program of its own, run by whichever Python has the package ray: the kernel never imports it, and this file nothing of
-ours. The actor ends with this process, and the command with the actor; what serves there watches its own lease.
+A separate program, run by a Python that has the package ray: the kernel never imports it, and it imports nothing of the
+project. The actor ends with this process, and the command with the actor; the node process checks its own lease.
 """
 
 import argparse
@@ -18,13 +18,13 @@ EX_UNAVAILABLE: Final = 69
 """sysexits.h."""
 CHUNK_BYTES: Final = 64 * 1024
 AHEAD: Final = 64
-"""Chunks that the actor may be ahead of who reads them."""
+"""Maximum number of chunks that the actor may be ahead of the reader."""
 TAIL_BYTES: Final = 2000
 _OWN: Final = {"CPU": "num_cpus", "GPU": "num_gpus", "memory": "memory"}
 
 
 class FarCommand:
-    """The actor: one command, and its streams."""
+    """The actor: one command with its streams."""
 
     def __init__(self, argv: list[str]) -> None:
         self._process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -37,7 +37,7 @@ class FarCommand:
             self._tail = (self._tail + chunk)[-TAIL_BYTES:]
 
     def write(self, data: bytes) -> None:
-        """Give it input; none is the end of it."""
+        """Write input; an empty chunk closes it."""
         assert self._process.stdin is not None
         if data:
             self._process.stdin.write(data)
@@ -46,25 +46,25 @@ class FarCommand:
             self._process.stdin.close()
 
     def read(self) -> Iterator[bytes]:
-        """Its output, piece by piece."""
+        """Yield the output in pieces."""
         assert self._process.stdout is not None
         while chunk := os.read(self._process.stdout.fileno(), CHUNK_BYTES):
             yield chunk
 
     def end(self) -> tuple[int, str]:
-        """Its exit code, and the last that it wrote to standard error."""
+        """Return its exit code, and the end of its standard error."""
         return self._process.wait(), self._tail.decode("utf-8", "replace")
 
 
 def options_of(resources: dict[str, float]) -> dict[str, Any]:
-    """The options of the actor: Ray has names of its own for some resources. Nothing is started again by Ray."""
+    """Return the options of the actor: Ray has special names for some resources. Ray restarts nothing."""
     own = {_OWN[name]: amount for name, amount in resources.items() if name in _OWN}
     rest = {name: amount for name, amount in resources.items() if name not in _OWN}
     return {"num_cpus": 0, **own, "resources": rest, "max_restarts": 0, "max_task_retries": 0, "max_concurrency": 4}
 
 
 def carry(ray: Any, far: list[str], resources: dict[str, float], output: int) -> int:
-    """Run ``far`` in an actor until it ends. Returns its exit code."""
+    """Run ``far`` in an actor until it exits. Returns its exit code."""
     actor = ray.remote(FarCommand).options(**options_of(resources)).remote(far)
 
     def give() -> None:
@@ -72,8 +72,8 @@ def carry(ray: Any, far: list[str], resources: dict[str, float], output: int) ->
             while chunk := os.read(0, CHUNK_BYTES):
                 ray.get(actor.write.remote(chunk))
         except Exception as error:  # noqa: BLE001  (whatever Ray raises)
-            complain(f"the actor takes no more: {error}")
-        os._exit(0)  # nobody speaks to it any more: the actor ends with us
+            complain(f"the actor accepts no more input: {error}")
+        os._exit(0)  # the stream is unused: the actor exits with this process
 
     threading.Thread(target=give, daemon=True).start()
     pieces = actor.read.options(num_returns="streaming", _generator_backpressure_num_objects=AHEAD).remote()
@@ -87,23 +87,23 @@ def carry(ray: Any, far: list[str], resources: dict[str, float], output: int) ->
 
 
 def complain(text: str) -> None:
-    """Say on standard error why it does not go on, on one line."""
+    """Print the reason of a failure to standard error, on one line."""
     sys.stderr.write(f"error: {' '.join(text.split())[:TAIL_BYTES]}\n")
 
 
 def main() -> int:
-    """Carry until the command ends, or standard input does. Returns the exit code."""
+    """Relay until the command exits, or standard input ends. Returns the exit code."""
     parser = argparse.ArgumentParser(prog="ray_relay", allow_abbrev=False)
     parser.add_argument("--address", default="auto")
     parser.add_argument("--resources", type=json.loads, default={})
     parser.add_argument("far", nargs="+")
     asked = parser.parse_args()
     output = os.dup(1)
-    os.dup2(2, 1)  # what Ray prints is no part of the stream
+    os.dup2(2, 1)  # output of Ray is not part of the stream
     try:
         import ray  # type: ignore[import-not-found]  # noqa: PLC0415  (another Python's)
     except ImportError:
-        complain("this Python has no ray: install it there (pip install ray), or name another Python by python:")
+        complain("this Python has no package ray: install it (pip install ray), or set python: to another one")
         return EX_UNAVAILABLE
     try:
         with contextlib.redirect_stdout(sys.stderr):

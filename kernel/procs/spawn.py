@@ -1,6 +1,6 @@
-"""Starts a keeper's tree, for both launchers alike: directory, pipes, order, and the keeper's first report.
+"""Start of a keeper's tree for both launchers: directory, pipes, order, and the keeper's first report.
 
-A standby worker is started so before it is wanted.
+A standby worker is started in the same way before it is needed.
 """
 
 import secrets
@@ -20,19 +20,19 @@ from kernel.procs.spec import TRANSIENT, TRANSIENT_NAMES, KeeperLost, Pipe, Pipe
 from protocol.ipc import Counted, Exited, Fork, Started
 
 Deliver = Callable[[Fork, PipeEnds], Awaitable[KeeperLink]]
-"""Give the order and the child's ends to a keeper, or to what becomes one. The ends are closed by the caller."""
+"""Passes the order and the child's pipe ends to a keeper, or to its creator. The caller closes the ends."""
 
 ANSWER_SECONDS: Final = 60.0
-"""For the first word of a keeper: a zygote that preloads every SDK on a slow machine takes a good part of it."""
+"""Timeout for the first report of a keeper: a zygote that preloads every SDK on a slow machine takes most of it."""
 
 TAKE_BACK_SECONDS: Final = 1.0
-"""After a cancellation: for the keeper to end what it may have started. A zygote that still loads will not start it."""
+"""Time after a cancellation for the keeper to stop a started process. A loading zygote will not start it."""
 
 
 async def spawn_keeper(spec: Spec, run_dir: Path, deliver: Deliver, spares: DirectoryPool | None = None) -> Handle:
-    """Start what ``spec`` says, in a directory of ``spares`` if there is any. Raises SpawnTransient (nothing is left).
+    """Start ``spec`` in a directory of ``spares`` if possible. Raises SpawnTransient, and no process remains.
 
-    Cancellation ends what may have been started, and waits up to TAKE_BACK_SECONDS for that.
+    Cancellation stops the process, and waits up to TAKE_BACK_SECONDS for that.
     """
     with ExitStack() as undo:
         try:
@@ -46,7 +46,7 @@ async def spawn_keeper(spec: Spec, run_dir: Path, deliver: Deliver, spares: Dire
             raise
         streams = tuple(map(Pipe, (ours.stdin, ours.stdout, ours.stderr)))
         for stream in streams:
-            undo.callback(stream.close)  # no ``aclose``: a checkpoint would replace the exception on its way
+            undo.callback(stream.close)  # no ``aclose``: its checkpoint would replace the active exception
         order = Fork(lock=directory.lock, cookie=cookie, **spec.order)
         fault_point("procs.order")
         try:
@@ -64,7 +64,7 @@ async def spawn_keeper(spec: Spec, run_dir: Path, deliver: Deliver, spares: Dire
         undo.pop_all()
     processes: tuple[ProcessId, ...] = ()
     if isinstance(first, Started):
-        # Where there is no /proc (a start time of 0) nobody could find them again.
+        # Without /proc (a start time of 0) the processes could not be found again.
         named = (first.pid, first.pid_since), (first.keeper, first.keeper_since)
         processes = tuple(ProcessId(pid, since) for pid, since in named if since)
     return Handle(
@@ -86,17 +86,17 @@ async def _first_word(link: KeeperLink, attempt: str) -> Started | Exited:
             first = await link.receive()
     except trio.TooSlowError as error:
         raise SpawnTransient(f"cannot start {attempt}: no answer in {ANSWER_SECONDS:.0f} s") from error
-    if first is None or isinstance(first, Counted):  # which nobody asked for yet
-        raise KeeperLost(f"cannot start {attempt}: the keeper went away")
+    if first is None or isinstance(first, Counted):  # not requested yet
+        raise KeeperLost(f"cannot start {attempt}: the keeper exited")
     if isinstance(first, Exited) and (first.failed or "").partition(":")[0] in TRANSIENT_NAMES:
         raise SpawnTransient(f"cannot start {attempt}: {first.failed}")
     return first
 
 
 class StandbyWorker:
-    """One worker of a zygote that is started before it is wanted, and serves one attempt.
+    """One worker of a zygote that is started before it is needed, and serves one attempt.
 
-    It is started when another one has ended: then the processor has time for it. After IDLE_SECONDS it is ended.
+    Started after another one has ended, when the processor is idle. Stopped after IDLE_SECONDS.
     """
 
     def __init__(self) -> None:
@@ -104,22 +104,22 @@ class StandbyWorker:
         self._asked = trio.Event()
         self._settled = trio.Event()
         self._starting: trio.Event | None = None
-        """Set at its end: one is being made, and nobody waits for it yet."""
+        """Set when the start ends, if one is in progress without a waiting caller."""
         self._closed = False
 
     async def take(self) -> Handle | None:
-        """The worker, if there is one and it lives. Who asks first while one is being made waits for that."""
+        """Return the worker if it is running. The first caller during a start waits for it."""
         starting, self._starting = self._starting, None
         if starting is not None:
             await starting.wait()
         handle, self._handle = self._handle, None
         if handle is not None and not handle.is_quiet():
-            self._handle, handle = handle, None  # killed by somebody: ``_offer`` closes it
+            self._handle, handle = handle, None  # killed: ``_offer`` closes it
         self._settled.set()
         return handle
 
     def ask(self) -> None:
-        """Have one made, if there is none."""
+        """Request a worker, if there is none."""
         self._asked.set()
 
     async def run(self, start: Callable[[Spec], Awaitable[Handle]]) -> None:
@@ -143,11 +143,11 @@ class StandbyWorker:
                         if self._handle is handle:
                             self._handle = None
                             await handle.aclose()
-            # What was asked for meanwhile was had; the end of an unused one asks too, and must not be heard.
+            # Earlier requests were served; the end of an unused worker sends a request too, which must be ignored.
             self._asked = trio.Event()
 
     def close(self) -> None:
-        """Have it ended, and make no other."""
+        """Stop the worker, and start no other."""
         self._closed = True
         self._settled.set()
         self._asked.set()

@@ -21,18 +21,18 @@ _ATTEMPT: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}", re.ASCII)
 
 
 class Spec(Order, frozen=True, kw_only=True):
-    """A worker (without ``argv``) or a command.
+    """A worker (without ``argv``) or a command to start.
 
     ``attempt`` names the directory below ``run/`` and must not be in use. ``cwd`` None: the root directory for a fork,
-    the kernel's for exec; a worker is told its own in ``start``. ``env`` is the whole environment of a command, and
-    ignored for a worker, whose programs get theirs from ``start``. ``sandbox`` confines a command. ``spare``: it may
-    be ended at any time, and is started again once it is wanted.
+    the kernel's for exec; a worker gets its own in ``start``. ``env`` is the whole environment of a command, and
+    ignored for a worker, whose programs get theirs from ``start``. ``sandbox`` confines a command. ``spare``: it may be
+    stopped at any time, and is started again when needed.
     """
 
     spare: bool = False
 
     def __post_init__(self) -> None:
-        """Raise ValueError for an attempt that would not be a plain directory name, or an empty command."""
+        """Raise ValueError for an attempt that is not a plain directory name, or an empty command."""
         if not _ATTEMPT.fullmatch(self.attempt):
             raise ValueError(f"{self.attempt!r} cannot name a directory below run/")
         if self.argv is not None and not self.argv:
@@ -40,32 +40,32 @@ class Spec(Order, frozen=True, kw_only=True):
 
     @property
     def order(self) -> dict[str, Any]:
-        """The fields of any order to start it."""
+        """Return the fields of an order to start it."""
         return {name: getattr(self, name) for name in Order.__struct_fields__}
 
 
 TRANSIENT: Final = frozenset(
     {errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOSPC, errno.ETOOMANYREFS}
 )
-"""The machine is short of something: descriptors, processes, memory. It was not the command's fault."""
+"""Errors of exhausted resources: descriptors, processes, memory. The command did not cause them."""
 
 TRANSIENT_NAMES: Final = frozenset(errno.errorcode[number] for number in TRANSIENT)
 
 
 class SpawnTransient(Exception):
-    """Nothing was started and nothing is left of it; the same may work in a few seconds.
+    """The start failed without a trace, and may succeed in a few seconds.
 
-    Raised for exhausted descriptors, processes, memory or disk, and where no zygote answers. Not raised for a command
-    that cannot be executed: that is an ``Exited`` with ``failed``.
+    Raised for exhausted descriptors, processes, memory or disk, and if no zygote answers. Not raised for a command that
+    cannot be executed: that is an ``Exited`` with ``failed``.
     """
 
 
 class NodeLost(SpawnTransient):
-    """The node of an attempt is not there: nothing was started on it, or nothing of it is left."""
+    """The node of an attempt is not connected: no process was started on it, or none remains."""
 
 
 class KeeperLost(SpawnTransient):
-    """The keeper went away before it had started anything, mostly because its zygote was killed."""
+    """The keeper exited before it had started a process, usually because its zygote was killed."""
 
 
 class PipeEnds(msgspec.Struct, frozen=True):
@@ -82,7 +82,7 @@ class PipeEnds(msgspec.Struct, frozen=True):
 
 
 def open_pipes() -> tuple[PipeEnds, PipeEnds]:
-    """Ours and theirs, all close-on-exec. Raises OSError, and then none is left open."""
+    """Return our and their ends, all close-on-exec. Raises OSError, and then none is open."""
     pairs: list[tuple[int, int]] = []
     with ExitStack() as undo:
         for _stream in range(3):
@@ -95,17 +95,17 @@ def open_pipes() -> tuple[PipeEnds, PipeEnds]:
 
 
 class ChildStream(trio.abc.SendStream, trio.abc.ReceiveStream):
-    """Our end of what a child reads, or writes."""
+    """Our end of a child's input or output stream."""
 
     @abstractmethod
     def close(self) -> None:
-        """Close it now."""
+        """Close the stream at once."""
 
 
 class Pipe(ChildStream):
-    """Our end of one of a child's pipes. What need not wait takes no turn of the event loop.
+    """Our end of one of a child's pipes. Operations that need not wait take no turn of the event loop.
 
-    Reads that never have to wait take a turn all the same, one in READS_IN_A_ROW: the others have theirs.
+    Every READS_IN_A_ROW reads, one takes a turn, so that other tasks can run.
     """
 
     def __init__(self, fd: int) -> None:
@@ -113,7 +113,7 @@ class Pipe(ChildStream):
         self._fd = fd
         self._reads = 0
         self._waited = False
-        """Somebody waited for it: the event loop knows it."""
+        """Whether a task has waited for it, so that the event loop knows it."""
 
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
         """See SendStream."""
@@ -148,7 +148,7 @@ class Pipe(ChildStream):
                 raise trio.BrokenResourceError from error
 
     def fileno(self) -> int:
-        """Return its descriptor; -1 once it is closed."""
+        """Return its descriptor, or -1 after it was closed."""
         return self._fd
 
     def _open_fd(self) -> int:
@@ -157,7 +157,7 @@ class Pipe(ChildStream):
         return self._fd
 
     def close(self) -> None:
-        """Close it now."""
+        """Close the pipe at once."""
         fd, self._fd = self._fd, -1
         if fd >= 0:
             if self._waited:

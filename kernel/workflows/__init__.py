@@ -1,4 +1,4 @@
-"""Workflows: from a file to a running workspace. Validates everything before anything starts.
+"""Workflows: from a file to a running workspace. Everything is validated before anything starts.
 
-It reads files and runs setup commands; what a started workflow then does is the rule's business.
+Reads files and runs setup commands; the rules control a started workflow.
 """

@@ -1,11 +1,9 @@
-"""Finds the file of a workflow: by name from ``.workflows/`` or the project file, by path, or in a commit of another
-repository.
+"""Search for the file of a workflow: by name in ``.workflows/`` or the project file, by path, or in another repository.
 
-A checkout is the plain files of one commit in the state directory (XF04-XF06): a folder for each, with its digest
-beside it. The digest's file tells when its commit was used last. A ref is looked up once: ``.workflows/remote.lock``
-says which commit it stands for from then on, until it is asked to update; people commit that file, and it is believed
-only as far as the user trusts it. A commit that the lock names is never removed. Nothing of what is fetched is run
-here.
+A checkout contains the plain files of one commit in the state directory (XF04-XF06): a folder for each, with its digest
+in a file whose time is that of the last use. A ref is resolved once: ``.workflows/remote.lock`` pins its commit until
+an update is requested. People commit that file; it grants no trust. Pinned commits are never removed. Fetched files are
+not executed here.
 """
 
 import os
@@ -32,7 +30,7 @@ from protocol.remote_ref import Remote, is_commit, is_remote
 
 
 class Checkout(msgspec.Struct, frozen=True):
-    """The files of a ``commit`` in ``folder``. ``digest`` is the SHA-256 of all of them, their names and modes."""
+    """The files of a ``commit`` in ``folder``. ``digest`` is the SHA-256 of all files, names and modes."""
 
     remote: Remote
     url: str
@@ -42,11 +40,11 @@ class Checkout(msgspec.Struct, frozen=True):
 
     @property
     def demand(self) -> str:
-        """The demand that starting it makes on the user's trust."""
+        """Return the demand for starting it."""
         return f"it comes from {self.url}, commit {self.commit}, content sha256:{self.digest}"
 
     def variables(self) -> Mapping[str, str]:
-        """``source.*`` for its texts."""
+        """Return the ``source.*`` variables for its texts."""
         return {
             "source.dir": str(self.folder),
             "source.url": self.url,
@@ -57,31 +55,31 @@ class Checkout(msgspec.Struct, frozen=True):
 
 DIGEST: Final = ".sha256"
 WORKSHOP: Final = "fetching-"
-"""How the folders begin in which somebody fetches now, or died doing so."""
+"""Prefix of folders of fetches that are running or were interrupted."""
 UNUSED_SECONDS: Final = 30 * 86_400.0
 DEAD_SECONDS: Final = 3600.0
-"""A fetch takes minutes at most."""
+"""Age at which a fetch counts as interrupted: it takes minutes at most."""
 
 
 def digest_file(folder: Path) -> Path:
-    """The file that has the digest of the commit in ``folder``."""
+    """Return the digest file of the commit in ``folder``."""
     return folder.with_name(f"{folder.name}{DIGEST}")
 
 
 def used(folder: Path) -> float:
-    """Note that the commit in ``folder`` is used now. Returns that, in the time of the file system. Raises OSError."""
+    """Record the use of the commit in ``folder``. Returns the time of the file system. Raises OSError."""
     mark = digest_file(folder)
     os.utime(mark)
     return mark.stat().st_mtime
 
 
 def remove(folder: Path) -> None:
-    """Remove ``folder``, as far as that is possible."""
+    """Remove ``folder``; errors are ignored."""
     shutil.rmtree(folder, ignore_errors=True)
 
 
 def prune(base: Path, now: float, spared: frozenset[str]) -> None:
-    """Remove what was not used for long, but for the commits ``spared``, and what was left by fetches that died."""
+    """Remove commits that were unused for long, except ``spared`` ones, and the rest of interrupted fetches."""
     for workshop in base.glob(f"{WORKSHOP}*"):
         if _age(workshop, now) > DEAD_SECONDS:
             remove(workshop)
@@ -101,11 +99,11 @@ def _age(path: Path, now: float) -> float:
 FOLDER: Final = ".workflows"
 NAME: Final = "remote.lock"
 SHOWN: Final = f"{FOLDER}/{NAME}"
-_AGAIN: Final = "repeat with --update to pin it anew"
+_AGAIN: Final = "repeat with --update to pin the current commit"
 
 
 class LockedCommit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The commit that a ref is pinned to: ``digest`` is that of all files of the ``commit``."""
+    """The commit to which a ref is pinned: ``digest`` covers all files of the ``commit``."""
 
     commit: str
     digest: str
@@ -115,9 +113,9 @@ _decode: Final = msgspec.json.Decoder(dict[str, LockedCommit]).decode
 
 
 def pinned(root: Path, remote: Remote) -> LockedCommit | None:
-    """The commit that ``remote`` is pinned to in the project at ``root``.
+    """Return the commit to which ``remote`` is pinned in the project at ``root``.
 
-    Raises BadDefinition where the file is wrong.
+    Raises BadDefinition for an invalid file.
     """
     found = _read(root).get(remote.repository)
     if found is not None and not is_commit(found.commit):
@@ -126,12 +124,12 @@ def pinned(root: Path, remote: Remote) -> LockedCommit | None:
 
 
 def commits(root: Path) -> frozenset[str]:
-    """All commits that are pinned in the project at ``root``. Raises BadDefinition where the file is wrong."""
+    """Return all commits that are pinned in the project at ``root``. Raises BadDefinition for an invalid file."""
     return frozenset(one.commit for one in _read(root).values())
 
 
 def pin(root: Path, checkout: Checkout) -> None:
-    """Note what ``checkout`` stood for, if that is not there already. Raises BadDefinition, Refused(fetch_failed)."""
+    """Pin the commit of ``checkout``, unless it is pinned. Raises BadDefinition, Refused(fetch_failed)."""
     pins = _read(root)
     new = LockedCommit(commit=checkout.commit, digest=checkout.digest)
     if pins.get(checkout.remote.repository) == new:
@@ -156,7 +154,7 @@ def _read(root: Path) -> dict[str, LockedCommit]:
     except FileMissing:
         return {}
     except msgspec.MsgspecError as error:
-        raise fail(SHOWN, f"cannot be read: {error}", "take it from your version control, or remove it") from error
+        raise fail(SHOWN, f"cannot be read: {error}", "restore it from version control, or remove it") from error
 
 
 WORKFLOWS: Final = ".workflows"
@@ -164,10 +162,10 @@ SUFFIXES: Final = (".yaml", ".yml")
 
 
 class WorkflowFile(msgspec.Struct, frozen=True):
-    """A workflow's file. ``default_name`` is its name unless it says otherwise; ``bound``: it may not say so.
+    """A workflow's file. ``default_name`` is its name unless the file sets one; ``bound``: it must not.
 
-    ``source`` are the variables that tell where it came from (``source.dir``), and their values; ``checkout`` is what
-    was fetched, for one that is elsewhere.
+    ``source`` are the variables about its origin (``source.dir``) with their values; ``checkout`` is the fetched commit
+    of a remote workflow.
     """
 
     shown: str
@@ -180,7 +178,7 @@ class WorkflowFile(msgspec.Struct, frozen=True):
 
 
 def workflow_names(catalog: Catalog, project: ProjectDefinition) -> tuple[str, ...]:
-    """Names that can be started: those of the project file and of ``.workflows/*.yaml``."""
+    """Return the names that can be started: those of the project file and of ``.workflows/*.yaml``."""
     try:
         files = [entry.stem for entry in (catalog.root / WORKFLOWS).iterdir() if entry.suffix == SUFFIXES[0]]
     except OSError:
@@ -197,18 +195,18 @@ def find_workflow(
     *,
     confined: bool = False,
 ) -> WorkflowFile:
-    """The file that ``asked`` means: a name, or a path, which ``cwd`` (or else the project's root) is the base of.
+    """Return the file for ``asked``: a name, or a path relative to ``cwd`` or else the project root.
 
-    A path given by the owner may lead anywhere; a ``confined`` one, and one in the project file, stays inside.
-    ``checkout`` is what ``asked`` was fetched as, if it is elsewhere. Raises Refused(unknown_workflow), BadDefinition.
+    A path of the owner may lead anywhere; a ``confined`` one, and one in the project file, stays inside. ``checkout``
+    is the fetched commit of a remote ``asked``. Raises Refused(unknown_workflow), BadDefinition.
     """
     if checkout is not None:
         remote = checkout.remote
         try:
             node, problems = read_tree(inside(checkout.folder, remote.path, str(remote)), str(remote))
         except FileMissing:
-            hint = "links are not followed there"
-            raise Refused("unknown_workflow", f"there is no file {remote.path} in {remote.repository}", hint) from None
+            hint = "check the path; symbolic links are not followed"
+            raise Refused("unknown_workflow", f"file {remote.path} not found in {remote.repository}", hint) from None
         stem = Path(remote.path).stem
         return WorkflowFile(
             str(remote), stem, node, problems, bound=False, source=checkout.variables(), checkout=checkout
@@ -216,24 +214,24 @@ def find_workflow(
     if is_remote(asked):
         raise Refused(
             "bad_request",
-            f"{asked[:100]} is not here: it is fetched when it is run",
-            "see what it would do: awk run --dry-run, awk trust",
+            f"{asked[:100]} is not fetched yet: the first run fetches it",
+            "preview it with awk run --dry-run or awk trust",
         )
     if "\0" in asked:
         raise _unknown(catalog, asked, project)
     if "/" in asked or asked.endswith(SUFFIXES):
         path = (cwd or catalog.root) / asked
-        # How to name path: as seen from the root if it is inside, else as it was given, or by where it leads.
+        # Display a path inside the root as relative, otherwise as given, or by its target.
         real_root, real = os.path.realpath(catalog.root), os.path.realpath(path)
         shown = os.path.relpath(real, real_root) if real.startswith(real_root + os.sep) else asked if cwd else real
         try:
             if confined:
-                shown = os.path.relpath(path, catalog.root)  # where a link leads is nobody's business
+                shown = os.path.relpath(path, catalog.root)  # do not reveal the target of a link
                 path = inside(catalog.root, shown, shown)
             node, problems = read_tree(path, shown)
         except FileMissing:
             raise Refused(
-                "unknown_workflow", f"there is no file {shown}", "give a path, or a name from .workflows"
+                "unknown_workflow", f"file {shown} not found", f"use a path, or the name of a workflow in {WORKFLOWS}"
             ) from None
         return WorkflowFile(shown, path.stem, node, problems, bound=False)
     if not _is_name(asked):
@@ -248,8 +246,8 @@ def find_workflow(
 
 def _unknown(catalog: Catalog, asked: str, project: ProjectDefinition) -> Refused:
     names = workflow_names(catalog, project)
-    hint = f"{suggest(asked, names, what='workflows here')} (each has a file {WORKFLOWS}/<name>.yaml)"
-    return Refused("unknown_workflow", f"there is no workflow {asked[:60]!r}", hint)
+    hint = f"{suggest(asked, names, what='available workflows')} (defined in {WORKFLOWS}/<name>.yaml)"
+    return Refused("unknown_workflow", f"workflow {asked[:60]!r} not found", hint)
 
 
 def _is_name(text: str) -> bool:

@@ -1,7 +1,7 @@
-"""Today's prompt for an instruction, and the definition of its agent, as they are where it works now.
+"""The prompt of an instruction, and the current definition of its agent.
 
-The prompt: its messages, what was said before them, and who is there. The definition: the agent's file as it stands,
-with what the workflow overrides (CF18).
+The prompt consists of its messages, earlier messages, and the members. The definition is the agent's current file with
+the overrides of the workflow (CF18).
 """
 
 from collections.abc import Mapping, Sequence
@@ -48,32 +48,32 @@ from protocol.workflow import Ref, WorkflowDefinition
 
 _WAITS: Final[Mapping[WaitReason | None, str]] = MappingProxyType(
     {
-        None: "its turn comes",
-        "provider": "it waits for the provider",
-        "credentials": "it waits for credentials",
-        "quota": "it waits for a quota",
-        "approval": "it waits for approval",
-        "budget": "it waits for a budget",
-        "hops": "a limit of the workflow keeps it",
-        "answer": "it waits for an answer",
-        "node": "it waits for a machine to work on",
-        "paused": "it is paused",
+        None: "queued",
+        "provider": "waiting for the provider",
+        "credentials": "waiting for credentials",
+        "quota": "waiting for a quota",
+        "approval": "waiting for approval",
+        "budget": "waiting for a budget",
+        "hops": "stopped by a limit of the workflow",
+        "answer": "waiting for an answer",
+        "node": "waiting for a node",
+        "paused": "paused",
     }
 )
-"""What keeps other work of the agent, as its model is source."""
+"""Reasons why other work of the agent waits, as shown to its model."""
 
 
 class PromptSource(AnyWork, Protocol):
-    """An instruction that a prompt is for: leased already or not."""
+    """An instruction for which a prompt is built, leased or not."""
 
     @property
     def instruction(self) -> str:
-        """Its id."""
+        """Return its id."""
         ...
 
 
 async def known_for(source: PromptSource, definition: AgentDefinition, memories: Memories, reader: Reader) -> Known:
-    """The knowledge of the agent of ``source`` for it. What cannot be read keeps nobody from working, and is listed."""
+    """Return the knowledge of the agent for ``source``. Unreadable parts do not block the work, and are listed."""
     if not definition.memory.budget:
         return Known()
     try:
@@ -96,10 +96,10 @@ def instruction_prompt(
     rules: Sequence[RulesFile] = (),
     known: Known = NOTHING_KNOWN,
 ) -> AssembledPrompt:
-    """The prompt that an attempt would begin with now. Raises BadDefinition where a ``system_file`` cannot be read."""
+    """Return the prompt with which an attempt would start now. Raises BadDefinition (``system_file``)."""
     message, *joined = reader.now(messages.these, (source.message_seq, *source.joined))
     thread = reader.now(messages.thread, source.space, source.message_seq, definition.context.thin_thread)
-    # What was said and the agent is at already: work of its own that makes room for this.
+    # Messages that the agent is already working on, in other work that this instruction interrupts.
     found = reader.now(in_hand, source.agent, tuple(said.seq for said in thread))
     at_work = {seq: f"{one.instruction}, {_WAITS[one.waits_for]}" for seq, one in found.items()}
     context: PromptContext
@@ -143,7 +143,7 @@ def instruction_prompt(
 
 
 def _documents(source: PromptSource, reader: Reader) -> tuple[str, str]:
-    """The entry document of its space, and whose that is; of a run that was removed nothing is known."""
+    """Return the entry document of its space and its owner; empty for a removed run."""
     try:
         found = reader.now(documents.settings, source.space)
     except Refused:
@@ -152,13 +152,13 @@ def _documents(source: PromptSource, reader: Reader) -> tuple[str, str]:
 
 
 def _claimed(source: PromptSource, reader: Reader) -> tuple[str, ...]:
-    """The tasks that ``source`` has claimed: those that it was made for are what its message says."""
+    """Return the tasks that ``source`` has claimed; tasks that it was created for are in its message."""
     found = reader.now(tasks.of_instruction, number_of(source.instruction, "i") or 0)
     return tuple(row.id for row in found if row.state == "claimed" and row.for_name != source.name)
 
 
 def _waiting(source: PromptSource, reader: Reader) -> tuple[tuple[int, bool], ...]:
-    """The other messages in its inbox, and whether they say that they press. It is shown; it changes no order."""
+    """Return the other messages in its inbox, and whether they are marked as urgent, in their order."""
     found = reader.now(work_notes.waiting, source.instruction, source.agent, source.space, WAITING)
     return tuple((seq, flag_of(text) == "urgent") for seq, text in found)
 
@@ -185,11 +185,11 @@ _workflow: Final = msgspec.json.Decoder(WorkflowDefinition)
 
 
 def definition_for(key: str, space: str, catalog: Catalog, reader: Reader) -> AgentDefinition:
-    """The definition that the next attempt of agent ``key`` in ``space`` runs on.
+    """Return the definition for the next attempt of agent ``key`` in ``space``.
 
-    An agent with a file is read anew; where that became wrong, what it said before stays in effect. An inline or
-    ephemeral one is what the store keeps. Raises Refused(unknown_agent) where the file is gone, BadDefinition where it
-    is wrong and never was right. A managed soul takes the place of that in the file.
+    An agent's file is read again; if it has become invalid, its last valid version applies. An inline or ephemeral
+    agent is read from the store. Raises Refused(unknown_agent) if the file was deleted, BadDefinition if it was never
+    valid. A managed soul replaces that of the file.
     """
     record = reader.now(agents.row, key)
     definition = definition_of(key, record, catalog)
@@ -206,7 +206,7 @@ def definition_for(key: str, space: str, catalog: Catalog, reader: Reader) -> Ag
 
 
 def definition_of(key: str, record: AgentRecord | None, catalog: Catalog) -> AgentDefinition:
-    """The agent ``key`` by itself, as its own file has it. Raises Refused, BadDefinition as ``definition_for`` does."""
+    """Return the agent ``key`` as defined in its own file. Raises Refused, BadDefinition as ``definition_for`` does."""
     if record is not None and record.origin != "file" and record.definition is not None:
         return _agent.decode(record.definition)
     try:
@@ -220,9 +220,7 @@ def definition_of(key: str, record: AgentRecord | None, catalog: Catalog) -> Age
 def _with_managed_soul(
     key: str, record: AgentRecord | None, definition: AgentDefinition, catalog: Catalog, reader: Reader
 ) -> AgentDefinition:
-    """``definition`` with the soul of ``soul.yaml``. One that is wrong now counts as its newest version had it, and so
-    does that of an agent without a file, or one that is not written yet.
-    """
+    """Return ``definition`` with the soul of ``soul.yaml``; if that is invalid or missing, with its newest version."""
     newest = reader.now(souls.newest, key)
     try:
         if record is None or record.origin == "file":
@@ -240,7 +238,7 @@ def _with_managed_soul(
 
 
 def situation_of(space: str, catalog: Catalog, reader: Reader) -> Situation:
-    """The situation of an agent in ``space``, of which the tools that it is offered follow."""
+    """Return the situation of an agent in ``space``, which determines its tools."""
     guarded = settings_of(space, catalog, reader) != GuardSettings()
     if is_personal(space) or not reader.now(run_outcomes.expected_in, space).has_channel:
         return Situation(guarded=guarded)
@@ -248,7 +246,7 @@ def situation_of(space: str, catalog: Catalog, reader: Reader) -> Situation:
 
 
 def settings_of(space: str, catalog: Catalog, reader: Reader) -> GuardSettings:
-    """The guard of what happens in ``space``: that of its workflow, or else the project's."""
+    """Return the guard settings for ``space``: those of its workflow, or else of the project."""
     run = None if is_personal(space) else reader.now(workflows.by_space, space)
     source = None if run is None else reader.now(workflows.source, run.id)
     own = None if source is None else _workflow.decode(source.definition).guard

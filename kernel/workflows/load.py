@@ -1,8 +1,8 @@
-"""Loads one workflow file, checked as a whole: everything that can be wrong is found before anything starts (CF10).
+"""Loading of one workflow file, checked as a whole: all errors are found before anything starts (CF10).
 
-The terms of its verdict are checked as far as files tell. Keys that are known and not taken, of later versions or not a
-ref's to say, are refused with a reason. ``definitions`` are those of a project as they stand now, with their mistakes;
-what a wrong one said before stays in effect.
+The terms of the verdict are checked with the data of files. Known keys that are not supported (of later versions, or
+not allowed for a ref) are rejected with a reason. ``definitions`` returns the current definitions of a project with
+their errors; the last valid version of an invalid one stays in effect.
 """
 
 import logging
@@ -41,7 +41,7 @@ from protocol.names import NAME, RESERVED, NameRejected, check_name, check_workf
 from protocol.project import GuardSettings, ProjectDefinition
 from protocol.workflow import Ref, RefPrompt, WorkflowDefinition, Workspace
 
-_OWN: Final = "it is the agent's own: change its file, or write an inline agent"
+_OWN: Final = "change the file of the agent, or write an inline agent"
 
 _REF_OWN: Final = (
     "soul",
@@ -60,7 +60,7 @@ _REF_OWN: Final = (
 )
 _REFUSED: Final[Mapping[tuple[type, str], tuple[str, str]]] = MappingProxyType(
     {
-        (WorkflowDefinition, "context"): ("unknown key 'context'", "it is called workspace"),
+        (WorkflowDefinition, "context"): ("unknown key 'context'", "write workspace"),
         **{(Ref, key): (f"a ref cannot override {key}", _OWN) for key in _REF_OWN},
         (RefPrompt, "system"): ("a ref cannot override prompt.system", "write append: to add to the agent's prompt"),
         (RefPrompt, "system_file"): ("a ref cannot override prompt.system_file", "write append: to add to it"),
@@ -87,7 +87,7 @@ _OTHER: Final = re.compile(r"[^a-z0-9_-]+")
 
 
 def check_verdict(definition: WorkflowDefinition, node: Node, problems: Diagnostics) -> None:
-    """Note in ``problems`` what is wrong with the ``verdict`` of ``definition``."""
+    """Report errors in the ``verdict`` of ``definition`` in ``problems``."""
     terms = definition.verdict_terms
     if terms is None:
         return
@@ -96,7 +96,7 @@ def check_verdict(definition: WorkflowDefinition, node: Node, problems: Diagnost
     try:
         check_name(terms.id)
     except NameRejected as error:
-        # The name that text is nearest to.
+        # The most similar name.
         near = _OTHER.sub("-", terms.id.lower()).strip("-_0123456789")[:32].rstrip("-")
         problems.add(
             place_at(node, where),
@@ -109,30 +109,35 @@ def check_verdict(definition: WorkflowDefinition, node: Node, problems: Diagnost
     where = f"{_WHERE}.electors"
     for name in terms.electors:
         if name not in members:
-            hint = f"its agents are {', '.join(members)}"
-            problems.add(place_at(node, where), where, f"{name[:60]!r} is no agent of this workflow", hint)
+            hint = f"the agents of the workflow are {', '.join(members)}"
+            problems.add(place_at(node, where), where, f"{name[:60]!r} is not an agent of this workflow", hint)
         elif terms.electors.count(name) > 1:
-            problems.add(place_at(node, where), where, f"{name} is named twice", "everybody has one vote")
+            problems.add(
+                place_at(node, where),
+                where,
+                f"{name} is listed twice",
+                "list each elector once: every member has one vote",
+            )
             break
     voters = len(terms.electors or members)
     if terms.quorum is not None and terms.quorum > voters:
         where = f"{_WHERE}.quorum"
-        problems.add(place_at(node, where), where, f"only {voters} can vote", "leave it out to wait for all of them")
+        problems.add(place_at(node, where), where, f"only {voters} can vote", "lower it, or remove it to wait for all")
     if terms.tie_breaker is not None and terms.type == "unanimous":
         where = f"{_WHERE}.tie_breaker"
-        problems.add(place_at(node, where), where, "a unanimous vote has no ties", "leave it out")
+        problems.add(place_at(node, where), where, "a unanimous vote has no ties", "remove it")
     if definition.workspace is False:
-        message = "nobody could vote: with workspace: false its agents do not hear each other"
+        message = "cannot be used with workspace: false: the agents have no channel to vote in"
         problems.add(place, _WHERE, message, "remove workspace: false, or verdict:")
 
 
 _GIVEN: Final = frozenset({"name", "agents"})
 _BRINGING: Final = frozenset({"params", "setup"})
-"""Keys that bring variables along."""
+"""Keys that define variables."""
 
 
 class LoadedWorkflow(msgspec.Struct, frozen=True):
-    """A sound workflow, with each member's definition as it is now. ``path`` is how to name the file."""
+    """A valid workflow, with each member's current definition. ``path`` is the displayed path of the file."""
 
     definition: WorkflowDefinition
     path: str
@@ -141,7 +146,7 @@ class LoadedWorkflow(msgspec.Struct, frozen=True):
     root: Path
     kickoff_place: Location
     source: Mapping[str, str] = MappingProxyType({})
-    """Variables that tell where the file came from, and their values."""
+    """Variables about the origin of the file, and their values."""
     checkout: Checkout | None = None
 
 
@@ -153,7 +158,7 @@ def load_workflow(
     *,
     confined: bool = False,
 ) -> LoadedWorkflow:
-    """The workflow that ``asked`` names, and its agents; a ``confined`` path stays inside the project.
+    """Return the workflow for ``asked`` with its agents; a ``confined`` path stays inside the project.
 
     Raises Refused(unknown_workflow), BadDefinition.
     """
@@ -163,7 +168,7 @@ def load_workflow(
 
 
 class _Reading:
-    """One file being read, and what is wrong with it and with the agents it refers to."""
+    """A file during loading, with the errors in it and in its agents."""
 
     def __init__(self, catalog: Catalog, project: ProjectDefinition, found: WorkflowFile) -> None:
         self._catalog = catalog
@@ -187,15 +192,15 @@ class _Reading:
                     continue
                 other = first.setdefault(entry.ref, key.text)
                 if other != key.text:
-                    message = f"{other} and {key.text} are both the agent {entry.ref}"
-                    hint = "one agent has one name in a workflow"
+                    message = f"{other} and {key.text} refer to the same agent {entry.ref}"
+                    hint = "use each agent only once in a workflow"
                     self._problems.add(_ref_place(child), f"agents.{key.text}.ref", message, hint)
         name, shown = self._found.default_name, self._found.shown
         file = f"{WORKFLOWS}/{name}{SUFFIXES[0]}"
         if self._found.bound and os.path.normpath(shown) != file and os.path.lexists(self._catalog.root / file):
-            # The project file gives a name to one file, and another in .workflows/ bears it (CF09).
-            message = f"the workflow {name} is defined twice: here, as the project file says, and in {file}"
-            self._problems.add(node.place, "", message, "keep one of them, or take another name")
+            # The project file assigns the name to one file, and another in .workflows/ has it (CF09).
+            message = f"workflow {name} is defined twice: here, according to the project file, and in {file}"
+            self._problems.add(node.place, "", message, "keep one of them, or choose another name")
         given = {"name": self._name(node), "agents": entries}
         rest = node.without(given) if isinstance(node, MapNode) else node
         definition = self._converter.struct(rest, WorkflowDefinition, "", given)
@@ -205,8 +210,8 @@ class _Reading:
         if isinstance(workspace, Workspace) and workspace.git == "shared":
             confined = {member.definition.sandbox for member in members}
             if len(confined) > 1:
-                message = "agents that share a working tree are all confined, or none of them is"
-                hint = "give all of them the same sandbox:, or write git: worktree"
+                message = "all agents that share a working tree need the same sandbox setting"
+                hint = "set the same sandbox: for all of them, or write git: worktree"
                 self._problems.add(place_at(node, "workspace.git"), "workspace.git", message, hint)
         errors = (*self._problems.errors, *self._elsewhere)
         if errors:
@@ -223,13 +228,13 @@ class _Reading:
         wrong = {error.where.partition(".")[0].partition("[")[0] for error in self._problems.errors}
         definition = whole
         if definition is None:
-            # Keys that nothing is wrong with are checked too.
+            # Keys without errors are checked too.
             given = {"name": self._found.default_name, "agents": entries}
             converter = Converter(Diagnostics(self._problems.path), WORKFLOW_SHAPES)
             definition = converter.struct(node.without(wrong | _GIVEN), WorkflowDefinition, "", given)
         if definition is not None:
             check_params(definition.params, node.get("params") or node, self._problems)
-            if not wrong & _BRINGING:  # else nobody knows which variables there are
+            if not wrong & _BRINGING:  # otherwise the set of variables is unknown
                 check_texts(definition, node, self._problems, self._found.source)
             check_workspace(definition, node, self._project, self._catalog.root, self._problems)
             check_output(definition, node, self._problems)
@@ -251,15 +256,15 @@ class _Reading:
             hint = "add name: to the file, or rename it" if own is None else None
             self._problems.add(place, "name", str(error), hint)
         if self._found.bound and name != self._found.default_name:
-            message = f"must be {self._found.default_name}, as it is started by that name; it is {name[:60]!r}"
-            self._problems.add(place, "name", message, "rename the file, or leave name: out")
+            message = f"must be {self._found.default_name}, because runs start it by that name; found {name[:60]!r}"
+            self._problems.add(place, "name", message, "rename the file, or remove name:")
         return name
 
     def _agents(self, node: MapNode) -> list[tuple[ScalarNode, Ref | AgentDefinition, Node]]:
         agents = node.get("agents")
         if not isinstance(agents, MapNode) or not agents.entries:
             place = node.place_of("agents") if agents is not None else node.place
-            hint = "add agents: with a name for each, and under it ref: or an inline agent"
+            hint = "add agents: with ref: or an inline agent under each name"
             self._problems.add(place, "agents", "is missing" if agents is None else "needs at least one agent", hint)
             return []
         converted = ((key, self._entry(key, child), child) for key, child in agents.entries)
@@ -273,16 +278,16 @@ class _Reading:
             self._problems.add(key.place, where, str(error))
             return None
         if not isinstance(node, MapNode):
-            hint = f"write {key.text}: {{ref: <agent of the project>}}, or model: and prompt: under it"
+            hint = f"write {key.text}: {{ref: <agent of the project>}}, or set model: and prompt:"
             self._problems.add(key.place, where, "needs ref: or an inline agent", hint)
             return None
         if not node.entries:
-            hint = f"write {key.text}: {{ref: {key.text}}} for the agent of the project, or model: and prompt: under it"
+            hint = f"write {key.text}: {{ref: {key.text}}} for the agent of the project, or set model: and prompt:"
             self._problems.add(key.place, where, "is empty", hint)
             return None
         if node.get("ref") is not None:
             return self._converter.struct(node, Ref, where)
-        named = NameSource(key.text, "it is called in this workflow")
+        named = NameSource(key.text, "the workflow names it so")
         definition = convert_agent(node, named, self._converter, self._problems, where)
         if definition is None:
             check_partial(node, named, self._project, self._problems, where)
@@ -304,12 +309,12 @@ class _Reading:
             if self._catalog.defines(name):
                 message = f"{name} is defined twice: here in {self._found.shown} and in {self._catalog.file_of(name)}"
                 place = place_at(self._found.node, where)
-                self._problems.add(place, where, message, f"write ref: {name}, or take another name")
+                self._problems.add(place, where, message, f"write ref: {name}, or choose another name")
             if entry.context.dir is not None:
-                message = "an agent of a workflow has no folder of its own: it ends with the workflow"
-                hint = f"remove dir:, or make it an agent of the project: .agents/{entry.name}.yaml"
+                message = "inline agents cannot have a context folder: they end with the workflow"
+                hint = f"remove dir:, or move the agent to a file: .agents/{entry.name}.yaml"
                 self._problems.add(place_at(node, "context.dir"), f"{where}.context.dir", message, hint)
-            entry = msgspec.structs.replace(entry, worktree=None)  # the workflow's to say, and checked with that
+            entry = msgspec.structs.replace(entry, worktree=None)  # set by the workflow, and checked there
             own: AgentDefinition
             checkout = self._found.checkout
             texts = self._catalog if checkout is None else Catalog(checkout.folder)
@@ -342,16 +347,16 @@ logger = logging.getLogger(__name__)
 
 
 class Definitions(msgspec.Struct, frozen=True):
-    """The definitions of a project as its files have them, and what is wrong with them."""
+    """The definitions of a project according to its files, with their errors."""
 
     scan: AgentScan | None
-    """None while the project file is wrong: as long, no agent's file is taken over."""
+    """None while the project file is invalid: until then no agent file is registered."""
     errors: tuple[FileError, ...] = ()
-    """In the project file; where that is right, in agents' files and in workflows."""
+    """Errors in the project file; if that is valid, in agent files and workflows."""
 
 
 def definitions(catalog: Catalog) -> Definitions:
-    """All definitions as they are now. Blocks: it looks at every file."""
+    """Return all current definitions. Blocks, because every file is read."""
     try:
         scan = catalog.survey()
     except BadDefinition as error:
@@ -360,7 +365,7 @@ def definitions(catalog: Catalog) -> Definitions:
 
 
 def broken_workflows(catalog: Catalog) -> tuple[FileError, ...]:
-    """In workflow files; what runs keeps to what it was started with. Blocks."""
+    """Return errors in workflow files; running workflows keep their definition. Blocks."""
     found = list(folder_errors(catalog.root, WORKFLOWS))
     for name in workflow_names(catalog, catalog.kept_project()):
         try:

@@ -27,9 +27,9 @@ _OVERRIDES = (
 
 
 class WorkflowMember(msgspec.Struct, frozen=True):
-    """One member with its definition as it is now: overrides applied.
+    """A member with its current definition, including overrides.
 
-    ``ref`` and ``base``, what the agent's own file says, are None for an inline agent.
+    ``ref`` and ``base`` (the agent's own file) are None for an inline agent.
     """
 
     name: str
@@ -39,7 +39,7 @@ class WorkflowMember(msgspec.Struct, frozen=True):
 
 
 def effective(definition: AgentDefinition, ref: Ref) -> AgentDefinition:
-    """``definition`` with what ``ref`` overrides. Everything else, the soul above all, stays the agent's own."""
+    """Return ``definition`` with the overrides of ``ref``. All other keys, such as the soul, stay unchanged."""
     changes = {key: getattr(ref, key) for key in _OVERRIDES if getattr(ref, key) is not None}
     if ref.prompt is not None:
         changes["prompt"] = msgspec.structs.replace(definition.prompt, append=ref.prompt.append)
@@ -47,7 +47,7 @@ def effective(definition: AgentDefinition, ref: Ref) -> AgentDefinition:
 
 
 def specs(members: tuple[WorkflowMember, ...], space: str) -> tuple[MemberSpec, ...]:
-    """The facts that the rule needs of ``members`` in ``space``. An inline agent's definition goes with it."""
+    """Return the facts about ``members`` in ``space`` for the rules, including definitions of inline agents."""
     found: list[MemberSpec] = []
     for one in members:
         if one.ref is not None:

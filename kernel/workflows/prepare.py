@@ -1,6 +1,6 @@
-"""Preparing a workflow: everything that can be checked before anything starts. Reads files; writes and runs nothing.
+"""Preparation of a workflow: all checks before anything starts. Reads files; writes and runs nothing.
 
-It knows no event loop and no store, so that a process without a kernel can say what would start.
+Independent of event loop and store, so that a process without a kernel can show the plan.
 """
 
 from collections.abc import Mapping
@@ -38,21 +38,21 @@ T = TypeVar("T", int, float)
 
 
 class PreparedWorkflow(msgspec.Struct, frozen=True):
-    """A workflow that can start: nothing in its files, parameters or credentials stands against it."""
+    """A workflow that can start: its files, parameters and credentials are valid."""
 
     loaded: LoadedWorkflow
     spec: RunSpec
-    """Without what is known only after setup: its kickoff, and when its time is up."""
+    """Without data that is only known after setup: the kickoff, and the deadline."""
     values: Mapping[str, str]
     root: Path
     folder: str | None
-    """Its workspace's, as seen from ``root``."""
+    """Folder of its workspace, relative to ``root``."""
     continues: bool = False
-    """It goes on in the space of the run before."""
+    """Whether it continues in the space of the previous run."""
 
     @property
     def place(self) -> SpaceId:
-        """The name of its workspace."""
+        """Return the name of its workspace."""
         return workflow_space(self.spec.name, self.spec.tag)
 
 
@@ -67,29 +67,27 @@ def prepare(
     kept: GrantSource = tuple,
     confined: bool = False,
 ) -> PreparedWorkflow:
-    """Check all that can be checked before anything starts. Reads files (blocks); writes and runs nothing.
+    """Check everything that can be checked before the start. Reads files (blocks); writes and runs nothing.
 
-    ``run`` None: the workflow is started, and does not end by itself. ``checkout`` is what a remote workflow was
-    fetched as. ``running`` are the spaces of running workflows: a second start is refused before its setup, not after.
-    ``kept`` is what the user keeps to trust. ``confined``: a path has to be inside the project.
-
-    Raises Refused: bad_request, unknown_workflow, bad_definition, already_running, no_kickoff, untrusted,
-    no_credentials.
+    ``run`` None: the workflow is started, and does not end by itself. ``checkout`` is the fetched commit of a remote
+    workflow. ``running`` are the spaces of running workflows: a second start is refused before its setup. ``kept`` are
+    the user's stored grants. ``confined``: a path must be inside the project. Raises Refused: bad_request,
+    unknown_workflow, bad_definition, already_running, no_kickoff, untrusted, no_credentials.
     """
     try:
         tag = check_tag(request.tag)
     except NameRejected as error:
         raise Refused("bad_request", str(error)) from error
     if run is not None and run.timeout_seconds is not None and run.timeout_seconds <= 0:
-        raise Refused("bad_request", "the timeout must be more than 0", "leave it out for the workflow's own limit")
+        raise Refused("bad_request", "the timeout must be more than 0", "remove it to use the limit of the workflow")
     loaded = load_workflow(catalog, request.workflow, checkout=checkout, confined=confined)
     definition = loaded.definition
-    if definition.guard is None:  # as it is now: the end of the run reads no files
+    if definition.guard is None:  # resolved now: the end of the run reads no files
         definition = msgspec.structs.replace(definition, guard=loaded.project.guard)
     params = parse_params(definition.params, request.params)
     space = workflow_space(definition.name, tag)
     if space in running:
-        hint = f"stop it first (awk stop @{space}), or give another --tag"
+        hint = f"stop it first (awk stop @{space}), or use another --tag"
         raise Refused("already_running", f"{space} is already running", hint)
     options = check_asked(loaded, run)
     say = TrustRequest(everything=request.trust, granted_digests=frozenset(request.agree), grants=kept)
@@ -100,7 +98,9 @@ def prepare(
         values[FOLDER] = str(catalog.root / place.folder)
     faults = credential_faults(loaded, environ)
     if faults:
-        raise Refused("no_credentials", "; ".join(faults), "then start the kernel again: it reads keys when it starts")
+        raise Refused(
+            "no_credentials", "; ".join(faults), "set them, then restart the kernel: it reads keys at the start"
+        )
     spec = RunSpec(
         name=definition.name,
         tag=tag,
@@ -126,16 +126,16 @@ def prepare(
 
 
 def check_asked(loaded: LoadedWorkflow, run: RunOptions | None) -> RunOptions:
-    """Raise Refused, BadDefinition where ``loaded`` cannot do what is asked for, whoever asks on whatever machine.
+    """Raise Refused, BadDefinition if ``loaded`` cannot be run as requested, independent of user and machine.
 
-    Returns the options with the stricter of each limit. The tag's form and the parameters are checked elsewhere.
+    Returns the options with the stricter of each limit. The format of the tag and the parameters are checked elsewhere.
     """
     definition = loaded.definition
     begun = any(one.for_ is not None and not one.needs for one in definition.tasks)
-    if run is not None and not begun:  # it ends by itself, so somebody has to begin
+    if run is not None and not begun:  # a run ends when no work is left, so something must start it
         if not (definition.kickoff or "").strip():
             raise Refused(
-                "no_kickoff", f"{definition.name} has no kickoff: a run of it would end at once",
+                "no_kickoff", f"{definition.name} has no kickoff: a run would end at once",
                 f"add kickoff: to {loaded.path}, or use awk start {definition.name}",
             )  # fmt: skip
         if definition.workspace is not False and not kickoff_names(definition):
@@ -145,23 +145,23 @@ def check_asked(loaded: LoadedWorkflow, run: RunOptions | None) -> RunOptions:
                 line=loaded.kickoff_place.line,
                 column=loaded.kickoff_place.column,
                 where="kickoff",
-                message="mentions none of the agents, so nobody would begin (what a variable brings in wakes nobody)",
+                message="mentions no agent, so no agent would start (mentions in values of variables do not count)",
                 hint=f"mention one of {names}",
             )
             raise BadDefinition((error,))
     options = run or RunOptions()
     name = options.exit_from
     if name is not None and name not in loaded.definition.agents:
-        hint = suggest(name, loaded.definition.agents, what="its agents")
+        hint = suggest(name, loaded.definition.agents, what="available agents")
         raise Refused("not_a_participant", f"{name[:60]!r} is not an agent of {loaded.path}", hint)
     budget = _stricter(loaded.definition.budget, options.budget)
-    # A limit in USD holds nothing back where a price is unknown: that is said before anything starts.
+    # A limit in USD has no effect on models without a price: reject it before the start.
     limited = [one for one in loaded.members if has_usd_limit(one.definition.budget, budget)]
     unknown = [one.name for one in limited if not has_price(one.definition, loaded.project)]
     if unknown:
         named = (one for one in limited if one.name in unknown)
         names = ", ".join(f"{one.name} ({one.definition.model or one.definition.backend})" for one in named)
-        raise Refused("bad_request", f"a budget in USD needs a price, and none is known for {names}", NO_PRICE_HINT)
+        raise Refused("bad_request", f"a budget in USD needs prices, which are unknown for {names}", NO_PRICE_HINT)
     uncounted = [
         f"{one.name} ({' '.join(one.definition.command[:1])})"
         for one in loaded.members
@@ -169,7 +169,7 @@ def check_asked(loaded: LoadedWorkflow, run: RunOptions | None) -> RunOptions:
     ]
     if uncounted:
         raise Refused("bad_request", f"{', '.join(uncounted)}: {NO_COUNT}", NO_COUNT_HINT)
-    # Until a run is stopped, or a started workflow holds still. What was started has no end by default.
+    # Time until a run is stopped, or a started workflow is paused, which has no limit by default.
     seconds = loaded.definition.limits.wall_time
     if run is not None:
         limit = RUN_SECONDS if seconds is None else seconds
@@ -178,12 +178,12 @@ def check_asked(loaded: LoadedWorkflow, run: RunOptions | None) -> RunOptions:
 
 
 def kickoff_names(definition: WorkflowDefinition) -> tuple[str, ...]:
-    """The members that the kickoff's own words mention; what a variable brings in is data."""
+    """Return the members mentioned in the kickoff's own text; values of variables are data."""
     return tuple(name for name in find_mentions(definition.kickoff or "") if name in definition.agents)
 
 
 def workflow_units(loaded: LoadedWorkflow) -> tuple[TrustUnit, ...]:
-    """The actions of a start that need trust: the workflow's own, then each member's."""
+    """Return the units of trust for a start: the workflow's own, then each member's."""
     own = [] if loaded.checkout is None else [loaded.checkout.demand]
     own += [f"setup runs: {step.shell}" for step in loaded.definition.setup]
     own += tree_demands(loaded.definition)
@@ -205,7 +205,7 @@ def workflow_units(loaded: LoadedWorkflow) -> tuple[TrustUnit, ...]:
 
 
 def workflow_demands(loaded: LoadedWorkflow) -> list[str]:
-    """All that starting this would do that needs trust, verbatim."""
+    """Return the demands of starting the workflow, verbatim."""
     return [demand for one in workflow_units(loaded) for demand in one.demands]
 
 
@@ -216,12 +216,12 @@ def _values(
         return start_values(loaded.definition, tag, params, environ)
     except KeyError as error:
         name = error.args[0]
-        hint = "set it where the kernel starts"
+        hint = "set it in the environment of the kernel"
         raise Refused("bad_request", f"{loaded.path} needs ${name}, which is not set", hint) from error
 
 
 def credential_faults(loaded: LoadedWorkflow, environ: Mapping[str, str]) -> tuple[str, ...]:
-    """The members that have no key in ``environ``, and what to set."""
+    """Return messages about members without a key in ``environ``, with the variables to set."""
     faults: list[str] = []
     for member in loaded.members:
         try:

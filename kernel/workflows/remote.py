@@ -1,7 +1,7 @@
-"""Remote workflows: a ref becomes plain files of one commit, stored in the state directory (XF04-XF06).
+"""Remote workflows: a ref is resolved to the plain files of one commit, stored in the state directory (XF04-XF06).
 
-A ref is looked up once; then the project's lock names its commit until an update is requested. Fetched files are
-neither run nor trusted here (kernel.agents.trust).
+A ref is resolved once; then the lock file of the project pins its commit until an update is requested. Fetched files
+are neither executed nor trusted here (kernel.agents.trust).
 """
 
 import tempfile
@@ -38,10 +38,10 @@ class Remotes:
         self._turn = trio.Lock()
 
     async def checkout(self, asked: str, *, update: bool = False) -> Checkout:
-        """The files that ``asked`` names, fetched unless they are here.
+        """Return the files of ``asked``, fetched unless they are stored.
 
-        Raises Refused (bad_request, fetch_failed, busy), BadDefinition for a lock that is wrong. Cancellation kills
-        git's tree.
+        Raises Refused (bad_request, fetch_failed, busy), BadDefinition for an invalid lock. Cancellation kills git's
+        tree.
         """
         try:
             remote = parse_remote(asked)
@@ -57,8 +57,8 @@ class Remotes:
             found = found or await self._fetch(remote, url, what)
             await trio.to_thread.run_sync(_tidy, self._folder, self._root, found)
         if pin is not None and (found.commit, found.digest) != (pin.commit, pin.digest):
-            message = f"the content of {found.commit} is not what it was pinned with"
-            raise fail(SHOWN, message, "find out why before you remove the entry", where=remote.repository)
+            message = f"the content of {found.commit} does not match its pinned digest"
+            raise fail(SHOWN, message, "find the reason before you remove the entry", where=remote.repository)
         return found
 
     async def _fetch(self, remote: Remote, url: str, what: str) -> Checkout:
@@ -68,7 +68,7 @@ class Remotes:
             git = FetchGit(workshop, launcher=self._launcher, environ=self._environ, own_bin=self._own_bin)
             commit = await git.fetch(url, what)
             if not is_commit(commit) or (is_commit(what) and commit != what):
-                raise Refused("fetch_failed", f"{url} gave another commit than was asked for: {commit[:40]!a}")
+                raise Refused("fetch_failed", f"{url} returned another commit than requested: {commit[:40]!a}")
             objects = await git.objects()
             return await trio.to_thread.run_sync(
                 _take, remote, url, commit, objects, self._place(remote, commit), workshop / "files"
@@ -78,7 +78,7 @@ class Remotes:
                 await trio.to_thread.run_sync(remove, workshop)
 
     def _place(self, remote: Remote, commit: str) -> Path:
-        """Commits are the same wherever they come from; the names above only help people who look."""
+        """Return the folder of a commit. Its hash is unique; the names above only help readers."""
         return self._folder / remote.owner.lower() / remote.repo.lower() / commit
 
 
@@ -91,7 +91,6 @@ def _read_commit(remote: Remote, url: str, commit: str, folder: Path) -> Checkou
 
 
 def _take(remote: Remote, url: str, commit: str, output: bytes, folder: Path, made: Path) -> Checkout:
-    """Write the files of ``commit``, in place of what may be there and is not right. Raises Refused(fetch_failed)."""
     try:
         files = files_of(commit, parse_objects(output))
         digest = digest_of_files(files)
@@ -101,13 +100,13 @@ def _take(remote: Remote, url: str, commit: str, output: bytes, folder: Path, ma
         digest_file(folder).write_text(digest, "ascii")
         made.rename(folder)
     except BadObjects as error:
-        raise Refused("fetch_failed", f"{remote} cannot be taken: {error}") from error
+        raise Refused("fetch_failed", f"{remote} cannot be used: {error}") from error
     except OSError as error:
-        raise Refused("fetch_failed", f"{remote} cannot be written: {error.strerror}", f"see {folder}") from error
+        raise Refused("fetch_failed", f"{remote} cannot be written: {error.strerror}", f"check {folder}") from error
     return Checkout(remote, url, commit, digest, folder)
 
 
 def _tidy(base: Path, root: Path, found: Checkout) -> None:
-    """Note that ``found`` is used, and remove what nobody used for long. What cannot be removed stays."""
+    """Record the use of ``found``, and remove commits that were unused for long. Errors are ignored."""
     with suppress(OSError, BadDefinition):
         prune(base, used(found.folder), commits(root) | {found.commit})

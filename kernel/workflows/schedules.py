@@ -1,6 +1,6 @@
-"""The schedules that count now: those of agents, and those that running workflows have for their members. Pure.
+"""The active schedules: of agents, and of members of running workflows. Pure.
 
-A schedule in a workflow's file counts in that workflow's space while it runs. It takes the place of the agent's own.
+A schedule in a workflow's file applies in that workflow's space while it runs, and replaces the agent's own.
 """
 
 import logging
@@ -21,9 +21,9 @@ logger = logging.getLogger(__name__)
 
 
 class Scheduled(msgspec.Struct, frozen=True):
-    """A schedule, whose it is, and its home: where it wakes the agent unless it names a workspace that runs.
+    """A schedule with its owner and home space, in which it wakes the agent unless it names a running workspace.
 
-    ``demands`` of ``subject`` need trust; ``vouched`` is what was agreed to with the start of its workflow.
+    ``demands`` of ``subject`` need trust; ``vouched`` were granted with the start of its workflow.
     """
 
     agent: AgentKey
@@ -35,16 +35,16 @@ class Scheduled(msgspec.Struct, frozen=True):
 
     @property
     def file(self) -> str:
-        """The argument of ``awk trust`` that asks about it."""
+        """Return the argument of ``awk trust`` for it."""
         return self.subject.rpartition(" ")[2]
 
     def trusted(self, grants: Iterable[Grant]) -> bool:
-        """Return whether all of its demands are granted, by the user's ``grants`` or with its workflow."""
+        """Return whether all its demands are granted, by the user's ``grants`` or with its workflow."""
         granted = {demand for one in grants if one.subject == self.subject for demand in one.demands}
         return granted.union(self.vouched).issuperset(self.demands)
 
 
-# Of stored definitions only what is asked here: whatever else a version of them says does not matter.
+# Only these keys of stored definitions are read, independent of their version.
 class _Agent(msgspec.Struct, frozen=True):
     schedule: Schedule | None = None
     budget: AgentBudget = AgentBudget()
@@ -69,7 +69,7 @@ _vouched: Final = msgspec.json.Decoder(tuple[str, ...])
 
 
 def schedules(agents: Iterable[DeclaredAgent], workflows: Iterable[DeclaredWorkflow]) -> tuple[Scheduled, ...]:
-    """The schedules of agents and of running workflows."""
+    """Return the schedules of agents and of running workflows."""
     in_workflows = [one for workflow in workflows for one in _of_workflow(workflow)]
     overridden = {one.agent for one in in_workflows}
     own = (one for agent in agents if agent.key not in overridden for one in _of_agent(agent))
@@ -77,7 +77,7 @@ def schedules(agents: Iterable[DeclaredAgent], workflows: Iterable[DeclaredWorkf
 
 
 def _of_agent(agent: DeclaredAgent) -> Iterator[Scheduled]:
-    """Whoever made an agent at run time vouched for it; a file is believed only where somebody agreed to it."""
+    """Yield the schedule. An agent created at run time is trusted by its creator; a file needs a grant."""
     try:
         found = _agent.decode(agent.definition)
     except msgspec.MsgspecError as error:

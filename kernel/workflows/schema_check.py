@@ -1,8 +1,7 @@
-"""Checks whether an answer fits a JSON Schema: a process of its own, ``python -I -m kernel.workflows.schema_check``.
+"""Validation of an answer against a JSON Schema in a separate process, ``python -I -m kernel.workflows.schema_check``.
 
-The answer is JSON: all of the text, or all of one fence. The process reads ``{schema, text}`` from standard input and
-prints ``{"why": null}``, or why the text does not fit. It fetches nothing, and ends after so much processor time
-however the schema is made.
+The answer is JSON: the whole text, or one fenced block. The process reads ``{schema, text}`` from standard input and
+prints ``{"why": null}``, or the reason of a mismatch. It fetches nothing, and its CPU time is limited for any schema.
 """
 
 import json
@@ -16,16 +15,16 @@ _FENCED: Final = re.compile(r"\s*(?P<marks>`{3,})[a-zA-Z]*[ ]*\n(?P<body>.*?)\n(
 
 
 class NotJson(ValueError):
-    """A text that is not one JSON value. The text of the error says where."""
+    """A text that is not a single JSON value. The error text has the position."""
 
 
 def read_output(text: str) -> Any:
-    """The JSON value that ``text`` is, by itself or as one fenced block. Raises NotJson."""
+    """Return the JSON value in ``text``, alone or as one fenced block. Raises NotJson."""
     match = _FENCED.fullmatch(text)
     try:
         return json.loads(match["body"] if match else text, parse_constant=_no_number)
     except (ValueError, RecursionError) as error:
-        raise NotJson(str(error)[:200] if isinstance(error, ValueError) else "it is nested too deeply") from error
+        raise NotJson(str(error)[:200] if isinstance(error, ValueError) else "the JSON is nested too deeply") from error
 
 
 def _no_number(constant: str) -> NoReturn:
@@ -37,7 +36,7 @@ MOST_FAULTS: Final = 5
 
 
 def faults(schema: dict[str, Any]) -> Iterator[tuple[tuple[str | int, ...], str]]:
-    """The mistakes in ``schema`` itself: the path of each fault, and its text; the first few."""
+    """Yield the first errors in ``schema`` itself, each with its path and text."""
     from jsonschema import Draft202012Validator  # noqa: PLC0415  (0.1 s; the kernel imports this module, too)
 
     validator = Draft202012Validator(
@@ -50,7 +49,7 @@ def faults(schema: dict[str, Any]) -> Iterator[tuple[tuple[str | int, ...], str]
 
 
 def mismatch(schema: dict[str, Any], text: str) -> str | None:
-    """The reason why ``text`` does not fit ``schema``; None where it does."""
+    """Return why ``text`` does not match ``schema``, or None."""
     from jsonschema import Draft202012Validator  # noqa: PLC0415  (as above)
     from jsonschema.exceptions import best_match  # noqa: PLC0415
     from referencing.exceptions import Unresolvable  # noqa: PLC0415
@@ -59,13 +58,13 @@ def mismatch(schema: dict[str, Any], text: str) -> str | None:
     try:
         value = read_output(text)
     except NotJson as wrong:
-        return f"it is not JSON: {wrong}"
+        return f"the answer is not JSON: {wrong}"
     try:
         error = best_match(Draft202012Validator(schema, registry=EMPTY_REGISTRY).iter_errors(value))
     except Unresolvable as missing:
-        return f"output_schema refers to what is not there: {missing.ref}"
+        return f"output_schema has a broken reference: {missing.ref}"
     except RecursionError:
-        return "output_schema refers to itself without end"
+        return "output_schema refers to itself endlessly"
     if error is None:
         return None
     text = error.message
@@ -73,7 +72,7 @@ def mismatch(schema: dict[str, Any], text: str) -> str | None:
 
 
 def main() -> int:
-    """Read, judge, print."""
+    """Read, validate, print."""
     resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS))
     asked = json.load(sys.stdin)
     json.dump({"why": mismatch(asked["schema"], asked["text"])}, sys.stdout)

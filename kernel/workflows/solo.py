@@ -1,9 +1,8 @@
-"""The one agent that a team is compared with: it alone has the prompts and the tools of all members. Pure.
+"""The single agent that a team is compared with: it has the prompts and tools of all members. Pure.
 
-It gets what members had, and nothing that none of them had. Where they differ in what they may, the strictest counts:
-the sandbox as soon as one has it, the approval that asks most, the smallest limits. What there can be only one of (a
-backend with its model and login) is that of most members, and of these of the first in the file. Whatever was chosen or
-left out is told in a note.
+It gets only what members had. Of differing permissions, the strictest applies: the sandbox if any member has it, the
+most restrictive approval, the lowest limits. Unique settings (a backend with its model and login) are those of most
+members, and of the first in the file among equals. All choices and omissions are reported in a note.
 """
 
 import re
@@ -30,7 +29,7 @@ _MENTION: Final = re.compile(r"(?<![\w.@/`+-])@([A-Za-z][A-Za-z0-9_-]{0,31}+)(?!
 
 
 class SoloMember(msgspec.Struct, frozen=True):
-    """One member, as far as the union needs it: ``system`` is its prompt's text, ``soul`` its traits."""
+    """A member with the data for the union: ``system`` is its prompt text, ``soul`` its traits."""
 
     name: str
     definition: AgentDefinition
@@ -39,7 +38,7 @@ class SoloMember(msgspec.Struct, frozen=True):
 
 
 class Solo(msgspec.Struct, frozen=True):
-    """The workflow with the one agent in place of all, and what was chosen or left out."""
+    """The workflow with the single agent, and notes about choices and omissions."""
 
     definition: WorkflowDefinition
     agent: AgentDefinition
@@ -47,10 +46,10 @@ class Solo(msgspec.Struct, frozen=True):
 
 
 def solo_of(definition: WorkflowDefinition, parts: Sequence[SoloMember], taken: Iterable[str] = ()) -> Solo:
-    """``definition`` with one agent, called by a name that is not ``taken``. Raises Refused where there is no union."""
+    """Return ``definition`` with one agent, whose name is not ``taken``. Raises Refused if there is no union."""
     people = [part.name for part in parts if part.definition.backend == "human"]
     if people:
-        text = f"{', '.join(people)}: a person, and no agent can be one as well"
+        text = f"{', '.join(people)}: human members cannot be part of a single agent"
         raise Refused("bad_request", text, "compare a workflow whose members are all agents")
     used = {*taken, *(part.name for part in parts)}
     numbered = (NAMED if number == 1 else f"{NAMED}-{number}" for number in range(1, len(used) + 2))
@@ -61,13 +60,13 @@ def solo_of(definition: WorkflowDefinition, parts: Sequence[SoloMember], taken: 
     workspace = definition.workspace
     if isinstance(workspace, Workspace) and workspace.document_owner is not None:
         workspace = msgspec.structs.replace(workspace, document_owner=None)
-        notes.append("workspace.document_owner is left out: it writes all documents itself")
+        notes.append("workspace.document_owner is left out: the agent writes all documents")
     deliver = definition.deliver
     if definition.verdict is not None:
-        notes.append("verdict is left out: nobody is there to vote")
+        notes.append("verdict is left out: the workflow has no voters")
         deliver = None if deliver is None else msgspec.structs.replace(deliver, when="done")
     if definition.rules:
-        notes.append("rules are left out: they say who follows whom")
+        notes.append("rules are left out: they order the work of several members")
     if any(entry.schedule is not None for entry in definition.agents.values()):
         notes.append("schedules are left out")
     solo = msgspec.structs.replace(
@@ -86,7 +85,7 @@ def solo_of(definition: WorkflowDefinition, parts: Sequence[SoloMember], taken: 
 
 
 def addressed(text: str, members: Iterable[str], name: str) -> str:
-    """``text`` with ``@name`` in place of each of ``members`` that it mentions; code stays as it is."""
+    """Return ``text`` with ``@name`` in place of mentions of ``members``; code is unchanged."""
     known = frozenset(members)
     pieces = _CODE.split(text)
     pieces[::2] = (
@@ -97,17 +96,17 @@ def addressed(text: str, members: Iterable[str], name: str) -> str:
 
 
 def prompt_of(parts: Sequence[SoloMember]) -> str:
-    """The prompts of all, in the order of the file, each under its member's name; the same text stands there once."""
+    """Return the prompts of all members in the order of the file, each below its member's name, without repetitions."""
     texts: dict[str, list[str]] = {}
     for part in parts:
         append = (part.definition.prompt.append or "").strip()
         soul = soul_text(part.soul).strip() if part.soul else ""
         text = "\n\n".join(filter(None, (part.system.strip(), soul, append)))
         texts.setdefault(text, []).append(part.name)
-    told = [f"# The part of {' and '.join(names)}\n\n{text}".strip() for text, names in texts.items()]
+    told = [f"# The role of {' and '.join(names)}\n\n{text}".strip() for text, names in texts.items()]
     opening = (
-        "You work alone. These are the parts of a team: each of them is yours. Where one would hand over to another, "
-        "go on with that part yourself."
+        "You work alone and have all the roles of a team, described below. When one role would hand over to another, "
+        "continue in the other role yourself."
     )
     return "\n\n".join([opening, *told])
 
@@ -119,10 +118,10 @@ def _union(name: str, parts: Sequence[SoloMember], notes: list[str]) -> AgentDef
     lead = definitions[engines.index(engine)]
     others = [part for part, its in zip(parts, engines, strict=True) if its != engine]
     if others:
-        shown = ", ".join(f"{one.name} has {_engine(one.definition)}" for one in others)
-        notes.append(f"it has {_engine(lead)}, as most or the first of them; {shown}")
+        shown = ", ".join(f"{one.name} uses {_engine(one.definition)}" for one in others)
+        notes.append(f"the agent uses {_engine(lead)}, like most or the first of the members; {shown}")
     extras = [one.cli for one in definitions if one.backend == lead.backend]
-    # The project's own folder is not named where there is no other.
+    # The folder of the project is the default, so it is not listed alone.
     folders = _distinct(one.skills or (HOME,) for one in definitions if "skills" in one.tools or one.skills)
     is_mock = MOCK in (lead.backend, lead.model.partition("/")[0])
     approval: Approval = STRICTER[max(STRICTER.index(one.approval) for one in definitions)]
@@ -130,9 +129,9 @@ def _union(name: str, parts: Sequence[SoloMember], notes: list[str]) -> AgentDef
     sandbox: Literal["off", "on"] = "on" if any(one.sandbox == "on" for one in definitions) else "off"
     _tell(notes, "sandbox", parts, lambda one: one.sandbox, sandbox)
     if sandbox == "on" and lead.backend == "exec":
-        raise Refused("bad_request", "one member is confined, and backend exec cannot be", "give all the same sandbox:")
+        raise Refused("bad_request", "one member has a sandbox, which exec lacks", "set the same sandbox: for all")
     if any(one.context.dir is not None for one in definitions) or any(one.memory != lead.memory for one in definitions):
-        notes.append("memories, notes and todos of the members are left out: it begins without any")
+        notes.append("memories, notes and todos of the members are left out: the agent starts without any")
     return AgentDefinition(
         name=name,
         model=lead.model,
@@ -190,7 +189,7 @@ def _tell(
 ) -> None:
     others = [part.name for part in parts if value(part.definition) != chosen]
     if others:
-        notes.append(f"{key}: {chosen}, the strictest; {', '.join(others)} had less of it")
+        notes.append(f"{key}: {chosen}, the strictest setting; {', '.join(others)} had a weaker one")
 
 
 def _distinct(lists: Iterable[Iterable[Any]]) -> tuple[Any, ...]:
@@ -203,8 +202,8 @@ def _servers(parts: Sequence[SoloMember]) -> dict[str, McpServer]:
     for part in parts:
         for name, server in part.definition.mcp_servers.items():
             if found.setdefault(name, server) != server:
-                text = f"{whose[name]} and {part.name} call two different MCP servers {name!r}"
-                raise Refused("bad_request", text, "give each a name of its own: one agent can have both then")
+                text = f"{whose[name]} and {part.name} use different MCP servers named {name!r}"
+                raise Refused("bad_request", text, "give each a unique name, so that one agent can use both")
             whose.setdefault(name, part.name)
     return found
 
@@ -226,7 +225,7 @@ def _place(all_: Sequence[PlaceNeeds]) -> PlaceNeeds:
 
 
 def _timeouts(all_: Sequence[Timeouts]) -> Timeouts:
-    """The longest of each, and for an attempt as long as all of theirs together: it does the work of all."""
+    """Return the longest timeouts, and for an attempt their sum, because one agent does the work of all."""
     return Timeouts(
         startup=max(one.startup for one in all_),
         idle=max(one.idle for one in all_),
@@ -237,7 +236,7 @@ def _timeouts(all_: Sequence[Timeouts]) -> Timeouts:
 
 
 def _budget(all_: Sequence[AgentBudget]) -> AgentBudget:
-    """All that they together may spend, where each is limited; of windows that differ the longest."""
+    """Return the sum of all budgets, if each is limited; for different windows, the longest."""
     windows = {one.window for one in all_}
     whole = sum if len(windows) == 1 else min
     return AgentBudget(

@@ -1,6 +1,6 @@
-"""Starting a workflow that was prepared: setup, and then one commit.
+"""Start of a prepared workflow: setup, then one commit.
 
-A start that fails leaves no trace: the workflow's row, its members and its kickoff are one transaction, after setup.
+A failed start leaves no trace: the workflow's row, its members and its kickoff are one transaction after setup.
 """
 
 import os
@@ -43,20 +43,19 @@ async def start(
     repository: Repository | None = None,
     paths: Callable[[], Collection[str]] = frozenset,
 ) -> StartedRun:
-    """Run setup, then start the workflow and say its kickoff, in one commit. The answer is kept for ``request``.
+    """Run setup, then start the workflow and send its kickoff in one commit. The answer is stored for ``request``.
 
-    ``repository`` and ``paths`` (of those that are there) are for working trees. What setup commits is in them.
-
-    Raises Refused: setup_failed, too_large, already_running and what the writer refuses. Cancelled during setup,
-    nothing has started; cancelled later, the workflow may run.
+    ``repository`` and ``paths`` are for working trees, which include commits of setup. Raises Refused: setup_failed,
+    too_large, already_running and refusals of the writer. After a cancellation during setup, nothing has started;
+    later, the workflow may run.
     """
     definition = prepared.loaded.definition
     if (lost := root_fault(str(prepared.root))) is not None:
-        raise Refused("busy", lost, "put the folder back")
+        raise Refused("busy", lost, "restore the folder")
     trees = None
     if wants_worktrees(definition):
         trees = _Trees(repository, paths)
-        await trees.base()  # before anything has run
+        await trees.base()  # before any command has run
     if needs_folder(definition):
         _make_folder(prepared)
     values = await run_setup(
@@ -82,22 +81,20 @@ async def start(
 
 
 class _Trees:
-    """The working trees of one start."""
-
     def __init__(self, repository: Repository | None, paths: Callable[[], Collection[str]]) -> None:
         if repository is None:
-            raise Refused("bad_definition", "this kernel makes no working trees", "write git: none")
+            raise Refused("bad_definition", "this kernel has no git repository for working trees", "write git: none")
         self._repository = repository
         self._paths = paths
 
     async def base(self) -> TreeBase:
-        """The start of all of them. Raises Refused (bad_definition) where there can be none."""
+        """Return the start of all trees. Raises Refused (bad_definition) if none can be created."""
         return await self._repository.base()
 
     async def plan(self, definition: WorkflowDefinition) -> TreePlan:
-        """A tree for each member, or one for all of them. Raises Refused (bad_definition)."""
+        """Return a tree for each member, or one for all. Raises Refused (bad_definition)."""
         workspace = definition.workspace
-        assert isinstance(workspace, Workspace), "nothing else wants trees"
+        assert isinstance(workspace, Workspace), "checked by wants_worktrees"
         base, branches = await self.base(), await self._repository.branches()
         shared = workspace.git == "shared"
         names = (SHARED,) if shared else tuple(definition.agents)
@@ -105,8 +102,8 @@ class _Trees:
         if not base.changed:
             left_behind = ""
         else:
-            begin = f"working trees begin with {base.commit[:12]}"
-            left_behind = f"{begin}; changed files that are not committed stay behind: {base.changed}"
+            begin = f"working trees start at {base.commit[:12]}"
+            left_behind = f"{begin}; uncommitted changes are not included: {base.changed}"
         return TreePlan(
             trees=lambda run: plan_trees(
                 run, definition.name, names, base, place=place, branches=branches, paths=paths
@@ -125,12 +122,12 @@ def _make_folder(prepared: PreparedWorkflow) -> None:
     try:
         os.close(open_folder(str(prepared.root), folder, make=True))
     except OSError as error:
-        why = f"the workspace's folder {folder} cannot be made: {error.strerror}"
-        raise Refused("bad_definition", why, "links are not followed there") from error
+        why = f"workspace folder {folder} cannot be created: {error.strerror}"
+        raise Refused("bad_definition", why, "check the path; symbolic links are not followed") from error
 
 
 def _everybody(definition: WorkflowDefinition) -> tuple[str, ...]:
-    """Without a channel there is nobody to pass work on: a kickoff that mentions nobody is for all."""
+    """Return all members if there is no channel: none can pass work on, so a plain kickoff is for all."""
     alone = definition.workspace is False and not kickoff_names(definition)
     return tuple(definition.agents) if alone and definition.kickoff else ()
 
@@ -141,6 +138,6 @@ def _kickoff(definition: WorkflowDefinition, values: Mapping[str, str]) -> str |
     outputs = {step.bind for step in definition.setup if step.bind is not None}
     text = write_kickoff(definition.kickoff, values, outputs)
     if len(text) > KICKOFF_CHARACTERS:
-        limit = f"at most {KICKOFF_CHARACTERS} characters can be said at once"
+        limit = f"the limit is {KICKOFF_CHARACTERS} characters"
         raise Refused("too_large", f"the kickoff has {len(text)} characters", limit)
     return text

@@ -1,9 +1,9 @@
-"""Templates: replaces ``${{ name }}`` in texts, in shell commands and in the kickoff.
+"""Templates: replacement of ``${{ name }}`` in texts, in shell commands and in the kickoff.
 
-Only known names are replaced, each once: a value is never looked into again (CF14). In a kickoff, text that setup
-commands printed is data: it is shown in a fence that it cannot close (CF16, XF07). A value that has a line of its own,
-or several lines, becomes a fenced block named after its variable. A short value within a line stays in the line: it is
-part of the author's sentence. Where the author has put a fence around a variable, that fence is made long enough.
+Known names are replaced, and values are not expanded again (CF14). In a kickoff, the output of setup commands is data:
+it is shown in a fence that it cannot close (CF16, XF07). A value on a separate line, or with several lines, becomes a
+fenced block named after its variable. A short value within a line stays there, as a part of the author's sentence. A
+fence that the author put around a variable is lengthened if necessary.
 """
 
 import re
@@ -18,7 +18,7 @@ _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*(\.[A-Za-z_][A-Za-z0-9_-]*)?"
 
 
 class Variable(msgspec.Struct, frozen=True):
-    """One use of a variable: its ``name``, and how it is ``written`` with its braces."""
+    """A use of a variable: its ``name``, and its ``written`` form with braces."""
 
     name: str
     written: str
@@ -27,12 +27,12 @@ class Variable(msgspec.Struct, frozen=True):
 
     @property
     def is_name(self) -> bool:
-        """True where the text in the braces could be a name at all."""
+        """Return whether the text in the braces is a syntactically valid name."""
         return _NAME.fullmatch(self.name) is not None
 
 
 def variables(text: str) -> tuple[Variable, ...]:
-    """Every use of a variable in ``text``, in order. One whose braces never close is there with an empty name."""
+    """Return the variables in ``text``, in order. One without closing braces has an empty name."""
     found = [Variable(match[1].strip(), match[0], *match.span()) for match in _VARIABLE.finditer(text)]
     rest = found[-1].end if found else 0
     unclosed = text.find(_OPEN, rest)
@@ -42,25 +42,28 @@ def variables(text: str) -> tuple[Variable, ...]:
 
 
 def expand(text: str, values: Mapping[str, str]) -> str:
-    """``text`` with every variable replaced. Raises KeyError for an unknown one: callers checked the names before."""
+    """Return ``text`` with values for its variables.
+
+    Raises KeyError for an unknown name: callers check names before.
+    """
     return _replace(text, lambda variable: values[variable.name])
 
 
 class ShellText(msgspec.Struct, frozen=True):
-    """A command whose variables became shell variables, and the environment that holds their values."""
+    """A command with shell variables, and the environment with their values."""
 
     command: str
     environment: dict[str, str]
 
 
 def expand_shell(command: str, values: Mapping[str, str]) -> ShellText:
-    """``command`` with every variable as ``${AWK_VALUE_n}``: a value is a word of data there, never shell code.
+    """Replace variables by ``${AWK_VALUE_n}`` in ``command``: a value is data in the environment, never shell code.
 
-    It works unquoted and inside double quotes as ``$name`` would, and inside single quotes it leaves them for the
-    moment. Raises KeyError for an unknown name.
+    Works unquoted and inside double quotes like ``$name``; inside single quotes, the quotes are interrupted. Raises
+    KeyError for an unknown name.
     """
     environment: dict[str, str] = {}
-    # Where a variable opens inside single quotes. A wrong guess changes what is printed, never what is run.
+    # Positions of variables inside single quotes. A wrong guess changes the output, never the executed code.
     inside: set[int] = set()
     quote = ""
     position = 0
@@ -94,18 +97,18 @@ _SHELL_TOKEN: Final = re.compile(r"\\.|'|\"|\$\{\{", re.DOTALL)
 
 
 INLINE_CHARACTERS: Final = 200
-"""What is longer is fenced wherever it stands."""
+"""Maximum length of a value that stays within its line."""
 
 _FENCE: Final = re.compile(r"(?P<indent> {0,3})(?P<marks>`{3,}|~{3,})(?P<info>.*)", re.DOTALL)
 
 
 def write_kickoff(template: str, values: Mapping[str, str], outputs: Collection[str]) -> str:
-    """``template`` with every variable replaced. ``outputs`` are the variables that hold what commands printed."""
+    """Return ``template`` with values for its variables. ``outputs`` are the variables with output of commands."""
     return "".join(_write(block, values, outputs) for block in _blocks(template))
 
 
 class _Block(msgspec.Struct, frozen=True):
-    """Lines of the template: prose, or all of a fence with its marks."""
+    """Lines of the template: prose, or a whole fence with its marks."""
 
     text: str
     fenced: bool
@@ -129,7 +132,7 @@ def _blocks(template: str) -> Iterator[_Block]:
 
 def _write(block: _Block, values: Mapping[str, str], outputs: Collection[str]) -> str:
     if block.fenced:
-        # A fence of the author's with its variables replaced, and its marks longer than any in their values.
+        # A fence of the author: lengthen its marks so that no value can close it.
         lines = block.text.splitlines(keepends=True)
         match = _FENCE.match(lines[0])
         assert match is not None
@@ -149,7 +152,7 @@ def _write(block: _Block, values: Mapping[str, str], outputs: Collection[str]) -
         before = block.text[position : variable.start]
         value = values[variable.name]
         if variable.name in outputs and value.strip():
-            # before and the value behind it: in the line, or as a block of its own.
+            # The value stays in the line of the text before it, or becomes a separate block.
             after = block.text[variable.end :]
             line_start = before.rpartition("\n")[2] if variable.start else ""
             first = not line_start.strip() and ("\n" in before or len(before) == variable.start)
@@ -167,7 +170,7 @@ def _write(block: _Block, values: Mapping[str, str], outputs: Collection[str]) -
 
 
 def fenced(text: str, name: str) -> str:
-    """``text`` between marks that do not occur in it."""
+    """Return ``text`` between marks that do not occur in it."""
     marks = "`" * (_longest(text, "`", 2) + 1)
     return f"{marks}{name}\n{text}\n{marks}"
 

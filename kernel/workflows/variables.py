@@ -1,6 +1,6 @@
-"""Variables that the texts of a workflow may use, checked with their places; and their values.
+"""Variables in the texts of a workflow: validation with locations, and their values.
 
-Among them its parameters: what its file declares, and the words after ``--`` that give their values.
+They include its parameters: the declarations in the file, and the words after ``--`` with their values.
 """
 
 import re
@@ -23,7 +23,7 @@ _READERS: Final = {"int": read_int, "number": read_float, "bool": read_bool}
 
 
 def check_params(params: tuple[Param, ...], node: Node, problems: Diagnostics) -> None:
-    """Note what is wrong between the declared ``params``, which were converted from ``node``."""
+    """Report errors in the declared ``params``, which were converted from ``node``."""
     names: set[str] = set()
     shorts: set[str] = set()
     for index, param in enumerate(params):
@@ -36,7 +36,7 @@ def check_params(params: tuple[Param, ...], node: Node, problems: Diagnostics) -
 
 
 def text_defaults(node: Node) -> Node:
-    """The declarations with the default of a string read as text, whatever it looks like (``default: 1.10``)."""
+    """Return the declarations with defaults of strings as text, whatever type they look like (``default: 1.10``)."""
     if not isinstance(node, ListNode):
         return node
     items: list[Node] = []
@@ -56,9 +56,9 @@ def text_defaults(node: Node) -> Node:
 
 
 def parse_params(params: tuple[Param, ...], words: Sequence[str]) -> dict[str, Value]:
-    """Values by name: ``--name value``, ``--name=value``, ``-n value``, ``--flag``; defaults for the rest.
+    """Return values by name: ``--name value``, ``--name=value``, ``-n value``, ``--flag``; defaults for the rest.
 
-    One that was not given and has no default is left out. Raises Refused(bad_request) with all that is wrong.
+    Parameters without a value and a default are left out. Raises Refused(bad_request) with all errors.
     """
     faults: list[str] = []
     values: dict[str, Value] = {}
@@ -79,7 +79,7 @@ def parse_params(params: tuple[Param, ...], words: Sequence[str]) -> dict[str, V
 
 
 def usage(params: tuple[Param, ...]) -> str:
-    """The parameters in one line, as a hint."""
+    """Return a line with the parameters, as a hint."""
     if not params:
         return "this workflow takes no parameters"
     shapes: list[str] = []
@@ -91,24 +91,27 @@ def usage(params: tuple[Param, ...]) -> str:
 
 
 def show_value(value: Value) -> str:
-    """A value as interpolation writes it."""
+    """Return the text of a value for interpolation."""
     return ("true" if value else "false") if isinstance(value, bool) else str(value)
 
 
 def _faults(param: Param, names: set[str], shorts: set[str]) -> Iterator[tuple[str, str]]:
     if not _NAME.fullmatch(param.name):
-        yield "name", f"{param.name[:60]!r} is not a name: lower-case letters, digits, '_' and '-', at most 32"
+        yield (
+            "name",
+            f"{param.name[:60]!r} is not a name: use at most 32 lower-case letters, digits, '_' and '-'",
+        )
     if param.name in names:
         yield "name", f"{param.name!r} is declared twice"
     if param.short is not None and not _SHORT.fullmatch(param.short):
-        yield "short", f"{param.short[:60]!r} is not one letter"
+        yield "short", f"{param.short[:60]!r} is not a single letter"
     if param.short in shorts:
-        yield "short", f"{param.short!r} is taken by another parameter"
+        yield "short", f"{param.short!r} is used by another parameter"
     if param.default is not None and param.required:
-        yield "default", "a required parameter has no default"
+        yield "default", "a required parameter cannot have a default"
     kinds: Mapping[str, tuple[type, ...]] = {"string": (str,), "int": (int,), "number": (int, float), "bool": (bool,)}
     fits = isinstance(param.default, kinds[param.type]) and (
-        param.type == "bool" or not isinstance(param.default, bool)  # which Python counts among the numbers
+        param.type == "bool" or not isinstance(param.default, bool)  # bool is a subclass of int
     )
     if param.default is not None and not fits:
         yield "default", f"{str(param.default)[:60]!r} is not of type {param.type}"
@@ -124,7 +127,7 @@ def _pairs(params: tuple[Param, ...], words: Sequence[str], faults: list[str]) -
         param = options.get(option)
         if param is None:
             if not word.startswith("-"):
-                stray = f"{word[:60]!r} belongs to no parameter"
+                stray = f"{word[:60]!r} does not belong to a parameter"
             else:
                 stray = f"unknown parameter {option[:60]} ({suggest(option, options)})"
             faults.append(stray)
@@ -147,17 +150,17 @@ FOLDER: Final = "workspace.dir"
 _HINTS: Final[Mapping[str, str]] = {
     "message": "message.* exists only in mock scripts, at run time",
     "match": "match.* exists only in mock scripts, at run time",
-    "source": "source.dir, source.url and source.ref are known only of a workflow that comes from elsewhere",
-    "context": "it is called workspace: there is workspace.dir",
+    "source": "source.dir, source.url and source.ref are available only in remote workflows",
+    "context": "use workspace.dir",
 }
 
 
 def check_texts(
     definition: WorkflowDefinition, node: MapNode, problems: Diagnostics, source: Collection[str] = ()
 ) -> None:
-    """Note every variable in setup and kickoff that will have no value, and names that ``as`` may not take.
+    """Report variables without a value in setup and kickoff, and names that ``as`` must not use.
 
-    ``source`` are the variables that tell where the file came from.
+    ``source`` are the variables about the origin of the file.
     """
     known = {f"params.{param.name}" for param in definition.params} | {*_WORKFLOW, *source}
     if definition.workspace is not False:
@@ -173,11 +176,11 @@ def check_texts(
             name = step.bind
             fault: str | None
             if not _BIND.fullmatch(name):
-                fault = f"{name[:60]!r} is not a name for a variable: letters, digits, '_' and '-'"
+                fault = f"{name[:60]!r} is not a valid variable name: use letters, digits, '_' and '-'"
             elif name in RESERVED_VARIABLES:
                 fault = f"{name!r} is reserved"
             else:
-                fault = f"{name!r} is taken by an earlier step" if name in known else None
+                fault = f"{name!r} is already set by an earlier step" if name in known else None
             if fault is not None:
                 problems.add(_value_place(item, "as"), f"{where}.as", fault)
             else:
@@ -187,24 +190,22 @@ def check_texts(
 
 
 def environment_names(definition: WorkflowDefinition) -> tuple[str, ...]:
-    """Names of the variables of the environment that its texts use, once each."""
+    """Return the unique names of the environment variables in its texts."""
     found = (variable.name for text in _texts(definition) for variable in variables(text))
     return tuple(dict.fromkeys(name.removeprefix(ENV) for name in found if name.startswith(ENV)))
 
 
 def needs_folder(definition: WorkflowDefinition) -> bool:
-    """Return whether a text of it names the workspace's folder, which then has to be there."""
+    """Return whether its texts use the workspace folder, which must then exist."""
     return any(variable.name == FOLDER for text in _texts(definition) for variable in variables(text))
 
 
 def start_values(
     definition: WorkflowDefinition, tag: str, params: Mapping[str, Value], environ: Mapping[str, str]
 ) -> dict[str, str]:
-    """Values of all variables but setup outputs, the workspace's folder and where the file came from.
+    """Return the values of variables, except for setup outputs, the workspace folder and the origin of the file.
 
-    A parameter that was not given is empty text; a bool, which is given by its name alone, is then ``false``.
-
-    Raises KeyError for a variable of the environment that is not set.
+    A missing parameter is an empty text, or ``false`` for a bool. Raises KeyError for an unset environment variable.
     """
     given = {f"params.{param.name}": "false" if param.type == "bool" else "" for param in definition.params}
     given |= {f"params.{name}": show_value(value) for name, value in params.items()}
@@ -223,14 +224,14 @@ def _check_text(text: str, place: Location, where: str, known: set[str], problem
         if not variable.name:
             message, hint = "'${{' is not closed, or empty", "write ${{ name }}"
         elif not variable.is_name:
-            message, hint = f"{variable.name[:60]!r} is not a variable", "between the braces stands one name"
+            message, hint = f"{variable.name[:60]!r} is not a variable", "write a single name between the braces"
         elif variable.name in known or variable.name.startswith(ENV):
             message, hint = "", ""
         else:
             variable_fault_hint = _HINTS.get(variable.name.partition(".")[0])
             message, hint = (
                 f"unknown variable {variable.name[:60]!r}",
-                variable_fault_hint or suggest(variable.name, known, what="known here"),
+                variable_fault_hint or suggest(variable.name, known, what="available"),
             )
         if message:
             problems.add(problems.find(variable.written, place), where, message, hint)

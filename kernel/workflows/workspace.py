@@ -1,8 +1,8 @@
-"""Checks of a workflow file beyond its types: ``workspace:`` with its channel, folder and working trees, what its
-agents deliver, its tasks and rules, and ``output_schema``. Files are read; git and processes are not known here.
+"""Checks of a workflow file beyond its types: workspace, deliveries, tasks, rules and ``output_schema``.
 
-Whether an answer fits its schema is checked in another process (kernel.workflows.schema_check): the patterns in a
-schema are regular expressions of the file's author, and one of them can take for ever.
+Reads files; git and processes are not used here. Answers are checked against their schema in another process
+(kernel.workflows.schema_check): the patterns in a schema are regular expressions of the author of the file, and
+matching them can take unlimited time.
 """
 
 from collections.abc import Iterator
@@ -29,18 +29,18 @@ from protocol.workflow import ELECT, WorkflowDefinition, Workspace, WorktreeStep
 
 
 def wants_worktrees(definition: WorkflowDefinition) -> bool:
-    """Return whether its agents work in trees of their own, or in one that they share."""
+    """Return whether its agents work in separate working trees, or in a shared one."""
     return isinstance(definition.workspace, Workspace) and definition.workspace.git != "none"
 
 
 def followed(definition: WorkflowDefinition) -> dict[str, str]:
-    """Return whose last commit the trees of its agents are brought to, by their names."""
+    """Return for agents the member whose last commit their trees are updated to."""
     entries = definition.agents.items()
     return {name: entry.worktree.source for name, entry in entries if entry.worktree is not None}
 
 
 def tree_demands(definition: WorkflowDefinition) -> Iterator[str]:
-    """The actions of its trees that need trust, with their commands verbatim."""
+    """Yield the demands of its working trees, with commands verbatim."""
     if wants_worktrees(definition):
         yield "its agents work in git working trees: branches awk/... are made in the repository, its files checked out"
     if isinstance(definition.workspace, Workspace):
@@ -49,7 +49,7 @@ def tree_demands(definition: WorkflowDefinition) -> Iterator[str]:
 
 
 def delivery_demands(definition: WorkflowDefinition) -> Iterator[str]:
-    """The actions of its delivery that need trust, with the command verbatim."""
+    """Yield the demands of its delivery, with the command verbatim."""
     if definition.deliver is not None:
         into = definition.deliver.into or "the branch that it began from"
         yield f"what its agents did is merged into {into} at the end of a run"
@@ -58,40 +58,40 @@ def delivery_demands(definition: WorkflowDefinition) -> Iterator[str]:
 
 
 def check_deliver(definition: WorkflowDefinition, node: Node, problems: Diagnostics) -> None:
-    """Add what is wrong with the ``deliver`` of ``definition``."""
+    """Report errors in ``deliver`` of ``definition``."""
     deliver = definition.deliver
     if deliver is None:
         return
     if not wants_worktrees(definition):
-        message = "there are no branches to merge"
+        message = "needs branches to merge"
         problems.add(place_at(node, "deliver"), "deliver", message, "write workspace: {git: worktree}")
     if deliver.into is not None and (fault := branch_fault(deliver.into)) is not None:
         problems.add(place_at(node, "deliver.into"), "deliver.into", fault, "write the name of a branch: main")
     if deliver.check is not None and not deliver.check.strip():
-        problems.add(place_at(node, "deliver.check"), "deliver.check", "the command is empty", "leave it out")
+        problems.add(place_at(node, "deliver.check"), "deliver.check", "the command is empty", "remove it")
     elif deliver.check is not None and any(variables(deliver.check)):
-        message = "knows no variables but those of its environment"
+        message = "cannot use variables; the command has environment variables"
         problems.add(
             place_at(node, "deliver.check"), "deliver.check", message, "$AGENT_WORKFLOW, $AGENT_TAG, $AGENT_RUN"
         )
     if deliver.when == "verdict" and definition.verdict is None:
-        message = "there is no vote that could say yes"
+        message = "needs a verdict"
         problems.add(place_at(node, "deliver.when"), "deliver.when", message, "add verdict:, or write when: done")
 
 
 def task_demands(definition: WorkflowDefinition) -> Iterator[str]:
-    """The commands of its tasks, verbatim, which need trust."""
+    """Yield the demands of its tasks: commands, verbatim."""
     yield from (f"before {one.title} is done, this checks it: {one.check}" for one in definition.tasks if one.check)
 
 
 def check_tasks(definition: WorkflowDefinition, node: Node, problems: Diagnostics) -> None:
-    """Add what is wrong with the ``tasks`` of ``definition``."""
+    """Report errors in ``tasks`` of ``definition``."""
     if not definition.tasks:
         return
     place = place_at(node, "tasks")
     try:
         if definition.workspace is False:
-            text = "with workspace: false its agents have no tasks together"
+            text = "cannot be used with workspace: false: the agents share no tasks"
             raise Refused("bad_request", text, "remove workspace: false, or tasks:")
         check_plan(definition.tasks, tuple(definition.agents))
     except Refused as refused:
@@ -101,50 +101,51 @@ def check_tasks(definition: WorkflowDefinition, node: Node, problems: Diagnostic
     for index, one in enumerate(definition.tasks):
         unknown = next((name for name in (*one.needs, one.parent) if name is not None and name not in keys), None)
         if unknown is not None:
-            problems.add(place, f"tasks[{index}].needs", f"{unknown[:64]!r} is no key of a task here", "give it key:")
+            problems.add(place, f"tasks[{index}].needs", f"{unknown[:64]!r} is not the key of a task", "add key:")
         if any(variables(text) for text in (one.title, one.text, one.check or "")):
-            problems.add(place, f"tasks[{index}]", "tasks know no variables", "say it in words, or in the kickoff")
+            problems.add(place, f"tasks[{index}]", "tasks cannot use variables", "write the text, or use the kickoff")
     cycle = find_cycle({one.key or "": one.needs for one in definition.tasks})
     if cycle:
-        problems.add(place, "tasks", f"these would wait for each other: {' -> '.join(cycle)}")
+        problems.add(place, "tasks", f"these tasks depend on each other: {' -> '.join(cycle)}")
 
 
 def check_rules(definition: WorkflowDefinition, node: Node, problems: Diagnostics) -> None:
-    """Add what is wrong with the ``rules`` of ``definition``."""
+    """Report errors in ``rules`` of ``definition``."""
     specs = tuple(map(normal, definition.rules))
     names = [one.name for one in specs]
     agents = node.get("agents") if isinstance(node, MapNode) else None
-    # Those with mistakes of their own too: these are told, and not that nobody is called so.
+    # Include invalid agents: they have their own errors, so report no unknown names for them.
     members = {key.text for key, _ in agents.entries} if isinstance(agents, MapNode) else set(definition.agents)
     for index, one in enumerate(specs):
         where = f"rules[{index}]"
         unknown = next((action.invoke for action in one.then if action.invoke not in (None, *names)), None)
         try:
             if definition.workspace is False:
-                text = "with workspace: false its agents have no rules together"
+                text = "cannot be used with workspace: false: the agents share no rules"
                 raise Refused("bad_request", text, "remove workspace: false, or rules:")
             check_rule(one, members)
             if names.index(one.name) < index:
-                text = f"there are two rules called {one.name}"
-                raise Refused("bad_request", text, "give one of them another name")
+                text = f"rule {one.name} is defined twice"
+                raise Refused("bad_request", text, "rename one of them")
             if unknown is not None:
-                raise Refused("bad_request", f"there is no rule {unknown[:40]!r} to invoke", "give its name")
+                raise Refused("bad_request", f"rule {unknown[:40]!r} not found", "invoke a rule of this workflow")
         except Refused as refused:
             problems.add(place_at(node, where), where, refused.text, refused.hint)
     if len(specs) > RULES_LIMIT:
-        problems.add(place_at(node, "rules"), "rules", f"a workflow has at most {RULES_LIMIT} rules")
+        problems.add(place_at(node, "rules"), "rules", f"has more than {RULES_LIMIT} rules")
 
 
 Keeping = Literal["kept", "memory", "none"]
-"""Kept in the log; removed from it once the workflow has ended; no channel at all (but the log has it all the same)."""
+"""Messages stay in the log; are deleted when the workflow has ended; or the workflow has no channel."""
 
 FOLDER_VARIABLES: Final = ("workflow.name", "workflow.tag", "workflow.instance")
-_HINT: Final = "write a folder as seen from the project's root, such as data/review"
+_HINT: Final = "write a folder relative to the project root, such as data/review"
 
 
 class WorkspaceSettings(msgspec.Struct, frozen=True):
-    """``folder`` is the workspace's, as seen from the root; None where there is no workspace. ``mirror``: it is
-    written to. ``bound``: what is said there is kept for the runs that come.
+    """Settings of a workspace. ``folder`` is relative to the root; None without a workspace.
+
+    ``mirror``: messages are written to it. ``bound``: messages are stored for later runs.
     """
 
     keeping: Keeping
@@ -154,7 +155,7 @@ class WorkspaceSettings(msgspec.Struct, frozen=True):
 
 
 def workspace_settings(definition: WorkflowDefinition, tag: str, project: ProjectDefinition) -> WorkspaceSettings:
-    """The settings of a sound ``definition`` that is started as ``tag``."""
+    """Return the settings of a valid ``definition`` that is started as ``tag``."""
     workspace = definition.workspace
     if not isinstance(workspace, Workspace):
         return WorkspaceSettings("none", None, mirror=False)
@@ -172,36 +173,36 @@ def workspace_settings(definition: WorkflowDefinition, tag: str, project: Projec
 def check_workspace(
     definition: WorkflowDefinition, node: Node, project: ProjectDefinition, root: Path, problems: Diagnostics
 ) -> None:
-    """Note in ``problems`` what is wrong with the ``workspace`` of ``definition``."""
+    """Report errors in ``workspace`` of ``definition``."""
     workspace = definition.workspace
     _check_followed(definition, node, problems)
     if workspace is True:
-        problems.add(place_at(node, "workspace"), "workspace", "true says nothing", "leave it out, or write false")
+        problems.add(place_at(node, "workspace"), "workspace", "true has no effect", "remove it, or write false")
     if not isinstance(workspace, Workspace):
         return
     provider = workspace.provider or project.workspace.provider
     if workspace.bind is not None and provider == "memory":
-        message = "memory keeps nothing that could be written to a folder"
+        message = "provider: memory stores no messages, so none can be written to a folder"
         problems.add(place_at(node, "workspace.bind"), "workspace.bind", message, "write provider: sqlite, or no bind:")
     if workspace.bind is not None and workspace.dir is not None:
-        message = "bind and dir exclude each other: both say where the workspace is"
-        problems.add(place_at(node, "workspace.dir"), "workspace.dir", message, "keep bind")
+        message = "cannot be combined with bind: both set the workspace folder"
+        problems.add(place_at(node, "workspace.dir"), "workspace.dir", message, "remove dir")
     for part in ("setup", "teardown"):
         steps: tuple[WorktreeStep, ...] = getattr(workspace, part)
         where = f"workspace.{part}"
         if steps and workspace.git == "none":
-            trouble = "there are no working trees to run it in"
+            trouble = "needs working trees"
             problems.add(
                 place_at(node, where),
                 where,
                 trouble,
-                "write git: worktree, or use the workflow's own setup:",
+                "write git: worktree, or use setup: of the workflow",
             )
         for index, step in enumerate(steps):
             if not step.shell.strip():
                 problems.add(place_at(node, where), f"{where}[{index}].shell", "the command is empty")
             elif any(variables(step.shell)):
-                trouble = "knows no variables but those of its environment"
+                trouble = "cannot use variables; the command has environment variables"
                 hint = "$AGENT_NAME, $AGENT_NUMBER, $AGENT_WORKFLOW, $AGENT_TAG, $AGENT_PROJECT"
                 problems.add(place_at(node, where), f"{where}[{index}].shell", trouble, hint)
     _check_documents(definition, workspace, node, problems)
@@ -221,14 +222,14 @@ def _check_documents(definition: WorkflowDefinition, workspace: Workspace, node:
         place = place_at(node, where.partition("[")[0])
         try:
             if file in named:
-                problems.add(place, where, f"{file} is named twice", "leave it out here")
+                problems.add(place, where, f"{file} is listed twice", "remove it here")
             named.append(check_file(file, named))
         except Refused as refused:
             problems.add(place, where, refused.text, refused.hint)
     owner = workspace.document_owner
     if owner not in (None, ELECT, *definition.agents):
-        where, hint = "workspace.document_owner", f"its agents are {', '.join(definition.agents)}; or write elect"
-        problems.add(place_at(node, where), where, f"{str(owner)[:60]!r} is no agent of this workflow", hint)
+        where, hint = "workspace.document_owner", f"write one of {', '.join(definition.agents)}, or elect"
+        problems.add(place_at(node, where), where, f"{str(owner)[:60]!r} is not an agent of this workflow", hint)
 
 
 def _check_followed(definition: WorkflowDefinition, node: Node, problems: Diagnostics) -> None:
@@ -236,11 +237,14 @@ def _check_followed(definition: WorkflowDefinition, node: Node, problems: Diagno
     for name, source in followed(definition).items():
         where, message, hint = f"agents.{name}.worktree", "", None
         if not isinstance(workspace, Workspace) or workspace.git != "worktree":
-            message, hint = "its agents have no working trees of their own", "write workspace: {git: worktree}"
+            message, hint = "needs separate working trees", "write workspace: {git: worktree}"
         elif source == name:
-            message = "an agent's tree cannot be taken from itself"
+            message = "an agent cannot follow itself"
         elif source not in definition.agents:
-            message, hint = f"{source[:60]!r} is no agent of this workflow", f"it has {', '.join(definition.agents)}"
+            message, hint = (
+                f"{source[:60]!r} is not an agent of this workflow",
+                f"use {', '.join(definition.agents)}",
+            )
         if message:
             problems.add(place_at(node, where), f"{where}.from", message, hint)
 
@@ -252,7 +256,7 @@ def _filled(path: str, name: str, tag: str) -> str:
 def _path_fault(path: str, name: str, root: Path) -> str | None:
     wrong = next((one.name for one in variables(path) if one.name not in FOLDER_VARIABLES), None)
     if wrong is not None:
-        return f"a folder's name can hold workflow.name and workflow.tag, not {wrong[:60]!r}"
+        return f"a folder name can use workflow.name and workflow.tag, not {wrong[:60]!r}"
     return folder_fault(_filled(path, name, DEFAULT_TAG), root)
 
 
@@ -261,7 +265,7 @@ _WHERE: Final = "output_schema"
 
 
 def check_output(definition: WorkflowDefinition, node: Node, problems: Diagnostics) -> None:
-    """Note in ``problems`` what is wrong with the schema itself."""
+    """Report errors in the schema itself."""
     schema = definition.output_schema
     if schema is None:
         return
@@ -271,13 +275,13 @@ def check_output(definition: WorkflowDefinition, node: Node, problems: Diagnosti
         return
     for path, reference in _references(schema, ()):
         if not reference.startswith("#"):
-            hint = "put it under $defs here: nothing is fetched"
-            message = f"{reference[:60]!r} leads out of the schema"
+            hint = "move it to $defs: no schemas are fetched"
+            message = f"{reference[:60]!r} refers to another document"
             problems.add(_place(node, path), _joined(path), message, hint)
     from kernel.workflows.schema_check import faults  # noqa: PLC0415  (imports for 0.2 s what few files need)
 
     for path, message in faults(schema):
-        problems.add(_place(node, path), _joined(path), message[:300], "it has to be JSON Schema, revision 2020-12")
+        problems.add(_place(node, path), _joined(path), message[:300], "write JSON Schema, revision 2020-12")
 
 
 def _references(value: object, path: tuple[str | int, ...]) -> Iterator[tuple[tuple[str | int, ...], str]]:
@@ -293,7 +297,7 @@ def _references(value: object, path: tuple[str | int, ...]) -> Iterator[tuple[tu
 
 
 def _place(node: Node, path: tuple[str | int, ...]) -> Location:
-    """The place in the file of the end of ``path`` below the schema stands, or the nearest key above it."""
+    """Return the location of ``path`` in the schema, or of the nearest key above it."""
     place = place_at(node, _WHERE)
     current = node.get(_WHERE) if isinstance(node, MapNode) else None
     for key in path:

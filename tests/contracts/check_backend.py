@@ -342,7 +342,7 @@ async def _own_server_missing(run: ScenarioRun, server: McpServer, cause: Cause 
     attempt = await run.attempt(mcp_servers={"own": server})
     failed(attempt, cause)
     assert attempt.error.code == UNSERVED
-    assert "has no MCP server own" in attempt.error.text
+    assert "could not use the MCP server own" in attempt.error.text
 
 
 async def _own_server_told(run: ScenarioRun, server: McpServer) -> None:

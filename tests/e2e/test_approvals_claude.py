@@ -73,7 +73,7 @@ def test_a_kernel_that_is_killed_while_claude_is_kept_waiting_asks_no_second_tim
         ]
     assert ran(project, "claude") == 1
     told = json.dumps(api.requests[1].body["messages"])
-    assert "It did not run, and it is approved now" in told and COMMAND in told
+    assert "It did not run. It is approved now" in told and COMMAND in told
 
 
 def test_claude_answers_another_message_while_a_person_is_waited_for(project: Project) -> None:

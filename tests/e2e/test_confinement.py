@@ -131,7 +131,7 @@ def test_an_agent_that_takes_too_much_of_the_machine_is_ended_and_nobody_else(co
     sent = confining.awk("send", "crowd", "x", "--wait", "--json", env=TRUST)
     [result] = sent.json()["results"]
     assert (sent.code, result["status"], result["cause"]) == (6, "incomplete", "resource")
-    assert "processes at once, and may have 20 (limits.processes)" in result["text"]
+    assert "processes at once; the limit is 20 (limits.processes)" in result["text"]
     assert marked("4711.5") == []
     assert confining.awk("ask", "other", "x").out == "still here\n"
     assert "limits:      2048 MiB of memory, 20 processes" in confining.awk("agent", "info", "crowd").out

@@ -92,9 +92,9 @@ def test_the_testers_tree_has_the_coders_commit_and_a_vote_names_what_it_saw(pro
     assert not (project.root / "ran").exists()
     assert project.git("status", "--porcelain") == ""
     prompt = project.awk("show", "i2", "--prompt").out
-    assert "- Before each of your instructions your tree is brought to the last commit of @coder." in prompt
+    assert "- Before each of your instructions, your tree is updated to the last commit of @coder." in prompt
     first = project.git("rev-parse", "awk/team/r1/coder~1")
-    assert f"- @coder has awk/team/r1/coder, at {first[:12]}: 1 commits since it began." in prompt
+    assert f"- @coder has awk/team/r1/coder, at {first[:12]}: 1 commits since the start." in prompt
 
 
 ENV = {"AGENT_WORKER_BWRAP": os.environ.get("AGENT_WORKER_TEST_BWRAP") or shutil.which("bwrap") or ""}

@@ -66,7 +66,7 @@ def test_a_project_elsewhere_goes_on_with_the_work_of_a_kernel_that_was_killed(
     assert "may still run" in refused.err
     told = other.awk("restore", "--promote", str(far), "--force")
     assert told.code == 0, told.err
-    assert "must not run any more" in told.out
+    assert "must not run again" in told.out
     try:
         assert other.awk("start").code == 0
         other.ended(open_work)

@@ -209,7 +209,7 @@ class Reader(ScriptedApi):
         super().take(request)
         if not self._left:
             said = request.body.get("messages") or request.body["input"]
-            shown = json.dumps(said[-1]).rpartition("And now, for you:")[2]
+            shown = json.dumps(said[-1]).rpartition("Your instruction:")[2]
             moves: list[Say] = []
             for pattern, follows in self._rules:
                 for match in re.finditer(pattern, shown):

@@ -184,7 +184,7 @@ def test_tasks_of_a_file_run_in_order_through_their_checks_and_hold_their_files(
     assert not (team.root / "src").exists()
     (asked,) = (one["instruction"] for one in ran.json()["messages"] if one["text"] == "I tried.")
     steps = team.awk("show", asked, "--steps", "--full").out
-    assert "src/x.txt: coder holds it for the task t1" in steps
+    assert "src/x.txt: coder for task t1" in steps
     assert [one["state"] for one in team.awk("task", "list", "@build", "--json").json()["tasks"]] == ["done", "done"]
 
 
@@ -299,4 +299,4 @@ def test_who_begins_anew_after_crashes_is_told_that_it_is_a_retry(shared_kernel:
     shared_kernel.agent("ben", "exit: { signal: KILL }")
     work = shared_kernel.send("ben", "go")
     assert shared_kernel.ended(work)["status"] == "dead"
-    assert told(shared_kernel, work).startswith("go\n\n(This is a retry: the work was begun 2 times before")
+    assert told(shared_kernel, work).startswith("go\n\n(This is a retry: this work was interrupted 2 times before")

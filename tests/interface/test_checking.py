@@ -145,7 +145,7 @@ def test_a_dry_run_looks_at_the_flags_of_the_run(cli: Cli) -> None:
     write(cli.root, {".workflows/w.yaml": text})
     assert cli("run", "w", "--dry-run", "--exit-code-from", "nobody").code == 5
     ran = cli("run", "w", "--dry-run", "--max-cost", "1")
-    assert (ran.code, "a budget in USD needs a price" in ran.err) == (2, True)
+    assert (ran.code, "a budget in USD needs prices" in ran.err) == (2, True)
 
 
 def test_a_dry_run_of_a_file_takes_the_path_as_run_does(cli: Cli) -> None:

@@ -235,12 +235,12 @@ def _needed(project: Project) -> tuple[bool, str]:
 
 
 def test_a_kernel_is_needed_where_work_is_left_and_nobody_stopped_it(project: Project) -> None:
-    assert _needed(project) == (False, "there is no log of a kernel of this version")
+    assert _needed(project) == (False, "no log of this version found")
     project.agent("alice", "text: done")
     assert project.awk("start").code == 0
     assert project.ended(project.send("alice"))["status"] == "done"
     ended_by(project, signal.SIGTERM)
-    assert _needed(project) == (False, "nothing is left to do")
+    assert _needed(project) == (False, "no work is left")
     assert project.awk("start").code == 0
     assert project.awk("pause", "alice").code == 0
     assert project.awk("send", "alice", "later").code == 0
@@ -248,7 +248,7 @@ def test_a_kernel_is_needed_where_work_is_left_and_nobody_stopped_it(project: Pr
     assert _needed(project) == (True, "work that has not ended")
     assert project.awk("start").code == 0
     assert project.awk("stop", "--now").code == 0
-    assert _needed(project) == (False, "somebody stopped it")
+    assert _needed(project) == (False, "a user stopped it")
 
 
 def test_a_project_with_a_service_of_its_own_is_left_to_that(project: Project, tmp_path: Path) -> None:

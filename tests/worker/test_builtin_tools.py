@@ -69,7 +69,7 @@ async def test_a_script_calls_its_own_tools_and_the_kernel_s(daemon: FakeDaemon,
     body = f"body\n[The folder of this skill is {tmp_path}/s.]"
     assert results(made) == [
         ("bash", "i1:0.0:mock-0\n", False),
-        ("write", "made a/b, 2 bytes", False),
+        ("write", "created a/b, 2 bytes", False),
         ("count", "1 a/b\n", False),
         ("skill", body, False),
         ("channel_send", "said 1", False),

@@ -100,7 +100,7 @@ GREEDY = f"{sys.executable} -c 'import time; held = bytearray(96 << 20); time.sl
 @pytest.mark.parametrize(
     ("script", "bound", "why"),
     [
-        (CROWD, Bound(processes=20), "processes at once, and may have 20 (limits.processes)"),
+        (CROWD, Bound(processes=20), "processes at once; the limit is 20 (limits.processes)"),
         (f"{GREEDY} & {GREEDY} & wait", Bound(memory_bytes=160 << 20), "and may use 160 MiB (limits.memory)"),
     ],
 )

@@ -236,4 +236,4 @@ async def test_a_client_of_the_newest_revision_listens_over_the_bridge(kernel: S
         assert (await bridge.next())["id"] == "b"
     async with bridging(Wire("http://127.0.0.1:9", TOKEN, listens=True)) as nowhere:
         await nowhere.tell({"jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen", "params": wanted})
-        assert "listen again" in (await nowhere.next())["error"]["message"]
+        assert "subscribe again" in (await nowhere.next())["error"]["message"]

@@ -49,7 +49,7 @@ async def test_tools_of_a_program_are_offered_and_called(programs: Subprocesses,
             assert (await use(own["mcp__one__add"], a=1, b=2)).text == "3"
             assert (await use(own["mcp__one__add"], a="x")).is_error
             assert (await use(own["mcp__one__refuse"])).is_error
-            assert (await use(own["mcp__one__die"])).text.startswith("the server one has gone: ")
+            assert (await use(own["mcp__one__die"])).text.startswith("server one has exited: ")
             assert (await use(own["mcp__one__add"], a=1, b=2)).is_error, "and nobody went with it"
 
 
@@ -121,7 +121,7 @@ async def test_servers_that_do_not_come_are_told_in_place_of_their_tools(
             assert set(own) == {f"mcp__{name}__unavailable" for name in broken}
             said = {name: (await use(tool)).text for name, tool in own.items()}
     assert "/no/such/server" in said["mcp__missing__unavailable"]
-    assert "did not answer within 0.5 s" in said["mcp__mute__unavailable"]
+    assert "no answer within 0.5 s" in said["mcp__mute__unavailable"]
     assert all(tool.read_only for tool in own.values())
 
 
@@ -146,7 +146,7 @@ async def test_a_server_that_goes_in_the_middle_of_the_work_is_told_at_once(prog
             await told.some.wait()
             assert "exit code 137" in (await use(own["mcp__one__add"], a=1, b=2)).text
     assert len(told.lines) == 1
-    assert told.lines[0].startswith("the MCP server one has gone: its program has ended")
+    assert told.lines[0].startswith("MCP server one has exited: the program has exited")
 
 
 @pytest.mark.promise("P9")
@@ -277,8 +277,8 @@ async def test_a_connection_that_breaks_later_is_told_and_ends_nothing_else(
             assert server.fault == ""
             connection.up.set()
     assert server.fault == "broken"
-    assert told.lines == ["the MCP server web has gone: broken"]
-    assert (await server.call("t", {}, "k")).text == "the server web is not there: broken"
+    assert told.lines == ["MCP server web has exited: broken"]
+    assert (await server.call("t", {}, "k")).text == "server web is unavailable: broken"
 
 
 @pytest.mark.promise("P9")

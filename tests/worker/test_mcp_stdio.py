@@ -41,7 +41,7 @@ async def test_a_line_without_end_costs_its_server_and_no_memory(
             assert "a line of more than 1 MiB" in (await use(own["mcp__b__babble"], end=False)).text
             assert (await use(own["mcp__one__add"], a=1, b=2)).text == "3"
     assert len(told.lines) == 1
-    assert told.lines[0].startswith("the MCP server b has gone: it sent a line of more than 1 MiB, and was ended")
+    assert told.lines[0].startswith("MCP server b has exited: stopped because it sent a line of more than 1 MiB")
     assert psutil.Process().memory_info().rss - before < 64 * 1024 * 1024
 
 

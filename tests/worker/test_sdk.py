@@ -216,12 +216,12 @@ BODIES: list[tuple[Any, dict[str, str], Cause, str]] = [
     ({"error": {"code": "invalid_api_key"}}, {}, "auth", "the answer is an error"),
     ({"error": "no such model"}, {}, "overloaded", "no such model"),
     ("\ufeff" + json.dumps(OPENAI_QUOTA), {}, "quota", "You exceeded your quota"),
-    (HTML, PAGE, "network", "no event stream (text/html; charset=utf-8): <!doctype html><title>Sign in"),
+    (HTML, PAGE, "network", "not an event stream (text/html; charset=utf-8): <!doctype html><title>Sign in"),
     (HTML + "x" * 100_000, PAGE, "network", "<title>Sign in"),
-    (WHOLE, {}, "network", "no event stream (application/json)"),
+    (WHOLE, {}, "network", "not an event stream (application/json)"),
     ("Service restarting", {"content-type": "text/plain"}, "network", "(text/plain): Service restarting"),
-    ("[" * 3000, {}, "network", "no event stream (application/json)"),
-    ("", {}, "network", "ended before the reply did"),
+    ("[" * 3000, {}, "network", "not an event stream (application/json)"),
+    ("", {}, "network", "ended before the reply"),
 ]
 
 

@@ -1,1 +1,1 @@
-"""Programs that do the work in a worker's place: one file for each, behind one contract (``backend``)."""
+"""CLI backends: one module for each program that can do an agent's work, all behind one interface (``backend``)."""

@@ -1,12 +1,12 @@
-"""The ACP backend: any program that speaks the Agent Client Protocol (version 1), told what to do over its pipes.
+"""The ACP backend: runs any program that speaks the Agent Client Protocol (version 1) on its standard streams.
 
-The protocol has no place for a system prompt, which opens the first message; no word for a refused connection to an MCP
-server, so the kernel sees whether anybody came with the attempt's token; and no exit: the answer to the prompt is its
-last word, and how the process leaves behind that says nothing. Files and terminals of ours are not offered: a program
-works with its own, in its sandbox.
+The protocol has no field for a system prompt, so it opens the first message. It cannot report a refused connection to
+an MCP server, so the kernel checks whether a client used the attempt's token. The work ends with the response to the
+prompt; the exit code carries no information. The client capabilities for files and terminals are not offered: a program
+uses its own, inside its sandbox.
 
-What a program asks leave for is asked of the kernel. The session mode is chosen so that ``approval`` holds; a program
-that is not known to ask in any (``protocol.backends``) works with ``approval: auto`` alone.
+Permission requests of the program are forwarded to the kernel. The session mode is chosen to enforce ``approval``; a
+program that is not known to ask in any mode (``protocol.backends``) runs only with ``approval: auto``.
 """
 
 import math
@@ -31,30 +31,30 @@ from worker.conversation import shorten
 from worker.models.model import Failed, cause_of, codes_in
 
 ASKS: Final = 20
-"""Requests for leave that wait at once; a program that has more is refused the rest."""
+"""Maximum number of pending permission requests; further ones are refused."""
 ASKED_BYTES: Final = 64 * 1024
-"""Of what a person is shown of a call: one that cannot be shown whole is refused."""
+"""Maximum size of a call shown for approval; a larger one is refused because it cannot be shown completely."""
 SESSION_CHARACTERS: Final = 1000
 TEXT_CHARACTERS: Final = 2000
 _SETTLED: Final = "_agent-worker/settled"
-"""No method of anybody's: its answer comes behind all that a program tells of an old session."""
+"""A method no program implements: the response arrives after all replayed updates of a resumed session."""
 _WORDS: Final = ("/", "$", "!", "@")
-"""How a message begins that a program may take for a command to itself."""
+"""Prefixes that a program may interpret as a command of its own."""
 _OPENING: Final = "What you are asked to do:\n\n"
 _INCOMPLETE: Final[Mapping[str, Cause]] = {"max_tokens": "max_tokens", "max_turn_requests": "max_steps"}
 
 _STATUS_KEYS: Final = ("status", "statusCode", "status_code", "code")
-_Answered = Callable[[Frame], Iterable[backend.Event]]
+_ResponseHandler = Callable[[Frame], Iterable[backend.Event]]
 _Setting = tuple[str, Mapping[str, str], str]
-"""Method and fields of a request that sets something of a session, and the fault where it is refused."""
+"""Method and parameters of a request that configures a session, and the error text if it is refused."""
 
 
 endpoint: Final = acp_agents.endpoint
-"""Where its provider is, if its requests can be metered on the way."""
+"""Return the address of the provider if the program's requests can be metered."""
 
 
 class Acp:
-    """One process of it: a session begun, or gone on with."""
+    """Process of an ACP program, with a new or a resumed session."""
 
     def __init__(self, job: backend.BackendJob) -> None:
         self._job = job
@@ -62,26 +62,26 @@ class Acp:
         self._replies = AcpReplies()
         self._known = acp_program(job.start.command)
         self._modes: frozenset[str] = frozenset()
-        """Modes that the session may be in, once one was chosen; empty: any."""
+        """Session modes that are allowed once a mode was chosen; empty if any mode is allowed."""
         self._session = job.session or ""
-        self._taken_up = job.session is not None
+        self._is_resumed = job.session is not None
         self._sent = 0
-        self._awaited: dict[acp_frames.Id, _Answered] = {}
+        self._awaited: dict[acp_frames.Id, _ResponseHandler] = {}
         self._asking: dict[acp_frames.Id, PermissionRequest] = {}
-        """Requests for leave that nobody has decided."""
+        """Permission requests without a decision."""
         self._prompting = False
-        self._parted = False
+        self._is_cancelled = False
         self._cost_usd: float | None = None if job.session else 0.0
-        """What the session had cost before."""
+        """Cost of the session before this attempt."""
         self._costs_usd = 0.0
         self._stop = ""
         self._text = ""
         self._failure: Failed | None = None
 
     def launch(self) -> backend.Launch:
-        """Write its private files; return how it is started, and the first that it is told. Raises Failed."""
+        """Write the program's private files and return how to start it, with its first input. Raises Failed."""
         env = acp_agents.environment(self._job)
-        hello = self._request("initialize", acp_frames.GREETING, self._greeted)
+        hello = self._request("initialize", acp_frames.GREETING, self._on_initialized)
         return backend.Launch(argv=self._job.start.command, env=env, stdin=hello.data, see=SEE_BRIDGE, talks=True)
 
     def read(self, line: bytes) -> Iterator[backend.Event]:
@@ -90,9 +90,9 @@ class Acp:
         if frame is None:
             if b'"session/update"' not in line and acp_frames.is_broken(line):
                 said = shorten(line.decode("utf-8", "replace"), 300)
-                raise Failed("protocol", f"{self._title} sent a frame that broke off, or that is too large: {said}")
+                raise Failed("protocol", f"{self._title} sent an incomplete or oversized frame: {said}")
         elif frame.method and frame.id is not None:
-            yield from self._asked(frame, frame.id)
+            yield from self._on_request(frame, frame.id)
         elif frame.method == "session/update":
             told = decoded(frame.params, SessionUpdate)
             if told is None or told.session_id != self._session:
@@ -100,16 +100,16 @@ class Acp:
             options = (one for one in told.update.config_options or () if "mode" in one.names)
             modes = {told.update.current_mode_id, *(decoded(one.current_value, str) or "" for one in options)} - {""}
             if self._modes and not modes <= self._modes:
-                text = f"{self._title} left the session mode in which it asks for {', '.join(sorted(modes))[:100]}"
+                text = f"{self._title} switched to the session mode {', '.join(sorted(modes))[:100]}"
                 raise Failed("invalid", f"{text}, so approval: {self._job.start.approval} cannot hold")
-            # What it tells before it is asked is of an old session, which is told again.
+            # Updates before the prompt belong to the resumed session, which the program replays.
             if not self._prompting:
                 return
             cost = told.update.cost
             if cost is not None and cost.currency == "USD" and math.isfinite(cost.amount):
                 self._cost_usd = cost.amount if self._cost_usd is None else self._cost_usd
                 self._costs_usd = max(cost.amount - self._cost_usd, 0.0)
-            if not self._parted:
+            if not self._is_cancelled:
                 yield from self._replies.take(told.update)
         elif not frame.method and frame.id in self._awaited:
             yield from self._awaited.pop(frame.id)(frame)
@@ -124,20 +124,20 @@ class Acp:
             case "end_turn":
                 return Result(status="done", text=self._text)
             case "refusal":
-                raise Failed("refusal", f"{self._title}: its model refuses to go on")
+                raise Failed("refusal", f"{self._title}: the model refused to continue")
             case stop if stop in _INCOMPLETE:
                 return Result(status="incomplete", text=self._text, cause=_INCOMPLETE[stop])
             case stop:
-                raise Failed("protocol", f"{self._title} stopped, though nobody asked it to: {stop[:100]}")
+                raise Failed("protocol", f"{self._title} stopped unexpectedly: {stop[:100]}")
 
-    def _request(self, method: str, params: Mapping[str, Any], then: _Answered) -> backend.Say:
+    def _request(self, method: str, params: Mapping[str, Any], then: _ResponseHandler) -> backend.InputReady:
         self._sent += 1
         self._awaited[self._sent] = then
-        return backend.Say(acp_frames.request(self._sent, method, params))
+        return backend.InputReady(acp_frames.request(self._sent, method, params))
 
-    def _greeted(self, frame: Frame) -> Iterator[backend.Event]:
+    def _on_initialized(self, frame: Frame) -> Iterator[backend.Event]:
         if frame.error is not None:
-            raise self._failed(frame.error, "does not begin")
+            raise self._failed(frame.error, "does not start")
         greeting = decoded(frame.result, Greeting) or Greeting()
         if greeting.protocol_version != acp_frames.PROTOCOL:
             spoken = f"version {greeting.protocol_version} of ACP, and this is version {acp_frames.PROTOCOL}"
@@ -160,7 +160,7 @@ class Acp:
             elif http:
                 made = {"type": "http", "url": one.url, "headers": _pairs(one.headers)}
             else:
-                raise backend.unserved(self._title, name, "it cannot reach servers over HTTP")
+                raise backend.unserved(self._title, name, "the program does not support MCP servers over HTTP")
             servers.append({"name": name, **made})
         place = {"cwd": start.cwd, "mcpServers": servers, **acp_agents.session_options(job)}
         resumes = able.session_capabilities.resume is not None
@@ -168,43 +168,43 @@ class Acp:
             self._session = ""
         if self._session:
             method = "session/resume" if resumes else "session/load"
-            yield self._request(method, {**place, "sessionId": self._session}, self._opened)
+            yield self._request(method, {**place, "sessionId": self._session}, self._on_session_opened)
         else:
-            self._taken_up, self._cost_usd = False, 0.0
-            yield self._request("session/new", place, self._opened)
+            self._is_resumed, self._cost_usd = False, 0.0
+            yield self._request("session/new", place, self._on_session_opened)
         yield backend.ActivityChanged("opening a session")
 
-    def _opened(self, frame: Frame) -> Iterator[backend.Event]:
-        if frame.error is not None and self._taken_up and frame.error.code != acp_frames.AUTH_REQUIRED:
+    def _on_session_opened(self, frame: Frame) -> Iterator[backend.Event]:
+        if frame.error is not None and self._is_resumed and frame.error.code != acp_frames.AUTH_REQUIRED:
             said = frame.error.message[:TEXT_CHARACTERS]
-            raise Failed("session_lost", f"{self._title} does not take up its session {self._session}: {said}")
+            raise Failed("session_lost", f"{self._title} did not resume session {self._session}: {said}")
         if frame.error is not None:
-            raise self._failed(frame.error, "opens no session")
+            raise self._failed(frame.error, "did not open a session")
         session = decoded(frame.result, Session) or Session()
         self._session = self._session or session.session_id
         if not 0 < len(self._session) <= SESSION_CHARACTERS:
-            raise Failed("protocol", f"{self._title} opened a session without a name")
+            raise Failed("protocol", f"{self._title} opened a session without a valid ID")
         yield backend.SessionStarted(self._session)
         yield from self._configure([*self._settings(session)])
 
     def _settings(self, session: Session) -> Iterator[_Setting]:
-        """Yield what chooses the model of the agent's file, and the session mode in which ``approval`` holds.
+        """Yield the requests that select the agent's model and the session mode that enforces ``approval``.
 
-        Raises Failed where the program offers no such thing.
+        Raises Failed if the program does not offer them.
         """
         model, options = self._job.start.model, session.config_options or ()
         by_category = {name: one.id for one in reversed(options) for name in ("model", "mode") if name in one.names}
-        if model != self._job.start.backend:  # else none is named
-            fault = f"{self._title} does not take the model {model}"
+        if model != self._job.start.backend:  # otherwise the agent names no model
+            fault = f"{self._title} does not support the model {model}"
             if "model" in by_category:
                 yield "session/set_config_option", {"configId": by_category["model"], "value": model}, fault
             elif session.models != NULL:
                 yield "session/set_model", {"modelId": model}, fault
             else:
-                text = f"{self._title} lets nobody choose its model, and the agent's file has {model}"
+                text = f"{self._title} does not support model selection, but the agent file sets model: {model}"
                 raise Failed("invalid", f"{text}: remove it, and name the model in command")
         approval, mode = self._job.start.approval, self._known.mode
-        fault = f"{self._title} is not known to ask before it changes something, so approval: {approval} cannot hold"
+        fault = f"{self._title} cannot be required to ask before it makes changes, so approval: {approval} cannot hold"
         fix = "write approval: auto, with sandbox: on to confine it, or choose another program"
         if approval not in self._known.approvals:
             raise Failed("invalid", f"{fault}: {fix}")
@@ -212,7 +212,7 @@ class Acp:
             return
         fault += f" (no session mode {mode!r}; {fix})"
         offered = session.modes and {one.id for one in session.modes.available_modes}
-        if mode in (offered or ()) or (self._taken_up and offered is None and "mode" not in by_category):
+        if mode in (offered or ()) or (self._is_resumed and offered is None and "mode" not in by_category):
             yield "session/set_mode", {"modeId": mode}, fault
         elif offered is None and "mode" in by_category:
             yield "session/set_config_option", {"configId": by_category["mode"], "value": mode}, fault
@@ -220,11 +220,11 @@ class Acp:
             raise Failed("invalid", fault)
 
     def _configure(self, settings: Sequence[_Setting]) -> Iterator[backend.Event]:
-        """Make ``settings`` one by one, then go on: in an old session when all of that has been told again.
+        """Send ``settings`` one by one, then the prompt; in a resumed session, wait for the end of the replay first.
 
-        Raises Failed where the program refuses one.
+        Raises Failed if the program refuses a setting.
         """
-        if not settings and not self._taken_up:
+        if not settings and not self._is_resumed:
             return self._prompt()
         if not settings:
             return iter((self._request(_SETTLED, {"sessionId": self._session}, lambda _frame: self._prompt()),))
@@ -241,22 +241,22 @@ class Acp:
 
     def _prompt(self) -> Iterator[backend.Event]:
         job = self._job
-        text = job.anew if job.session is not None and not self._taken_up else job.message
-        if job.start.system and not self._taken_up:
+        text = job.anew if job.session is not None and not self._is_resumed else job.message
+        if job.start.system and not self._is_resumed:
             text = f"{job.start.system}\n\n{text}"
         if text.lstrip().startswith(_WORDS):
             text = f"{_OPENING}{text}"
         self._prompting = True
         params = {"sessionId": self._session, "prompt": [{"type": "text", "text": text}]}
-        yield self._request("session/prompt", params, self._prompted)
-        yield backend.Parting(self.farewell)
+        yield self._request("session/prompt", params, self._on_prompt_ended)
+        yield backend.FarewellInput(self.farewell)
         yield backend.ActivityChanged("asking the model")
 
-    def _prompted(self, frame: Frame) -> Iterator[backend.Event]:
+    def _on_prompt_ended(self, frame: Frame) -> Iterator[backend.Event]:
         self._prompting = False
         ending = decoded(frame.result, PromptEnd) or PromptEnd()
         usage = usage_of(ending, self._costs_usd or None)
-        if self._parted:
+        if self._is_cancelled:
             if usage is not None:
                 yield backend.SubagentUsage(usage)
         elif frame.error is not None:
@@ -267,41 +267,41 @@ class Acp:
             for event in self._replies.last(usage):
                 self._text = getattr(event, "text", "")
                 yield event
-            self._stop = ending.stop_reason or "without a word"
+            self._stop = ending.stop_reason or "no reason given"
         yield backend.LastEvent()
 
-    def _asked(self, frame: Frame, id_: acp_frames.Id) -> Iterator[backend.Event]:
+    def _on_request(self, frame: Frame, id_: acp_frames.Id) -> Iterator[backend.Event]:
         if frame.method != "session/request_permission":
             what = f"{frame.method[:100]} is not offered"
-            yield backend.Say(acp_frames.refusal(id_, acp_frames.METHOD_NOT_FOUND, what))
+            yield backend.InputReady(acp_frames.refusal(id_, acp_frames.METHOD_NOT_FOUND, what))
             return
         asked = decoded(frame.params, PermissionRequest)
         if asked is None or asked.session_id != self._session or not asked.tool_call.tool_call_id:
-            yield backend.Say(
-                acp_frames.refusal(id_, acp_frames.INVALID_PARAMS, "no request for leave in this session")
+            yield backend.InputReady(
+                acp_frames.refusal(id_, acp_frames.INVALID_PARAMS, "invalid permission request for this session")
             )
             return
         call = None
-        if self._prompting and not self._parted and id_ not in self._asking and len(self._asking) < ASKS:
+        if self._prompting and not self._is_cancelled and id_ not in self._asking and len(self._asking) < ASKS:
             call = self._replies.call_of(asked.tool_call, announced=False)
         if call is None:
-            yield backend.Say(acp_frames.answer(id_, {"outcome": {"outcome": "cancelled"}}))
+            yield backend.InputReady(acp_frames.answer(id_, {"outcome": {"outcome": "cancelled"}}))
             return
         self._asking[id_] = asked
         about = call.shown()
         match self._verdict(call):
             case "ask" if len(encode_json(about)) > ASKED_BYTES:
-                yield from self._decided(id_, call, False, "it is too large to be shown to anybody")
+                yield from self._decided(id_, call, False, "the call is too large to be shown for approval")
             case "ask":
-                yield backend.ActivityChanged(f"waiting for leave: {call.called}", tool=True)
+                yield backend.ActivityChanged(f"waiting for approval: {call.called}", tool=True)
                 yield backend.PermissionNeeded(call.called, dict(about), partial(self._decided, id_, call))
             case verdict:
-                yield from self._decided(id_, call, verdict == "grant", "it is not allowed")
+                yield from self._decided(id_, call, verdict == "grant", "the agent's approval level does not allow it")
 
     def _verdict(self, call: OpenCall) -> str:
-        """Decide on a request for leave: ``grant``, ``refuse`` or ``ask``.
+        """Decide on a permission request: ``grant``, ``refuse`` or ``ask``.
 
-        A tool is known by a field that the program fills in by itself. Titles and kinds may be a model's words.
+        A tool is identified by a field that the program itself fills in: titles and kinds may come from the model.
         """
         start = self._job.start
         server, tool = server_and_tool(call.tool)
@@ -320,17 +320,21 @@ class Acp:
         ids = {choice.kind: choice.option_id for choice in reversed(asked.options)}
         chosen = next((ids[kind] for kind in wanted if kind in ids), None)
         outcome = {"outcome": "cancelled"} if chosen is None else {"outcome": "selected", "optionId": chosen}
-        yield backend.Say(acp_frames.answer(id_, {"outcome": outcome}))
+        yield backend.InputReady(acp_frames.answer(id_, {"outcome": outcome}))
         if not granted or chosen is None:
-            why = words if not granted else "it asks for leave for good, and is given it for once alone"
+            why = (
+                words
+                if not granted
+                else "the program offers only permanent approval, but calls are approved one by one"
+            )
             text = f"{call.called} was not run: {why or 'it was denied'}"
             yield from self._replies.ended(call, text[:TEXT_CHARACTERS], is_error=True)
 
     def farewell(self) -> bytes:
-        """Return its last frames where it is to end early: to stop, and that nobody gives leave any more."""
+        """Return the input that stops the program early: cancel the prompt and all pending permission requests."""
         if not self._prompting:
             return b""
-        self._parted = True
+        self._is_cancelled = True
         open_ = [acp_frames.answer(id_, {"outcome": {"outcome": "cancelled"}}) for id_ in self._asking]
         self._asking.clear()
         return acp_frames.notification("session/cancel", {"sessionId": self._session}) + b"".join(open_)
@@ -338,7 +342,7 @@ class Acp:
     def _failed(self, trouble: Trouble, what: str) -> Failed:
         said = f"{self._title} {what}: {trouble.message[:TEXT_CHARACTERS]}"
         if trouble.code == acp_frames.AUTH_REQUIRED:
-            hint = "name the variable of its key under env, or write login: true"
+            hint = "name the API key variable under env, or set login: true"
             return Failed("auth", f"{said} ({hint})")
         data = trouble.data
         inner = (data.get("error"), data.get("data")) if isinstance(data, Mapping) else ()
@@ -356,4 +360,4 @@ def _pairs(values: Mapping[str, str]) -> list[Mapping[str, str]]:
     return [{"name": name, "value": value} for name, value in values.items()]
 
 
-open = Acp  # noqa: A001  (what every backend's file is entered by)
+open = Acp  # noqa: A001  (entry point of each backend module)

@@ -1,8 +1,8 @@
-"""Programs that speak ACP and are known by name: what keeps them from what is not ours to give them.
+"""Settings of known ACP programs that keep the user's and the project's configuration away from them.
 
-Any other program is started as its agent's file says, with a home of its own and nothing else. A row says what a known
-one needs to have neither the user's nor the project's settings, and to ask about all that changes something.
-Settings of the project that a program may load all the same need trust (``kernel.agents.cli_extras``).
+Any other program is started as the agent file says, with a private home. A row configures a known program to ignore the
+settings of the user and the project, and to ask before each change. Project settings that a program loads in spite of
+this need trust (``kernel.agents.cli_extras``).
 """
 
 import os
@@ -30,26 +30,26 @@ PRIVATE: Final[Mapping[str, str]] = {
     "XDG_DATA_HOME": "data",
     "XDG_STATE_HOME": "state",
 }
-"""Variables by which programs find what is their user's, and the folders of the private home that stand for it."""
+"""Variables that locate the user's files, and the folders of the private home that replace them."""
 
 
 _CONFIG_BYTES: Final = 1024 * 1024
 FORGETFUL: Final = frozenset({"gemini"})
-"""Those that say they take up a session, and write over it as they do (0.61.0): they get a new one, like those that
-take up none, and are told what was done."""
+"""Programs that claim to resume a session but overwrite it (gemini 0.61.0): they get a new session and a summary of the
+work done."""
 
 
 def environment(job: BackendJob) -> dict[str, str]:
-    """All variables of the program, whose private files are written. Raises Failed, OSError.
+    """Return all variables of the program and write its private files. Raises Failed, OSError.
 
-    With ``login: true`` its home is the user's own, and nothing is written there.
+    With ``login: true`` its home is the user's own, and no files are written there.
     """
     program = acp_program(job.start.command)
-    # Settings of the project itself are trusted or absent (kernel); nobody was asked about those of a folder above.
+    # The kernel has checked the trust of the project's own settings, but not of folders above the project.
     for above in (*within(Path(job.start.cwd)),)[1:]:
         for brought in filter(os.path.lexists, (above / name for name in program.settings)):
-            text = f"{program_name(job)} would load settings, hooks and servers of {brought}, above the project"
-            raise Failed("untrusted", f"{text}: move that away, or choose another backend")
+            text = f"{program_name(job)} would load settings, hooks and servers of {brought}, outside the project"
+            raise Failed("untrusted", f"{text}: move this folder away, or choose another backend")
     homes: Mapping[str, str] = {}
     if not job.start.login:
         homes = {name: str(private_files.folder(job.home, *filter(None, (below,)))) for name, below in PRIVATE.items()}
@@ -59,9 +59,9 @@ def environment(job: BackendJob) -> dict[str, str]:
 
 
 def endpoint(job: BackendJob) -> str | None:
-    """Return the address of the program's provider, where its requests can be metered on the way; None: nobody knows.
+    """Return the address of the program's provider if its requests can be metered; None if it is unknown.
 
-    The login of an account may be good at another address than a key is.
+    An account login may use another address than an API key.
     """
     program, provider = acp_program(job.start.command), job.start.model.partition("/")[0]
     if program.endpoint:
@@ -80,7 +80,7 @@ def endpoint(job: BackendJob) -> str | None:
 
 
 def session_options(job: BackendJob) -> Mapping[str, Any]:
-    """Return further fields of the requests that open a session: claude's, which are no variables or files."""
+    """Return the session options that claude-agent-acp accepts only in the request that opens a session."""
     if program_name(job) != "claude-agent-acp":
         return {}
     start = job.start
@@ -95,12 +95,12 @@ def session_options(job: BackendJob) -> Mapping[str, Any]:
 
 
 def program_name(job: BackendJob) -> str:
-    """The name of the program, by which it is known."""
+    """Return the name that identifies the program."""
     return os.path.basename(job.binary)
 
 
 def _gemini(job: BackendJob) -> Mapping[str, str]:
-    """Gemini's settings: the key and nothing else of the user's, no word to its vendor, no file of variables."""
+    """Write settings for Gemini that keep only the user's key: no telemetry and no variable files."""
     trusted = {"GEMINI_CLI_TRUST_WORKSPACE": "true", "NO_BROWSER": "true"}
     if job.start.login:
         return trusted
@@ -108,7 +108,7 @@ def _gemini(job: BackendJob) -> Mapping[str, str]:
         "general": {
             "enableAutoUpdate": False,
             "maxAttempts": 1,  # the kernel tries again
-            "sessionRetention": {"enabled": False},  # and says when a session is gone
+            "sessionRetention": {"enabled": False},  # the kernel detects lost sessions
         },
         "security": {"folderTrust": {"enabled": False}},
         "privacy": {"usageStatisticsEnabled": False},
@@ -133,11 +133,12 @@ _OPENCODE: Final[Mapping[Approval, Mapping[str, str]]] = {
     "all": {"*": "ask"},
     "deny": {"*": "ask", **dict.fromkeys(_READS, "allow")},
 }
-"""What it asks about: left to itself it does almost all of it unasked. What is denied we refuse."""
+"""Permissions that make opencode ask: by default it does almost everything without asking. The backend refuses denied
+calls."""
 
 
 def _opencode(job: BackendJob) -> Mapping[str, str]:
-    """Opencode's settings, by which it asks; it leaves those of the user and of the project alone."""
+    """Return settings that make opencode ask and ignore the configuration of the user and the project."""
     reading = map(server_and_tool, job.start.read_only) if job.start.approval in {"ask", "deny"} else ()
     always = {"task": "deny", "question": "deny", f"{DAEMON}_*": "allow"}
     always |= {f"{server}_{tool}": "allow" for server, tool in reading}
@@ -151,14 +152,14 @@ def _opencode(job: BackendJob) -> Mapping[str, str]:
         "permission": {**_OPENCODE[job.start.approval], **always},
         "experimental": {"continue_loop_on_deny": True, "mcp_timeout": int(job.start.limits.tool_seconds * 1000)},
     }
-    told = {
+    variables = {
         "OPENCODE_CONFIG_CONTENT": private_files.as_json(settings),
         "OPENCODE_DISABLE_PROJECT_CONFIG": "1",
         "TMPDIR": str(job.place),
     }
     if job.start.login:
-        return told
-    return {**told, **dict.fromkeys(SWITCHES, "1"), "OPENCODE_TEST_HOME": str(job.home)}
+        return variables
+    return {**variables, **dict.fromkeys(SWITCHES, "1"), "OPENCODE_TEST_HOME": str(job.home)}
 
 
 _KNOWN: Final[Mapping[str, Callable[[BackendJob], Mapping[str, str]]]] = {
@@ -166,4 +167,4 @@ _KNOWN: Final[Mapping[str, Callable[[BackendJob], Mapping[str, str]]]] = {
     "gemini": _gemini,
     "opencode": _opencode,
 }
-"""Name of a program -> what writes its private files and gives its variables."""
+"""Program name -> the function that writes its private files and returns its variables."""

@@ -1,7 +1,7 @@
-"""Frames of the Agent Client Protocol (JSON-RPC 2.0, one a line, version 1): those we read, and those we say. Pure.
+"""Frames of the Agent Client Protocol (JSON-RPC 2.0, one per line, version 1) for both directions. Pure.
 
-Whatever a program sends is data: a field of another kind than the protocol says makes the frame none that we know, and
-texts are bounded where they are used.
+All input is untrusted: a frame with a field of the wrong type is treated as unknown, and texts are limited where they
+are used.
 """
 
 from collections.abc import Mapping
@@ -23,12 +23,12 @@ GREETING: Final[Mapping[str, Any]] = {
     "clientCapabilities": {"fs": {"readTextFile": False, "writeTextFile": False}, "terminal": False},
     "clientInfo": {"name": "agent-worker", "title": "agent-worker", "version": VERSION},
 }
-"""Our side of ``initialize``. No files and no terminals: those of a program are its own, in its sandbox."""
+"""Parameters of ``initialize``. File and terminal access are not offered: a program uses its own in its sandbox."""
 Id = int | str
 
 
 class Trouble(msgspec.Struct, frozen=True):
-    """The error of an answer. Some programs have the HTTP status of their provider as ``code``."""
+    """Error of a response. Some programs put the HTTP status of their provider into ``code``."""
 
     code: int = 0
     message: str = ""
@@ -36,7 +36,7 @@ class Trouble(msgspec.Struct, frozen=True):
 
 
 class Frame(msgspec.Struct, frozen=True):
-    """A request has an id and a method, a notification no id, an answer no method."""
+    """A frame: a request has an id and a method, a notification has no id, a response has no method."""
 
     jsonrpc: str
     method: str = ""
@@ -61,14 +61,14 @@ class _Abilities(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Greeting(msgspec.Struct, frozen=True, rename="camel"):
-    """The answer to ``initialize``."""
+    """Result of ``initialize``."""
 
     protocol_version: int = 0
     agent_capabilities: _Abilities = _Abilities()
 
 
 class SessionOption(msgspec.Struct, frozen=True, rename="camel"):
-    """A setting of a session. Its choices are not read: whether a value is one of them, its program says."""
+    """A setting of a session. The choices are not read: the program checks whether a value is valid."""
 
     id: str = ""
     category: str | None = None
@@ -76,7 +76,7 @@ class SessionOption(msgspec.Struct, frozen=True, rename="camel"):
 
     @property
     def names(self) -> tuple[str | None, str]:
-        """The names by which its purpose is known."""
+        """Return the names that can identify the purpose of the option."""
         return self.category, self.id
 
 
@@ -90,17 +90,17 @@ class _Modes(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Session(msgspec.Struct, frozen=True, rename="camel"):
-    """The answer to ``session/new``, ``session/load`` and ``session/resume``; only the first one names it."""
+    """Result of ``session/new``, ``session/load`` and ``session/resume``; only the first one contains the id."""
 
     session_id: str = ""
     config_options: tuple[SessionOption, ...] | None = None
     modes: _Modes | None = None
     models: Json = NULL
-    """Settings by an older word, before there were any other."""
+    """Model settings of older protocol versions."""
 
 
 class Spending(msgspec.Struct, frozen=True, rename="camel"):
-    """Tokens of one prompt, in the protocol's own words. Those of a cache are not part of the input."""
+    """Tokens of one prompt, as named by the protocol. Cached tokens are not part of the input."""
 
     input_tokens: int | None = None
     output_tokens: int | None = None
@@ -109,7 +109,7 @@ class Spending(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class PromptEnd(msgspec.Struct, frozen=True, rename="camel"):
-    """The answer to ``session/prompt``."""
+    """Result of ``session/prompt``."""
 
     stop_reason: str = ""
     usage: Spending | None = None
@@ -122,7 +122,7 @@ class _Money(msgspec.Struct, frozen=True):
 
 
 class Block(msgspec.Struct, frozen=True):
-    """A part of a message: text, or something that is shown by its kind alone."""
+    """A part of a message: text, or content that is shown only by its type."""
 
     type: str = ""
     text: str = ""
@@ -136,12 +136,12 @@ class _Piece(msgspec.Struct, frozen=True, rename="camel"):
     new_text: str = ""
 
 
-class _Place(msgspec.Struct, frozen=True):
+class _Location(msgspec.Struct, frozen=True):
     path: str = ""
 
 
 class _ToolMeta(msgspec.Struct, frozen=True, rename="camel"):
-    """The part of ``_meta`` in which claude-agent-acp names a tool as its SDK calls it."""
+    """The part of ``_meta`` in which claude-agent-acp stores the tool name of its SDK."""
 
     tool_name: str = ""
 
@@ -153,7 +153,7 @@ class CallMeta(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Update(msgspec.Struct, frozen=True, rename="camel"):
-    """One event of ``session/update``; and the call that ``session/request_permission`` is about."""
+    """Event of ``session/update``, or the call of a ``session/request_permission``."""
 
     session_update: str = ""
     content: Block | tuple[_Piece, ...] | None = None
@@ -161,7 +161,7 @@ class Update(msgspec.Struct, frozen=True, rename="camel"):
     title: str | None = None
     kind: str | None = None
     status: str | None = None
-    locations: tuple[_Place, ...] | None = None
+    locations: tuple[_Location, ...] | None = None
     raw_input: Json = NULL
     raw_output: Json = NULL
     cost: _Money | None = None
@@ -171,7 +171,7 @@ class Update(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class SessionUpdate(msgspec.Struct, frozen=True, rename="camel"):
-    """The parameters of ``session/update``."""
+    """Parameters of ``session/update``."""
 
     session_id: str
     update: Update
@@ -183,7 +183,7 @@ class _Choice(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class PermissionRequest(msgspec.Struct, frozen=True, rename="camel"):
-    """The parameters of ``session/request_permission``."""
+    """Parameters of ``session/request_permission``."""
 
     session_id: str
     tool_call: Update
@@ -191,27 +191,27 @@ class PermissionRequest(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def is_broken(line: bytes) -> bool:
-    """Return whether ``line`` is a frame that broke off, or was cut as too large; not one of an unknown kind."""
+    """Return whether ``line`` is an incomplete or truncated frame, as opposed to one of an unknown kind."""
     return b'"jsonrpc"' in line and decoded(line, object) is None
 
 
 def request(id_: Id, method: str, params: Mapping[str, Any]) -> bytes:
-    """A request of ours."""
+    """Return an encoded request."""
     return _line({"id": id_, "method": method, "params": params})
 
 
 def notification(method: str, params: Mapping[str, Any]) -> bytes:
-    """A notification of ours."""
+    """Return an encoded notification."""
     return _line({"method": method, "params": params})
 
 
 def answer(id_: Id, result: Mapping[str, Any]) -> bytes:
-    """The answer to a request of the program's."""
+    """Return an encoded response to a request of the program."""
     return _line({"id": id_, "result": result})
 
 
 def refusal(id_: Id, code: int, message: str) -> bytes:
-    """The answer to a request that is not served."""
+    """Return an encoded error response."""
     return _line({"id": id_, "error": {"code": code, "message": message}})
 
 

@@ -1,7 +1,7 @@
-"""Puts replies together from what an ACP agent tells while it works (``session/update``). Pure.
+"""Assembly of replies from the updates of an ACP agent (``session/update``). Pure.
 
-The protocol knows messages in pieces, and calls that begin and come back. A reply is taken to be what lies between two
-returns; what all of them cost stands in the answer to the prompt, at the end.
+The protocol sends text in pieces, and the start and end of calls. The updates between two call results are treated as
+one reply. The usage of all replies comes with the response to the prompt, at the end.
 """
 
 import re
@@ -19,24 +19,24 @@ from worker.backends.backend import ActivityChanged, Event, OpenReply, ReplyText
 from worker.models.model import Failed
 
 DAEMON: Final = "daemon"
-"""The name of our MCP server there."""
+"""Name of the Daemon MCP server in the program's configuration."""
 OPEN_CALLS: Final = 200
-"""Calls that have not come back: whoever has more is not at work."""
+"""Maximum number of open calls; a program with more is considered broken."""
 REPLY_CHARACTERS: Final = 4 * 1024 * 1024
-"""Of the text of one reply: what is beyond is shown as it comes, and not kept."""
+"""Maximum text of one reply; further text is shown as it arrives, but not stored."""
 ID_CHARACTERS: Final = 200
 NAME_CHARACTERS: Final = 128
-_UNKNOWN: Final = "It was not told what came of this call."
+_UNKNOWN: Final = "The result of this call is unknown."
 _ENDED: Final = frozenset({"completed", "failed"})
 _PLAIN: Final = frozenset({None, "", "other"})
-"""Kinds of calls that are none of commands, changes, requests to the web: those of MCP servers are of none."""
+"""Call kinds without a specific type (not a command, a change or a web request), such as calls of MCP servers."""
 _NAME: Final = re.compile(r"[A-Za-z0-9_][\w.:/-]{0,127}", re.ASCII)
 _GEMINI: Final = re.compile(r"([\w.-]{1,64}) \(([\w-]{1,64}) MCP Server\)", re.ASCII)
-"""How gemini and those that came of it call a tool of a server; its arguments are the text that goes with it."""
+"""Format in which gemini and its forks name the tool of a server; the arguments are in the accompanying text."""
 
 
 class OpenCall(msgspec.Struct):
-    """A call that has not come back. ``name`` may be a model's word; ``tool`` is the program's, in a field for that."""
+    """A call without a result. ``name`` may come from the model; ``tool`` comes from the program."""
 
     id: str
     name: str = ""
@@ -50,18 +50,20 @@ class OpenCall(msgspec.Struct):
     told: bool = False
 
     def take(self, update: Update) -> None:
-        """Take over what ``update`` says of it."""
+        """Update the call from ``update``."""
         self.kind = update.kind or self.kind
         self.title = update.title or self.title
         if update.locations is not None:
             self.paths = tuple(place.path for place in update.locations[:OPEN_CALLS])
         pieces = update.content if isinstance(update.content, tuple) else ()
-        if pieces and update.status not in _ENDED:  # else they are what it gave
+        if pieces and update.status not in _ENDED:  # otherwise the pieces are the result
             diffs = (one for one in pieces if one.type == "diff")
             self.changes = tuple({"file": one.path, "old": one.old_text, "new": one.new_text} for one in diffs)
             self.words = tuple(one.content.text for one in pieces if one.content is not None and one.content.text)
         given = decoded(update.raw_input, dict[str, Any])
-        if given or (given is None and update.raw_input != NULL):  # of any kind: a person has to see it
+        if given or (
+            given is None and update.raw_input != NULL
+        ):  # keep arguments of any type: they must be shown to the approver
             self.args = Json(bytes(update.raw_input))
         meta = decoded(update.meta, CallMeta)
         if meta is not None and meta.claude_code.tool_name:
@@ -77,24 +79,24 @@ class OpenCall(msgspec.Struct):
 
     @property
     def called(self) -> str:
-        """Its name, or the kind of thing that it does."""
+        """Return the name of the call, or its kind if it has no name."""
         return self.name or (self.kind or "tool")[:NAME_CHARACTERS]
 
     def shown(self) -> Mapping[str, Any]:
-        """All that is known of what it does, for a person."""
+        """Return all known details of the call for display."""
         given = msgspec.json.decode(self.args)
         lists = {"files": [*self.paths], "changes": [*self.changes], "words": [*self.words]}
         parts = {"title": self.title, "input": given, **lists}
         return {key: value for key, value in parts.items() if value}
 
     def as_tool_call(self) -> ToolCall:
-        """The call as it is kept: with its arguments, or in place of them with what it was said to do."""
+        """Return the call to store: with its arguments, or with its displayed details if there are none."""
         args = self.args if decoded(self.args, dict[str, Any]) else Json(encode_json(self.shown()))
         return ToolCall(id=self.id, name=self.called, args=args)
 
 
 class AcpReplies:
-    """One attempt's. ``open``: calls that have not come back, in the order in which they were told."""
+    """Assembler of the replies of one attempt. ``open`` holds calls without a result in the order of their start."""
 
     def __init__(self) -> None:
         self._reply = OpenReply()
@@ -129,9 +131,9 @@ class AcpReplies:
                 pass
 
     def call_of(self, update: Update, *, announced: bool) -> OpenCall | None:
-        """The call that ``update`` is about; None where it came back before. Raises Failed.
+        """Return the call of ``update``, or None if the call has already ended. Raises Failed.
 
-        Providers repeat their ids: one that is announced, or asked about, anew is another call.
+        Providers reuse ids: a call that is announced again, or needs permission again, is a new call.
         """
         id_ = update.tool_call_id[:ID_CHARACTERS]
         if announced or not update.session_update:
@@ -141,15 +143,15 @@ class AcpReplies:
         call = self.open.get(id_)
         if call is None:
             if len(self.open) >= OPEN_CALLS:
-                raise Failed("protocol", f"it has begun {OPEN_CALLS} calls of which none came back")
+                raise Failed("protocol", f"the program has {OPEN_CALLS} open calls without a result")
             call = self.open[id_] = OpenCall(id_)
-        elif announced and call.tool:  # a repeated id: the tool of the earlier call says nothing about this one
+        elif announced and call.tool:  # a reused id: the tool of the earlier call does not apply
             call = self.open[id_] = OpenCall(id_, told=call.told)
         call.take(update)
         return call
 
     def ended(self, call: OpenCall, text: str, *, is_error: bool) -> Iterator[Event]:
-        """Tell that ``call`` came back, and before that the reply that asked for it. Nothing where that was told."""
+        """Yield the result of ``call``, after the reply that contains it. No effect if the call has already ended."""
         if self.open.pop(call.id, None) is None:
             return
         self._ended.add(call.id)
@@ -163,8 +165,8 @@ class AcpReplies:
         yield ToolEnded(call_id=call.id, name=call.called, text=text, is_error=is_error)
 
     def last(self, usage: Usage | None) -> Iterator[Event]:
-        """Tell the reply that ends the work, behind the calls of which nothing more was heard."""
-        last, self._reply = self._reply, OpenReply()  # the final answer may follow a call that never came back
+        """Yield the last reply of the work, after error results for all calls that are still open."""
+        last, self._reply = self._reply, OpenReply()  # the last reply may follow a call without a result
         for call in tuple(self.open.values()):
             yield from self.ended(call, _UNKNOWN, is_error=True)
         yield last.turn(usage)
@@ -180,13 +182,13 @@ class _Quota(msgspec.Struct, frozen=True):
 
 
 class _Meta(msgspec.Struct, frozen=True):
-    """Gemini's ``_meta``: from before the protocol had words of its own."""
+    """Usage in the ``_meta`` of gemini, which predates the fields of the protocol."""
 
     quota: _Quota = _Quota()
 
 
 def usage_of(ending: PromptEnd, cost_usd: float | None) -> Usage | None:
-    """Return what a prompt cost, as its answer says; None where it says nothing. ``cost_usd`` is of the same."""
+    """Return the usage in the response to a prompt, with its ``cost_usd``; None if it reports none."""
     found = ending.usage
     if found is None:
         meta = decoded(ending.meta, _Meta) or _Meta()

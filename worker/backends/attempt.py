@@ -1,7 +1,7 @@
-"""One attempt that another program makes: found, started, followed to its end, and its end told.
+"""Execution of one attempt by a CLI program: start it, follow its output until it exits, and report the result.
 
-The kernel asks for nothing here but what it asks of every worker. That the program keeps the conversation itself is why
-entries are a record only: a later attempt names its session, and says what is new.
+The kernel treats this worker like any other. Because the program stores the conversation itself, entries are only a
+record: a later attempt resumes the session and sends only what is new.
 """
 
 import os
@@ -26,8 +26,8 @@ from worker.attempt import error_frame
 from worker.backends import backend
 from worker.backends.entry_recorder import BOOK_SECONDS, EntryRecorder, ended_between_turns
 from worker.backends.meter import metered
-from worker.backends.private_files import absent, opened
-from worker.backends.process import BackendProcess, Slipped, launched
+from worker.backends.private_files import missing_server, opened
+from worker.backends.process import BackendProcess, InjectedEvents, launched
 from worker.conversation import Conversation, TooLarge
 from worker.daemon_mcp import DaemonMcp
 from worker.io.trio_io import TrioIO
@@ -36,15 +36,15 @@ from worker.models.model import Failed
 from worker.tool import PermissionAnswer
 
 SECRET_CHARACTERS: Final = 8
-"""What stands in a login is taken for a secret from this length on."""
+"""Minimum length at which a value in a login file is treated as a secret."""
 PART_SECONDS: Final = 2.0
-"""For a program that is to end early to stop what it does, and to say what that has cost."""
+"""Time for a program that is stopped early to finish and report its usage."""
 MAX_SECRETS: Final = 64
-"""Of a login, as it was lent; and of all that it was renewed to, those of the last."""
+"""Maximum number of secrets of the original login, and again of its renewals."""
 
 
 async def attempt(start: Start, link: KernelLink, waits: WorkerIO, *, env: Mapping[str, str]) -> Result | Error | None:
-    """The terminal frame; None where nobody is left to hear it. ``env`` is what the program's tools may see."""
+    """Return the terminal frame, or None if the kernel is gone. ``env`` is the environment for the program's tools."""
     conversation = Conversation(start)
     link.hide(secrets_of(start), LoginSecrets(start).now)
     try:
@@ -54,13 +54,13 @@ async def attempt(start: Start, link: KernelLink, waits: WorkerIO, *, env: Mappi
     except (Failed, TooLarge) as error:
         frame = error_frame(error, conversation)
         return msgspec.structs.replace(frame, text=link.shown(frame.text))
-    except Exception as error:  # noqa: BLE001  (the boundary: a bug of ours becomes a crash the kernel can name)
+    except Exception as error:  # noqa: BLE001  (process boundary: report a bug as a crash that the kernel can classify)
         traceback.print_exc()
         return Error(cause="crash", text=f"the worker failed: {type(error).__name__}: {error}")
 
 
 class LoginSecrets:
-    """What people are not shown of the login that a program works with, and renews; nothing without one."""
+    """Secrets of a program's login, including renewed ones, which are hidden in all output; empty without a login."""
 
     def __init__(self, start: Start) -> None:
         login = BACKENDS[start.backend].login
@@ -70,7 +70,7 @@ class LoginSecrets:
         self._known: dict[str, str] = {}
 
     def now(self) -> Mapping[str, str]:
-        """Those that it has, or had: an old token may be good for a while yet. The file is read where it changed."""
+        """Return current and earlier secrets: an old token may stay valid. Reads the file only if it changed."""
         if self._path is None:
             return {}
         with suppress(OSError):
@@ -86,9 +86,9 @@ class LoginSecrets:
 
 
 def _texts(path: Path) -> Iterator[str]:
-    """Yield what stands in the JSON of ``path`` and may be a secret. Nothing where it is none. Raises OSError.
+    """Yield possible secrets in the JSON file ``path``; nothing if it is not JSON. Raises OSError.
 
-    No token has a space in it; who could have sentences hidden could hide what it does.
+    Texts with spaces are not hidden: tokens contain none, and hiding sentences could hide the agent's actions.
     """
     with opened(path) as file:
         data = file.read(MAX_LOGIN_BYTES)
@@ -109,15 +109,17 @@ async def _work(start: Start, conversation: Conversation, link: KernelLink, env:
     if ended is not None:
         return ended
     spec = BACKENDS[start.backend]
-    if (server := absent(start.mcp_servers, env.get("PATH", ""), start.cwd)) is not None:
-        text = f"there is no program {start.mcp_servers[server].command!r}"
+    if (server := missing_server(start.mcp_servers, env.get("PATH", ""), start.cwd)) is not None:
+        text = f"program {start.mcp_servers[server].command!r} not found"
         raise backend.unserved(spec.title, server, text, cause="spawn_permanent")
-    # The session to resume. Raises Failed where it was made in another directory: it would see other files there.
+    # The session to resume. Raises Failed if it was created in another directory, which has other files.
     kept = next((one for one in reversed(start.entries) if one.kind == "session" and one.session), None)
     message, anew = backend.first_prompt(conversation), ""
     if kept is not None:
-        if kept.note not in (None, start.cwd) or str(kept.session).startswith("-"):  # else it is taken for an option
-            raise Failed("session_lost", f"its session belongs to {kept.note}, and the work is now in {start.cwd}")
+        if kept.note not in (None, start.cwd) or str(kept.session).startswith(
+            "-"
+        ):  # a leading dash would be parsed as an option
+            raise Failed("session_lost", f"the session belongs to {kept.note}, but the attempt runs in {start.cwd}")
         message = backend.resume_prompt(conversation, start.granted)
         anew = backend.anew_prompt(conversation, start.granted)
     job = backend.BackendJob(
@@ -132,38 +134,38 @@ async def _work(start: Start, conversation: Conversation, link: KernelLink, env:
         max_turns=start.limits.max_steps - conversation.own_step_count,
     )
     module = import_module(f"worker.backends.{start.backend}")
-    teller = EntryRecorder(conversation, link, start, job.session)
-    await teller.tell_interrupted()
-    # The address that the program's requests are metered on their way to; None where they are not metered.
+    recorder = EntryRecorder(conversation, link, start, job.session)
+    await recorder.record_interrupted()
+    # Address of the provider if requests to it can be metered; None otherwise.
     address: str | None = None
     if start.backend == ACP:
         address = module.endpoint(job)
     elif start.provider is not None and (official := getattr(module, "METERED", None)) is not None:
-        # A login may be good at another address than a key is; where nobody names one, its program knows.
+        # An account login may use another address than a key; without a known address the program decides.
         address = start.provider.base_url or (None if start.login else official.get(start.provider.dialect))
     if address is None and start.allowance is not None and start.backend == ACP:
-        text = "its requests cannot be counted on the way, so a budget of tokens cannot hold"
-        raise Failed("invalid", f"{start.command[0]}: {text}: limit wall_time, or choose another backend")
+        text = "token usage cannot be metered, so a token budget cannot be enforced"
+        raise Failed("invalid", f"{start.command[0]}: {text}: set a wall_time limit instead, or choose another backend")
     if address is None:
         program: backend.CliBackend = module.open(job)
-        return await _run(program, spec, program.launch(), start, teller)
+        return await _run(program, spec, program.launch(), start, recorder)
     outcome: Result | Failed | LinkLost | TooLarge
-    async with metered(address, start.limits, teller.may_ask) as meter:
-        teller.meter = meter
+    async with metered(address, start.limits, recorder.wait_for_allowance) as meter:
+        recorder.meter = meter
         try:
             program = module.open(msgspec.structs.replace(job, endpoint=meter.url))
-            outcome = await _run(program, spec, program.launch(), start, teller)
+            outcome = await _run(program, spec, program.launch(), start, recorder)
         except (Failed, LinkLost, TooLarge) as error:
-            outcome = error  # raised outside of the meter's nursery, which would wrap it
+            outcome = error  # raised outside of the meter's nursery, which would wrap it in a group
     if not isinstance(outcome, Result):
         raise outcome
     return outcome
 
 
 async def _run(
-    program: backend.CliBackend, spec: BackendSpec, launch: backend.Launch, start: Start, teller: EntryRecorder
+    program: backend.CliBackend, spec: BackendSpec, launch: backend.Launch, start: Start, recorder: EntryRecorder
 ) -> Result:
-    """Follow the program to its end, which this brings about where it does not come by itself."""
+    """Read the program's output until it exits, and stop it if it does not exit in time."""
     process = await launched(launch, start)
     ended: Result | Failed | LinkLost | TooLarge
     async with trio.open_nursery() as nursery:
@@ -171,28 +173,28 @@ async def _run(
         async with trio.open_nursery() as asking:
             told = ProgramInput(process, start, asking)
             try:
-                ended = await _follow(program, process, teller, told)
+                ended = await _follow(program, process, recorder, told)
             except (Failed, LinkLost, TooLarge) as error:
-                ended = error  # raised outside of the nursery, which would wrap it
+                ended = error  # raised outside of the nursery, which would wrap it in a group
             finally:
                 asking.cancel_scope.cancel()
-                await teller.close()  # a program may take longer to end than this worker is given
-                await told.part(program, teller)
-                await teller.close()
+                await recorder.close()  # record first: the program may take longer to exit than this worker may run
+                await told.part(program, recorder)
+                await recorder.close()
                 await process.aclose()
-                await teller.close()
+                await recorder.close()
     if not isinstance(ended, Result):
         raise ended
-    if ended.status == "done" and spec.daemon_check == "yes" and not teller.reached:
-        raise Failed("network", f"{spec.title} did not reach the kernel's tools, whatever it says", code=UNREACHED)
+    if ended.status == "done" and spec.daemon_check == "yes" and not recorder.reached:
+        raise Failed("network", f"{spec.title} did not connect to the kernel's tools", code=UNREACHED)
     return ended
 
 
 class ProgramInput:
-    """Tells a program that talks what its backend wants it told, and asks in ``nursery`` for what it wants leave for.
+    """Input of a program with an open input stream; asks for permissions in ``nursery``.
 
-    Leave is asked of the kernel as every permission prompt does: the call waits there until somebody has decided. Where
-    nobody can be asked, the answer is no.
+    Permission is requested from the kernel like every permission prompt: the call waits until it is decided. If no one
+    can be asked, the answer is no.
     """
 
     def __init__(self, process: BackendProcess, start: Start, nursery: trio.Nursery) -> None:
@@ -203,22 +205,22 @@ class ProgramInput:
         self._asked = 0
         self._words: Callable[[], bytes] = bytes
 
-    async def take(self, event: backend.Say | backend.PermissionNeeded | backend.Parting) -> None:
-        """Do what ``event`` says. Raises Failed where the program does not read."""
+    async def take(self, event: backend.InputReady | backend.PermissionNeeded | backend.FarewellInput) -> None:
+        """Process ``event``. Raises Failed if the program does not read its input."""
         match event:
-            case backend.Say(data=data):
+            case backend.InputReady(data=data):
                 await self._process.say(data)
             case backend.PermissionNeeded():
                 self._asked += 1
-                # Known again by a later attempt by what it says, as calls are of every client that names none.
+                # The key lets a later attempt recognize the same request, as for calls of all clients without ids.
                 self._nursery.start_soon(self._ask, event, f"{SENDING}{self._origin}.{self._asked}")
-            case backend.Parting(words=words):
+            case backend.FarewellInput(words=words):
                 self._words = words
 
-    async def part(self, program: backend.CliBackend, teller: EntryRecorder) -> None:
-        """Tell a program that is to end early to stop, and book what it says that it has spent. Bounded."""
+    async def part(self, program: backend.CliBackend, recorder: EntryRecorder) -> None:
+        """Ask a program that is stopped early to finish, and record the usage it reports. Bounded."""
         words = self._words()
-        if not words or teller.over:
+        if not words or recorder.over:
             return
         spent: list[backend.SubagentUsage] = []
         with trio.move_on_after(PART_SECONDS, shield=True), suppress(Failed):
@@ -228,14 +230,14 @@ class ProgramInput:
                 events = () if callable(line) else tuple(program.read(line))
                 spent += (one for one in events if isinstance(one, backend.SubagentUsage))
                 over = any(isinstance(one, backend.LastEvent) for one in events)
-        # Not within the limit: what is taken from the meter has to be booked.
+        # Outside of the time limit: usage that was taken from the meter must be recorded.
         with trio.move_on_after(BOOK_SECONDS, shield=True), suppress(Failed, LinkLost, TooLarge):
             for one in spent:
-                await teller.tell(one)
+                await recorder.record(one)
 
     async def _ask(self, ask: backend.PermissionNeeded, key: str) -> None:
         kernel = DaemonMcp(self._start.mcp.url, self._start.token, TrioIO())
-        granted, words = False, "nobody could be asked"
+        granted, words = False, "no one could be asked"
         try:
             asked = await kernel.run(AUTH_REQUEST, {"tool": ask.tool, "input": ask.input}, key)
             answer = PermissionAnswer(reason=asked.text)
@@ -246,31 +248,30 @@ class ProgramInput:
             words = f"{words}: {error}"
         finally:
             await kernel.aclose()
-        self._process.slip(partial(ask.then, granted, words))
+        self._process.inject(partial(ask.then, granted, words))
 
 
 async def _follow(
-    program: backend.CliBackend, process: BackendProcess, teller: EntryRecorder, told: ProgramInput
+    program: backend.CliBackend, process: BackendProcess, recorder: EntryRecorder, told: ProgramInput
 ) -> Result:
-    """Tell all it says, until it has ended or has to. Raises Failed, LinkLost, TooLarge."""
-    with teller.going_on:
-        while (line := await _next(process, teller.pauses)) is not None:
-            teller.pauses = None
-            await teller.alive()
+    with recorder.going_on:
+        while (line := await _next(process, recorder.pauses)) is not None:
+            recorder.pauses = None
+            await recorder.alive()
             for event in line() if callable(line) else program.read(line):
-                if isinstance(event, backend.Say | backend.PermissionNeeded | backend.Parting):
+                if isinstance(event, backend.InputReady | backend.PermissionNeeded | backend.FarewellInput):
                     await told.take(event)
-                elif (stopped := await teller.tell(event)) is not None:
+                elif (stopped := await recorder.record(event)) is not None:
                     return stopped
-            if teller.over:
+            if recorder.over:
                 process.over()
         return program.conclude(await process.ended())
-    assert teller.ended is not None, "it says why it does not go on"
-    return teller.ended
+    assert recorder.ended is not None, "set before the scope is cancelled"
+    return recorder.ended
 
 
-async def _next(process: BackendProcess, pauses: backend.BackingOff | None) -> bytes | Slipped | None:
-    """The next line. Raises Failed where it has waited for too long."""
+async def _next(process: BackendProcess, pauses: backend.BackingOff | None) -> bytes | InjectedEvents | None:
+    """Return the next line. Raises Failed if the program paused for too long."""
     if pauses is None:
         return await process.line()
     with trio.move_on_after(pauses.seconds):

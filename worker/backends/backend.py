@@ -1,7 +1,7 @@
-"""The interface of a CLI backend: its job, its events, its prompts, and failures that all programs share. Pure.
+"""Interface of a CLI backend: its job, events, prompts, and the failures that all programs share. Pure.
 
-One instance serves one attempt. It starts nothing and waits for nothing: ``worker.backends.attempt`` runs the process,
-feeds it and ends it. So each program's file is a translation, tested on recorded streams.
+One instance serves one attempt. It does no I/O: ``worker.backends.attempt`` starts the process, writes its input and
+stops it. Each program's module is therefore a translation, tested on recorded streams.
 """
 
 import re
@@ -22,10 +22,10 @@ from worker.models.model import Failed
 
 
 class BackendJob(msgspec.Struct, frozen=True, kw_only=True):
-    """The work of one attempt, as a backend needs it.
+    """Input of a backend for one attempt.
 
-    ``message`` is what the program reads: the instruction with its thread, or, where ``session`` is resumed, what was
-    added since and the word to go on. ``place`` goes with the attempt, ``home`` outlives it (both 0700).
+    ``message`` is the program's input: the instruction with its thread, or, when ``session`` is resumed, the new
+    messages and a request to continue. ``place`` is deleted with the attempt, ``home`` is kept (both 0700).
     """
 
     start: Start
@@ -35,22 +35,22 @@ class BackendJob(msgspec.Struct, frozen=True, kw_only=True):
     place: Path
     home: Path
     env: Mapping[str, str]
-    """The environment that the attempt's programs have; the provider's key is not in it."""
+    """Environment of the program's tools; it does not contain the provider's key."""
     max_turns: int
-    """Replies left of max_steps."""
+    """Remaining replies of max_steps."""
     anew: str = ""
-    """All of the work, with what was done of it, for one that cannot take up ``session`` and begins another."""
+    """The whole work with all steps, for a program that must start a new session instead of resuming ``session``."""
     endpoint: str | None = None
-    """Where its requests to its provider go; None: where the provider is."""
+    """Address for requests to the provider; None for the provider's own address."""
 
 
 class Launch(msgspec.Struct, frozen=True, kw_only=True):
-    """A process to run in ``start.cwd``. ``env`` is all of its environment; ``stdin`` is written, then closed.
+    """A process to run in ``start.cwd`` with the environment ``env``; ``stdin`` is written, then closed.
 
-    ``see``: absolute paths, beside the project and the two folders, that it has to read where it runs in a sandbox.
-    ``litter``: files that it leaves outside of our folders when it is killed (``{pid}`` is its own); removed then.
-    ``log``: what begins so on its standard error are lines of its log, and none of its last words; ``read`` is given
-    those in which the group ``told`` took part. ``talks``: its input stays open behind ``stdin``, until its last event.
+    ``see``: absolute paths that the program must read in a sandbox, in addition to the project and the two folders.
+    ``litter``: files outside of our folders that remain if the program is killed (``{pid}`` is its pid); removed then.
+    ``log``: matches log lines on standard error, which are not part of the error text; a line that matches the group
+    ``event`` is passed to ``read``. ``talks``: standard input stays open until the last event.
     """
 
     argv: tuple[str, ...]
@@ -63,28 +63,28 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SessionStarted(msgspec.Struct, frozen=True):
-    """The id under which it can be resumed; made durable before anything else."""
+    """Id with which the session can be resumed; stored before anything else."""
 
     id: str
 
 
 class ReplyText(msgspec.Struct, frozen=True):
-    """Text as it comes. Shown, not kept."""
+    """Streamed text. Displayed, not stored."""
 
     text: str
 
 
 class ActivityChanged(msgspec.Struct, frozen=True):
-    """The activity that it is in now. ``tool``: a tool runs until the next event."""
+    """Current activity of the program. ``tool``: a tool runs until the next event."""
 
     what: str
     tool: bool = False
 
 
 class ReplyEnded(msgspec.Struct, frozen=True, kw_only=True):
-    """One reply of its model, whole: a step. ``usage`` is of this reply alone, never counted before or again.
+    """Complete reply of the model: a step. ``usage`` covers this reply only.
 
-    Each of ``calls`` is followed by a ``ToolEnded`` in time; one without calls is its last, as a rule.
+    Each of ``calls`` is followed by a ``ToolEnded``; a reply without calls is usually the last one.
     """
 
     text: str = ""
@@ -93,67 +93,67 @@ class ReplyEnded(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OpenReply:
-    """A reply that is not over: its texts and calls so far."""
+    """The texts and calls of a reply that has not ended."""
 
     def __init__(self) -> None:
         self.texts: list[str] = []
         self.calls: list[ToolCall] = []
 
     def turn(self, usage: Usage | None = None, *, between: str = "") -> ReplyEnded:
-        """End the reply, and begin another one."""
+        """Return the finished reply and start a new one."""
         turn = ReplyEnded(text=between.join(self.texts), calls=tuple(self.calls), usage=usage)
         self.texts, self.calls = [], []
         return turn
 
 
 class ToolEnded(msgspec.Struct, frozen=True, kw_only=True):
-    """A tool came back: kept, so that a fresh start can be told what was done. Between two turns, it may be stopped."""
+    """Result of a tool call, stored for a fresh session. The program may be stopped between turns."""
 
     call_id: str
     name: str
     text: str
     is_error: bool = False
     duration_ms: int | None = None
-    """As it says itself; None: it is taken from when things were told."""
+    """Duration reported by the program; None to measure it between events."""
 
 
 class SubagentUsage(msgspec.Struct, frozen=True):
-    """Model calls that were no turn of its own (agents below it): what they cost, and no turn told."""
+    """Usage of model calls outside of the program's own turns, for example of subagents."""
 
     usage: Usage
 
 
 class DaemonConnected(msgspec.Struct, frozen=True):
-    """It is connected to Daemon MCP."""
+    """The program connected to Daemon MCP."""
 
 
 class EndEarly(msgspec.Struct, frozen=True):
-    """It would not end by itself for long (a wrong key is retried for minutes): it is to be ended, for this reason."""
+    """The program must be stopped with the failure ``why``: it would retry a permanent error for minutes."""
 
     why: Failed
 
 
 class BackingOff(msgspec.Struct, frozen=True):
-    """It waits of its own accord; where nothing more is heard of it for so long, it is to be ended for this reason."""
+    """The program is pausing; if it stays silent for ``seconds``, it is stopped with the failure ``why``."""
 
     seconds: float
     why: Failed
 
 
 class LastEvent(msgspec.Struct, frozen=True):
-    """Its last event: it should leave now, and is made to where it does not."""
+    """The program has finished; it is stopped if it does not exit in time."""
 
 
-class Say(msgspec.Struct, frozen=True):
-    """It is told this, on its input: for those that talk."""
+class InputReady(msgspec.Struct, frozen=True):
+    """Data for the program's open standard input."""
 
     data: bytes
 
 
 class PermissionNeeded(msgspec.Struct, frozen=True):
-    """It waits for leave to call ``tool``: the kernel is asked, or somebody it asks. ``then`` takes what they said.
+    """A permission request for ``tool``, which the kernel or a person decides. ``then`` receives the decision.
 
-    ``then`` is given whether it may, and the words of who refused; it returns the events that follow from that.
+    Arguments of ``then``: whether the call is granted, and the reason of a refusal. It returns the resulting events.
     """
 
     tool: str
@@ -161,8 +161,8 @@ class PermissionNeeded(msgspec.Struct, frozen=True):
     then: "Callable[[bool, str], Iterable[Event]]"
 
 
-class Parting(msgspec.Struct, frozen=True):
-    """From now on it is told this where it is to end before its last event, and may say what it has spent."""
+class FarewellInput(msgspec.Struct, frozen=True):
+    """Input that asks the program to stop before its last event; the program may then report its usage."""
 
     words: Callable[[], bytes]
 
@@ -178,16 +178,16 @@ Event = (
     | EndEarly
     | BackingOff
     | LastEvent
-    | Say
+    | InputReady
     | PermissionNeeded
-    | Parting
+    | FarewellInput
 )
 
 
 class ProgramExit(msgspec.Struct, frozen=True, kw_only=True):
-    """The end of the process: one of ``code`` and ``signal``. ``stderr`` is the end of what it said there.
+    """Exit of the process: either ``code`` or ``signal``. ``stderr`` is the end of its standard error.
 
-    ``pushed``: it had said its last and stayed, so it was made to leave, and how it left says nothing.
+    ``pushed``: the program was stopped after its last event because it did not exit, so the exit status is meaningless.
     """
 
     code: int | None
@@ -197,12 +197,12 @@ class ProgramExit(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def well(self) -> bool:
-        """True if the exit says that all went well, or says nothing."""
+        """Return whether the exit status indicates success or carries no information."""
         return self.code == 0 or self.pushed
 
 
 class StreamLine(msgspec.Struct, frozen=True):
-    """What a line says alike where a program writes Claude Code's ``stream-json``, as others do as well."""
+    """Common fields of Claude Code's ``stream-json`` format, which other programs use as well."""
 
     subtype: str = ""
     session_id: str = ""
@@ -211,26 +211,26 @@ class StreamLine(msgspec.Struct, frozen=True):
 
 
 class CliBackend(Protocol):
-    """One attempt of one program. Its file makes it with a function ``open(job: Job) -> Program`` (raises Failed)."""
+    """Attempt of a program. Its module creates it with ``open(job: BackendJob) -> CliBackend`` (raises Failed)."""
 
     def launch(self) -> Launch:
-        """Write its private configuration (0600); return how it is started. Raises Failed."""
+        """Write the private configuration (0600) and return how to start the program. Raises Failed."""
         ...
 
     def read(self, line: bytes) -> Iterable[Event]:
-        """Translate one line of its output (or log) into events; a line that is none gives none. Raises Failed."""
+        """Translate one line of output or log into events; ignore unknown lines. Raises Failed."""
         ...
 
     def conclude(self, ended: ProgramExit) -> Result:
-        """Return the result, from its terminal event *and* its exit: either alone is not success. Raises Failed.
+        """Return the result from the terminal event *and* the exit status: both must be successful. Raises Failed.
 
-        Not asked where the attempt was stopped: for a limit, for something more urgent, by a person.
+        Not called if the attempt was stopped by a limit, a more urgent instruction, or a person.
         """
         ...
 
 
 def unfinished_result(title: str, ended: ProgramExit) -> Failed:
-    """The failure of one that left before it was done: a crash, or a breach of its own format."""
+    """Return the failure of a program that exited before it finished: a crash or a protocol error."""
     how = f"exit code {ended.code}"
     if ended.signal is not None:
         try:
@@ -238,42 +238,42 @@ def unfinished_result(title: str, ended: ProgramExit) -> Failed:
         except ValueError:
             how = f"signal {ended.signal}"
     said = f": {ended.stderr}" if ended.stderr else ""
-    text = f"{title} ended with {how} before it said that it was done{said}"
+    text = f"{title} exited with {how} before it finished{said}"
     return Failed("protocol" if ended.code == 0 else "crash", text)
 
 
 def unserved(title: str, server: str, why: str, cause: Cause = "network") -> Failed:
-    """The failure of one that would work without the tools of an MCP server that its agent's file gives it."""
-    return Failed(cause, f"{title} has no MCP server {server}: {why}", code=UNSERVED)
+    """Return the failure for an unavailable MCP server: the agent must not run without tools of its file."""
+    return Failed(cause, f"{title} could not use the MCP server {server}: {why}", code=UNSERVED)
 
 
 GO_ON: Final = (
-    "(You were interrupted. What came of the last thing you did may be unknown: check before you do it again. "
-    "Then go on with the work.)"
+    "(You were interrupted. The result of your last action may be unknown: check before you repeat it. "
+    "Then continue the work.)"
 )
 _GRANTED: Final = (
-    "(A call of yours was waiting for an approval when you were interrupted. It did not run, and it is approved now: "
+    "(One of your calls was waiting for approval when you were interrupted. It did not run. It is approved now: "
     "make the same call again, with the same arguments, if it is still needed. It was {tool} with {input})"
 )
 _DENIED: Final = (
-    "(A call of yours was waiting for an approval when you were interrupted. It did not run, and it is denied{why}: do "
+    "(One of your calls was waiting for approval when you were interrupted. It did not run. It is denied{why}: do "
     "not make it again. It was {tool} with {input})"
 )
 INPUT_BYTES: Final = 16 * 1024
-"""Of one call, as it is told again."""
+"""Maximum size of the input of one repeated call."""
 DONE_BYTES: Final = 4 * 1024
-"""Of one text of what was done, as it is told again; and of so many steps, the last ones."""
+"""Maximum size of each repeated text of earlier work, of which at most DONE_STEPS steps are repeated."""
 DONE_STEPS: Final = 100
-_DONE: Final = "# What you have done of it"
+_DONE: Final = "# What you have done so far"
 _ASKED: Final = "What you were asked to do:"
-_BEFORE: Final = "# What was said before"
-_NOW: Final = "# And now, for you"
+_BEFORE: Final = "# Earlier conversation"
+_NOW: Final = "# Your instruction"
 _SPEAKERS: Final = {"user": "To you:", "assistant": "You:"}
 
 
 def first_prompt(conversation: Conversation) -> str:
-    """The instruction; what was said before it as quoted lines, that nobody takes for it."""
-    earlier, asked = _parted(conversation)
+    """Return the instruction, preceded by earlier messages as quotes, which keep them apart from the instruction."""
+    earlier, asked = _split_opening(conversation)
     if not earlier:
         return asked
     told = "\n\n".join(f"{_SPEAKERS[turn.role]}\n{_quoted(turn.text)}" for turn in earlier)
@@ -281,11 +281,11 @@ def first_prompt(conversation: Conversation) -> str:
 
 
 def resume_prompt(conversation: Conversation, granted: Sequence[Granted] = ()) -> str:
-    """The word to go on in a session that knows the rest, with what was added since its last reply.
+    """Return the request to continue a session, with the messages since its last reply.
 
-    ``granted``: calls that were asked about, and were approved or denied when nobody was there to hear it.
+    ``granted``: calls that were approved or denied after the attempt was interrupted.
 
-    Where it has not replied yet it may not have read the work either, so that is said again.
+    Without a reply the program may not have read the instruction, so it is repeated.
     """
     last = conversation.last
     more = [
@@ -297,14 +297,14 @@ def resume_prompt(conversation: Conversation, granted: Sequence[Granted] = ()) -
         for one in granted
     ]
     if last is None:
-        return "\n\n".join([GO_ON, *more, _ASKED, _parted(conversation)[1]])
+        return "\n\n".join([GO_ON, *more, _ASKED, _split_opening(conversation)[1]])
     return "\n\n".join([GO_ON, *more, *(note.text for note in last.notes)])
 
 
 def anew_prompt(conversation: Conversation, granted: Sequence[Granted] = ()) -> str:
-    """All of the work again, for a session that knows nothing of it: what was done stands there in quotes.
+    """Return the whole work for a session without history; steps that were done are quoted.
 
-    Of the oldest steps the rest is left out where there is too much, and that is said.
+    The oldest steps beyond the limit are left out, with a note.
     """
     steps = []
     for step in conversation.steps:
@@ -312,16 +312,16 @@ def anew_prompt(conversation: Conversation, granted: Sequence[Granted] = ()) -> 
         for call, result in zip_longest(step.reply.calls, step.results):
             args = bytes(call.args).decode("utf-8", "replace") if call is not None else ""
             name = call.name if call is not None else result.name
-            gave = "(nobody knows: it was cut)" if result is None else shorten(result.text, DONE_BYTES)
-            said.append(f"You called {name} with {shorten(args, DONE_BYTES)}, and it gave: {gave}")
+            gave = "(unknown: the call was interrupted)" if result is None else shorten(result.text, DONE_BYTES)
+            said.append(f"You called {name} with {shorten(args, DONE_BYTES)}. The result: {gave}")
         steps.append("\n".join([_quoted("\n".join(said)), *(note.text for note in step.notes)]))
     left_out = max(0, len(steps) - DONE_STEPS)
     more = [f"({left_out} steps before these are left out.)"] if left_out else []
-    goes_on = resume_prompt(conversation, granted) if conversation.last is not None else GO_ON
-    return "\n\n".join([first_prompt(conversation), _DONE, *more, *steps[left_out:], goes_on])
+    continuation = resume_prompt(conversation, granted) if conversation.last is not None else GO_ON
+    return "\n\n".join([first_prompt(conversation), _DONE, *more, *steps[left_out:], continuation])
 
 
-def _parted(conversation: Conversation) -> tuple[Sequence[ipc.Turn], str]:
+def _split_opening(conversation: Conversation) -> tuple[Sequence[ipc.Turn], str]:
     thread = conversation.opening[: conversation.thread_turns]
     return thread, "\n\n".join(turn.text for turn in conversation.opening[conversation.thread_turns :])
 

@@ -1,11 +1,10 @@
-"""The Claude Code backend: starts it headless with private files, translates its events, judges its end.
+"""The Claude Code backend: headless start with private files, translation of its events, classification of its exit.
 
-It leaves no trace outside our folders, retries nothing (the kernel owns that) and reads no setting but ours. Its key
-lies in a file that is removed with the first reply, and in no environment, so that no command it runs is handed it or
-finds it.
+It leaves no files outside our folders, disables retries (the kernel retries) and reads only our settings. The key is in
+a file that is deleted with the first reply, and in no environment, so no command that the program runs can read it.
 
-Facts of version 2.1.329: exit code 0 is no success, nor is ``subtype: success``; what it says it cost is of the whole
-session, over all processes, so its own count is not used.
+Facts of version 2.1.329: exit code 0 and ``subtype: success`` do not prove success; the reported cost covers the whole
+session over all processes, so it is not used.
 """
 
 import os
@@ -26,21 +25,21 @@ from worker.backends.private_files import STARTUP_SECONDS, server_entry
 from worker.models.model import CODES, Failed, cause_of
 
 DAEMON: Final = "daemon"
-"""The name of our MCP server there."""
+"""Name of the Daemon MCP server in the program's configuration."""
 _KEY: Final = "key"
 _NO_KEY: Final = "none"
-"""For servers that want none: without any it would ask for a login."""
-_SOCKET: Final = "/tmp/cc-socks-{uid}/{{pid}}.sock"  # noqa: S108  (its choice, not ours)
-"""Where its socket is if the path below our folder is too long for one."""
+"""Placeholder for servers without authentication: without a key the program asks for a login."""
+_SOCKET: Final = "/tmp/cc-socks-{uid}/{{pid}}.sock"  # noqa: S108  (the path is chosen by the program)
+"""Fallback path of its socket, used if a path in our folder would be too long."""
 _WAIT_MS: Final = 7 * 24 * 3600 * 1000
-"""For a call of the kernel's tools: one may wait for a person, and the kernel itself has deadlines for them."""
+"""Timeout of the kernel's tools: a call may wait for a person, and the kernel enforces its own deadlines."""
 _LEAST_TOKENS: Final = 2048
-"""Below this it asks for more thinking than an answer may have."""
+"""Minimum output limit: below it the program requests more thinking than an answer may have."""
 
 _PRICED: Final = "claude-"
-"""How models begin whose price it knows."""
+"""Prefix of models whose price the program knows."""
 _LEAST_USD: Final = 0.000001
-"""It takes no zero."""
+"""Minimum budget, since the program rejects zero."""
 
 CHANGING: Final = (
     "Agent", "Bash", "Edit", "Monitor", "NotebookEdit", "Skill", "Task", "WebFetch", "WebSearch", "Workflow", "Write",
@@ -50,21 +49,21 @@ _OURS: Final = (
     "AskUserQuestion", "CronCreate", "CronDelete", "CronList", "EnterPlanMode", "EnterWorktree", "ExitPlanMode",
     "ExitWorktree", "ListAgents", "ScheduleWakeup", "SendMessage",
 )  # fmt: skip
-"""What the kernel does for all agents alike, or what has nobody to answer it: not offered."""
+"""Tools that are disabled because the kernel provides them for all agents, or because no user is present."""
 
 
 class _Permission(msgspec.Struct, frozen=True):
-    """``asks``: about what is not allowed somebody is asked; otherwise it is refused."""
+    """Permissions for one approval level. ``asks``: ask about calls that are not allowed, instead of refusing them."""
 
     asks: bool
     allows: tuple[str, ...] = ()
     always: tuple[str, ...] = ()
-    """What is asked about even where it only reads."""
+    """Tools that always need approval, even if they only read."""
     servers: bool = False
-    """True: tools of the agent's own MCP servers are allowed."""
+    """Whether tools of the agent's own MCP servers are allowed."""
 
 
-# Not its mode "bypassPermissions": that does not run as root, and lets go of guards that cost nothing here.
+# Not "bypassPermissions": that mode does not run as root, and removes checks that cost nothing here.
 _PERMISSIONS: Final[Mapping[Approval, _Permission]] = {
     "auto": _Permission(asks=False, allows=(*CHANGING, *READING), servers=True),
     "ask": _Permission(asks=True),
@@ -73,26 +72,26 @@ _PERMISSIONS: Final[Mapping[Approval, _Permission]] = {
 }
 
 SETTINGS: Final[Mapping[str, str]] = {
-    "CLAUDE_CODE_API_KEY_HELPER_TTL_MS": "999999999",  # the key is read once
+    "CLAUDE_CODE_API_KEY_HELPER_TTL_MS": "999999999",  # read the key once
     "CLAUDE_CODE_DISABLE_AUTO_MEMORY": "1",
     "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS": "1",
     "CLAUDE_CODE_DISABLE_CRON": "1",
     "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-    "CLAUDE_CODE_DISABLE_NONSTREAMING_FALLBACK": "1",  # its tokens would be known to nobody
+    "CLAUDE_CODE_DISABLE_NONSTREAMING_FALLBACK": "1",  # token usage of this fallback would not be reported
     "CLAUDE_CODE_MAX_RETRIES": "0",
     "DISABLE_AUTOUPDATER": "1",
     "DISABLE_TELEMETRY": "1",
-    "ENABLE_TOOL_SEARCH": "false",  # else our tools are not offered, but have to be searched for
-    "MCP_CONNECTION_NONBLOCKING": "false",  # else its model may be asked before its servers are connected
+    "ENABLE_TOOL_SEARCH": "false",  # otherwise the model has to search for our tools
+    "MCP_CONNECTION_NONBLOCKING": "false",  # otherwise the model may run before its servers are connected
 }
 
 
 def launch(job: backend.BackendJob) -> backend.Launch:
-    """Write all files that it reads; return its command line, environment and input."""
+    """Write all configuration files; return the command line, environment and input."""
     start, permission = job.start, _PERMISSIONS[job.start.approval]
     limits, provider = start.limits, start.provider
-    # Variables of its own process that its tools do not get. Whatever it keeps goes below our two folders.
-    temporary = job.place / "t"  # sockets lie below it, whose names must be short
+    # Variables of the program itself, hidden from its tools. All its files are below our two folders.
+    temporary = job.place / "t"  # short, because socket paths below it are limited
     temporary.mkdir(mode=0o700, exist_ok=True)
     tool_ms = str(int(limits.tool_seconds * 1000))
     own = {
@@ -108,7 +107,7 @@ def launch(job: backend.BackendJob) -> backend.Launch:
         **({} if start.thinking_tokens is None else {"MAX_THINKING_TOKENS": str(start.thinking_tokens)}),
         **({"ANTHROPIC_BASE_URL": url} if (url := job.endpoint or (provider and provider.base_url)) else {}),
     }
-    # A script that its shells begin with: it gives them back what the agent's tools are to see.
+    # A script that its shells source: it restores the environment of the agent's tools.
     restored = private_files.write(
         job.place / "environment.sh",
         "".join(
@@ -123,7 +122,7 @@ def launch(job: backend.BackendJob) -> backend.Launch:
     copies = private_files.own_skills(start)
     allowed += [f"Read(/{copies}/**)"] if copies is not None and start.approval != "all" else ()
     system = private_files.write(job.place / "system.md", start.system)
-    # Its permission prompt has to be listed to it, and is shown to no model then; without one it is not listed.
+    # The permission prompt tool must be listed to the program, which hides it from the model.
     shown = {} if permission.asks else {OFFERED_TO: TO_MODEL}
     daemon = {
         "type": "http",
@@ -132,7 +131,7 @@ def launch(job: backend.BackendJob) -> backend.Launch:
         "timeout": _WAIT_MS,
     }
     servers = {**{name: server_entry(one, typed=True) for name, one in start.mcp_servers.items()}, DAEMON: daemon}
-    # With a login there is no key: it finds the file in its own home, and renews it there.
+    # With a login there is no key: the program reads the login file in its own home and renews it there.
     helper: dict[str, Any] = {}
     if not start.login:
         key = private_files.write(job.place / _KEY, (provider and provider.api_key) or _NO_KEY)
@@ -147,7 +146,7 @@ def launch(job: backend.BackendJob) -> backend.Launch:
     argv += ["--setting-sources", "", "--settings", str(private_files.write(job.place / "settings.json", settings))]
     argv += [f"--model={start.model}", "--max-turns", str(max(1, job.max_turns))]
     argv += [f"--effort={start.effort}"] if start.effort is not None else []
-    # A limit of its own count, agents below it and all: of this process alone, whatever it resumes.
+    # Cost limit of this process, including subagents, but without earlier processes of a session.
     if start.budget_usd is not None and start.model.startswith(_PRICED):
         argv += ["--max-budget-usd", f"{max(start.budget_usd, _LEAST_USD):.6f}"]
     argv += ["--permission-mode", "default" if permission.asks else "dontAsk"]
@@ -160,7 +159,7 @@ def launch(job: backend.BackendJob) -> backend.Launch:
 
 
 def forget_key(job: backend.BackendJob) -> None:
-    """Remove the key from the disk: it has been read, and tools may run from now on."""
+    """Delete the key from the disk: it has been read, and tools may run from now on."""
     (job.place / _KEY).unlink(missing_ok=True)
 
 
@@ -170,20 +169,20 @@ def _tools_of(server: str) -> str:
 
 TITLE: Final = "Claude Code"
 METERED: Final[Mapping[str, str]] = {}
-"""It does not tell its provider itself all that it would if its requests went another way: only others are metered."""
+"""Only providers with a custom address are metered: with another address the program sends its provider less."""
 
 _INCOMPLETE: Final[Mapping[str, Cause]] = {"error_max_turns": "max_steps", "error_max_budget_usd": "budget"}
-"""Ways to end (``subtype``) that leave the work unfinished."""
+"""Result subtypes that leave the work unfinished."""
 _REASONS: Final[Mapping[str, Cause]] = {"prompt_too_long": "context_overflow"}
-"""Reasons to end (``terminal_reason``) that say more than the status."""
+"""Terminal reasons that are more specific than the status."""
 _CONNECTED: Final = frozenset({"connected", "pending"})
-"""States of a server that is there, or may come yet; whether it came to the kernel's tools, the kernel sees."""
+"""States of a server that is or may become connected; the kernel checks whether the kernel's tools were reached."""
 _API_FAILED: Final = "api_error"
 _REFUSED_KEY: Final = frozenset({401, 403})
 
 
 class Claude:
-    """One attempt of Claude Code."""
+    """Attempt of Claude Code."""
 
     def __init__(self, job: backend.BackendJob) -> None:
         self._job = job
@@ -193,11 +192,11 @@ class Claude:
         self._result: ClaudeLine | None = None
 
     def launch(self) -> backend.Launch:
-        """Write its configuration; return how it is started."""
+        """Write the configuration and return how to start the program."""
         return launch(self._job)
 
     def read(self, line: bytes) -> Iterable[backend.Event]:
-        """Translate a line into events. Raises Failed if it did not get the kernel's or its agent's own tools."""
+        """Translate a line into events. Raises Failed if an MCP server of the kernel or the agent is not connected."""
         found = decoded(line, ClaudeLine)
         if found is None:
             return ()
@@ -208,14 +207,17 @@ class Claude:
                 retry: backend.Event
                 if found.error_status in _REFUSED_KEY:
                     why = Failed(
-                        "auth", f"{TITLE}: the key was refused", http_status=found.error_status, code=found.error
+                        "auth",
+                        f"{TITLE}: the provider rejected the API key",
+                        http_status=found.error_status,
+                        code=found.error,
                     )
                     retry = backend.EndEarly(why)
                 else:
-                    retry = backend.ActivityChanged("waiting to ask the model again")
+                    retry = backend.ActivityChanged("waiting to retry the model request")
                 return (retry,)
             case "system", "permission_denied":
-                return (backend.ActivityChanged(f"{found.tool_name} was refused"),)
+                return (backend.ActivityChanged(f"call of {found.tool_name} refused"),)
             case "result", _:
                 return self._end(found)
             case _:
@@ -233,9 +235,9 @@ class Claude:
         if result.subtype in _INCOMPLETE:
             return Result(status="incomplete", text=result.result or "", cause=_INCOMPLETE[result.subtype])
         if self._job.session is not None and not self._began:
-            raise Failed("session_lost", f"{TITLE} no longer has the session {self._job.session}: {_said(result)}")
+            raise Failed("session_lost", f"{TITLE} cannot find session {self._job.session}: {_said(result)}")
         if result.subtype != "success" or result.is_error:
-            # The failure it reports; the message before the result says more of it than the result does.
+            # The message before the result has more details about the failure than the result.
             complaint = self._complaint or result
             status = result.api_error_status or complaint.api_error_status
             words = [word for word in (complaint.error, complaint.api_error, complaint.api_error_type) if word]
@@ -244,9 +246,7 @@ class Claude:
             if reason in _REASONS:
                 cause = _REASONS[reason]
             elif status is None and not CODES.keys() & set(words):
-                cause = (
-                    "network" if reason == _API_FAILED else "crash"
-                )  # no answer came, or it is no failure of the API's
+                cause = "network" if reason == _API_FAILED else "crash"  # no response, or not a failure of the API
             else:
                 cause = cause_of(status, words)
             raise Failed(cause, f"{TITLE}: {_said(result)}", http_status=status, code=words[0] if words else None)
@@ -262,8 +262,8 @@ class Claude:
             if status in _CONNECTED:
                 continue
             if name != DAEMON:
-                raise backend.unserved(TITLE, name, f"it is {status}")
-            text = f"{TITLE} did not reach the kernel's tools: its MCP server is {status}"
+                raise backend.unserved(TITLE, name, f"its status is {status}")
+            text = f"{TITLE} did not connect to the kernel's tools: MCP server status is {status}"
             raise Failed("network", text, code=UNREACHED)
         yield backend.DaemonConnected()
         yield backend.SessionStarted(line.session_id)
@@ -280,4 +280,4 @@ def _said(result: ClaudeLine) -> str:
     return result.result or "; ".join(result.errors) or result.terminal_reason or result.subtype
 
 
-open = Claude  # noqa: A001  (what every backend's file is entered by)
+open = Claude  # noqa: A001  (entry point of each backend module)

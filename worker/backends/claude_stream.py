@@ -1,7 +1,7 @@
-"""Claude Code's ``stream-json``: one JSON object a line, as version 2.1 writes it. Sans I/O.
+"""Claude Code's ``stream-json``: one JSON object per line, as written by version 2.1. Sans I/O.
 
-What a reply cost is exact in the raw events of its stream alone: its input with ``message_start``, its output with
-``message_delta``. A tool may come back before the reply that called it is over, so results wait for that.
+Only the raw stream events report the exact usage of a reply: input with ``message_start``, output with
+``message_delta``. A tool result may arrive before its reply ends, so results are delayed until then.
 """
 
 from collections.abc import Iterable, Iterator
@@ -62,7 +62,7 @@ class _Raw(msgspec.Struct, frozen=True):
 
 
 class ClaudeLine(StreamLine, frozen=True, kw_only=True):
-    """Any line: the fields of all kinds that we read."""
+    """Any line, with the fields of all types that are read."""
 
     type: str
     parent_tool_use_id: str | None = None
@@ -81,7 +81,7 @@ class ClaudeLine(StreamLine, frozen=True, kw_only=True):
 
 
 class ClaudeReplies:
-    """Puts replies together. Those of agents below it (``parent_tool_use_id``) are not its own, and not told."""
+    """Assembler of replies. Replies of subagents (``parent_tool_use_id``) are ignored."""
 
     def __init__(self) -> None:
         self._open = False
@@ -90,17 +90,17 @@ class ClaudeReplies:
         self._waiting: list[ToolEnded] = []
         self._names: dict[str, str] = {}
         self.told = Usage()
-        """What all turns so far cost."""
+        """Usage of all turns so far."""
 
     def take(self, line: ClaudeLine) -> Iterable[Event]:
         """Translate a line of a conversation into events."""
         if line.parent_tool_use_id is not None:
-            return (ActivityChanged("an agent of its own works", tool=True),)
+            return (ActivityChanged("a subagent is working", tool=True),)
         match line.type:
             case "stream_event":
                 return self._streamed(line.event)
             case "assistant" if isinstance(line.message, _Message) and line.error is None:
-                # A block that is whole; its reply may have more of them.
+                # A complete block; the reply may contain more.
                 for block in _blocks(line.message):
                     if block.type == "tool_use":
                         self._reply.calls.append(ToolCall(id=block.id, name=block.name, args=block.input))
@@ -146,7 +146,7 @@ class ClaudeReplies:
 
 
 def spent(models: Iterable[_ModelCount], told: Usage) -> Usage | None:
-    """Return the usage beside the turns that were reported; None where that is nothing."""
+    """Return the usage in addition to the reported turns; None if there is none."""
     total = Usage()
     for model in models:
         total = total.plus(

@@ -1,12 +1,12 @@
-"""The Codex backend: ``codex exec --json`` (0.169.0) with a home and a ``config.toml`` of its own.
+"""The Codex backend: ``codex exec --json`` (0.169.0) with a private home and ``config.toml``.
 
-The configuration is written anew for each attempt and holds no secret: those are in variables of codex's own process,
-under names that its shells never get (``shell_environment_policy``). Nothing of the project configures or instructs
-it: codex leaves ``.codex/`` alone where its user has not said that a project is to be trusted, and nobody says that
-here; skills and ``AGENTS.md``, which it would read all the same, are off.
+The configuration is written for each attempt and contains no secrets: those are in variables of codex's own process
+that its shells never get (``shell_environment_policy``). The project cannot configure or instruct it: codex ignores
+``.codex/`` of projects that its user has not trusted, which never happens here; skills and ``AGENTS.md``, which it
+would still read, are disabled.
 
-It connects to Daemon MCP by itself: with ``required`` it does not start without, it speaks MCP as it should, and
-keeps variables from its shells, so a bridge would be one process more and nothing else. Nobody can be asked by it.
+Codex connects to Daemon MCP directly, without a bridge: with ``required`` it does not start without the server, and it
+hides the variables from its shells. It cannot ask for permissions.
 """
 
 import re
@@ -28,11 +28,11 @@ from worker.models.model import Failed
 KEY: Final = "AGENT_WORKER_PRIVATE_KEY"
 TOKEN: Final = "AGENT_WORKER_PRIVATE_TOKEN"
 PRIVATE: Final = "AGENT_WORKER_PRIVATE_*"
-"""Variables that codex keeps from the commands it runs."""
+"""Variables that codex hides from the commands it runs."""
 OPENAI: Final = "https://api.openai.com/v1"
 DAEMON: Final = "daemon"
 _PROVIDER: Final = "agent-worker"
-"""A name of our own: those that codex knows bring settings along, and a login."""
+"""An own provider name: names known to codex imply settings and a login."""
 
 SANDBOXES: Final[Mapping[Approval, str]] = {
     "auto": "danger-full-access",
@@ -40,33 +40,33 @@ SANDBOXES: Final[Mapping[Approval, str]] = {
     "all": "read-only",
     "deny": "read-only",
 }
-"""``codex exec`` has nobody to ask (``approval_policy`` is never): what would be asked about, its sandbox refuses.
-``auto`` runs everything, as it does in every backend; what confines that is the agent's ``sandbox``."""
+"""``codex exec`` cannot ask (``approval_policy`` is never): its sandbox refuses what would need approval. ``auto`` runs
+everything, as in every backend; only the agent's ``sandbox`` confines it."""
 SERVERS: Final[Mapping[Approval, str]] = {"auto": "approve", "ask": "prompt", "all": "prompt", "deny": "prompt"}
-"""Of the agent's own MCP servers: all tools run, or none but those of ``read_only``. Its "writes" would believe what a
-server says of itself."""
+"""Approval mode of the agent's own MCP servers: all tools run, or only ``read_only`` ones. The mode "writes" would
+trust what a server claims about itself."""
 
 
 _EFFORTS: Final[Mapping[str, str]] = {"max": "xhigh"}
-"""Our words for effort that it has others for."""
+"""Effort levels that have another name in codex."""
 
 
 def config(start: Start, endpoint: str | None = None) -> str:
-    """Return the text of ``config.toml``; requests go to ``endpoint``, the provider's own address unless given.
+    """Return the text of ``config.toml``; requests go to ``endpoint``, by default the provider's own address.
 
-    Raises Failed where there is no provider to name.
+    Raises Failed if there is no provider.
     """
     if start.provider is None:
-        raise Failed("invalid", f"no provider for model {start.model!r}; name one in the agent's file")
-    # Required, for what is not it does not wait for: a server that takes a second to start is left out of the work.
+        raise Failed("invalid", f"no provider for model {start.model!r}; name one in the agent file")
+    # Codex waits only for required servers: a slow server would otherwise be missing.
     mode: dict[str, private_files.Value] = {
         "required": True,
         "startup_timeout_sec": STARTUP_SECONDS,
         "default_tools_approval_mode": SERVERS[start.approval],
     }
     tables = codex_servers(start.mcp_servers, start.limits.tool_seconds).tables
-    # Retries are the kernel's: it knows who else asks this provider, and shows that it waits.
-    # A login may be a key or an account, which have addresses of their own: it is codex's to choose.
+    # The kernel retries: it knows all users of this provider, and shows that the agent waits.
+    # A login may be a key or an account with different addresses: codex chooses.
     address = endpoint or start.provider.base_url or (None if start.login else OPENAI)
     provider: dict[str, private_files.Value] = {
         "name": start.provider.name,
@@ -77,7 +77,7 @@ def config(start: Start, endpoint: str | None = None) -> str:
         "stream_max_retries": 0,
         **({"env_key": KEY} if start.provider.api_key else {}),
     }
-    # Off: what needs an account, what costs tokens that are told nowhere, what would wait for a provider for ever.
+    # Disable features that need an account, use unreported tokens, or wait for a provider without a limit.
     off = ["apps", "plugins", "goals", "shell_snapshot", "unbounded_connection_retries"]
     if start.approval == "all":
         off += ["shell_tool", "unified_exec"]
@@ -122,14 +122,14 @@ def config(start: Start, endpoint: str | None = None) -> str:
 
 
 def secrets(start: Start) -> dict[str, str]:
-    """Variables of codex's own process."""
+    """Return the variables of codex's own process."""
     key = start.provider.api_key if start.provider is not None else None
     servers = codex_servers(start.mcp_servers, start.limits.tool_seconds).variables
     return {**servers, TOKEN: start.token, **({KEY: key} if key else {})}
 
 
 def _reading(start: Start, server: str) -> dict[str, private_files.Value]:
-    """Return the tools of ``server`` that run unasked. Codex takes names only: a pattern counts if it is for all."""
+    """Return the tools of ``server`` that run without approval; of patterns, Codex accepts only one for all."""
     if start.approval not in {"ask", "deny"}:
         return {}
     tools = [tool for name, tool in map(server_and_tool, start.read_only) if name == server]
@@ -141,14 +141,14 @@ def _reading(start: Start, server: str) -> dict[str, private_files.Value]:
 
 TITLE: Final = "Codex"
 METERED: Final = {"openai": OPENAI}
-"""Dialect -> where its requests go, unless its provider has an address of its own."""
+"""Dialect -> default address of requests, unless the provider has its own."""
 _NO_SESSION: Final = "no rollout found for thread id"
 _NO_SERVER: Final = re.compile(r"required MCP servers failed to initialize: (?P<which>.*)")
-"""Its words for two ends that leave nothing on standard output: they are all there is."""
+"""Texts of two errors that are reported only on standard error."""
 
 
 class Codex:
-    """One process of it: a thread begun, or gone on with."""
+    """Process of codex, with a new or a resumed thread."""
 
     def __init__(self, job: BackendJob) -> None:
         self._job = job
@@ -161,7 +161,7 @@ class Codex:
         self._thread = Thread(total, TokenCount(job.home).count)
 
     def launch(self) -> Launch:
-        """Write its configuration; return how it is started. Raises Failed."""
+        """Write the configuration and return how to start the program. Raises Failed."""
         job = self._job
         private_files.write(job.home / "config.toml", config(job.start, job.endpoint))
         resume = () if job.session is None else ("resume",)
@@ -171,7 +171,7 @@ class Codex:
         return Launch(argv=argv, env=env, stdin=job.message.encode())
 
     def read(self, line: bytes) -> Iterable[Event]:
-        """Translate one line of its output into events."""
+        """Translate one line of output into events."""
         parsed = decoded(line, CodexLine)
         return () if parsed is None else self._thread.take(parsed)
 
@@ -186,7 +186,7 @@ class Codex:
                 return Result(status="incomplete", text=self._thread.text, cause=found.cause)
             raise Failed(found.cause, f"{TITLE}: {thread.failure}", http_status=found.status)
         if _NO_SESSION in ended.stderr:
-            raise Failed("session_lost", f"{TITLE} does not know its thread {self._job.session} any more")
+            raise Failed("session_lost", f"{TITLE} cannot find thread {self._job.session}")
         if (unstarted := _NO_SERVER.search(ended.stderr)) is not None:
             raise _unserved(unstarted["which"], self._job.start.mcp_servers)
         raise unfinished_result(TITLE, ended)
@@ -196,7 +196,7 @@ def _unserved(which: str, own: Iterable[str]) -> Failed:
     for name in own:
         if re.search(rf"(?:^|; ){re.escape(name)}: ", which) and not re.search(rf"(?:^|; ){DAEMON}: ", which):
             return unserved(TITLE, name, which)
-    return Failed("network", f"{TITLE} did not reach the kernel's tools: {which}", code=UNREACHED)
+    return Failed("network", f"{TITLE} did not connect to the kernel's tools: {which}", code=UNREACHED)
 
 
-open = Codex  # noqa: A001  (what every backend's file is entered by)
+open = Codex  # noqa: A001  (entry point of each backend module)

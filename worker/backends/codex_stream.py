@@ -1,12 +1,12 @@
-"""Reads what codex says: ``codex exec --json``, one JSON object a line, and its own record of a thread (version 0.169).
+"""Parser of ``codex exec --json`` (one JSON object per line) and of codex's own thread record (version 0.169).
 
-A reply of its model is told in pieces (``item``s) and its end not at all: calls that start before one of them has
-ended are one reply's. What was spent comes once, at the end, and counts the whole thread; who is asked for it knows it
-after each reply. What is said of a failure is prose, and for many failures the provider's own.
+A reply of the model arrives in pieces (``item``s) without an end event: calls that start before one of them has ended
+belong to one reply. The usage comes once, at the end, for the whole thread; the thread record has it after each reply.
+Failure messages are prose, and often the provider's own.
 
-The record (``sessions/**/rollout-*-<thread>.jsonl`` in its home) has a code beside it, and counts after each reply of
-the model. Where there is none, because a later version keeps it elsewhere, the status is taken from the two sentences
-that name it, and tokens are all told in the end.
+The record (``sessions/**/rollout-*-<thread>.jsonl`` in its home) adds an error code, and the usage after each reply of
+the model. If a later version has no such record, the status is taken from the two sentences that name it, and the
+tokens are reported at the end.
 """
 
 import re
@@ -38,7 +38,7 @@ CAUSES: Final[Mapping[str, Cause]] = {
     "cyber_policy": "refusal",
     "sandbox_error": "crash",
 }
-"""Codes without a number of their own."""
+"""Error codes without an HTTP status."""
 _CONNECTIONS: Final = frozenset(
     {
         "http_connection_failed",
@@ -47,25 +47,25 @@ _CONNECTIONS: Final = frozenset(
         "response_too_many_failed_attempts",
     }
 )
-"""Codes that come with the HTTP status, or with none where there was no answer."""
+"""Error codes with an HTTP status, or without one if there was no response."""
 _STATUS: Final = re.compile(r"(?:unexpected|last) status:? (\d{3})\b", re.ASCII)
 _PROSE: Final[tuple[tuple[str, Cause], ...]] = (
     ("stream disconnected before completion", "network"),
     ("Incomplete response returned, reason: max_output_tokens", "max_tokens"),
     ("Incomplete response returned, reason: content_filter", "refusal"),
 )
-"""Its own fixed sentences for what has no code but ``other``."""
+"""Fixed sentences for errors with the code ``other``."""
 
 
 class TurnFailure(msgspec.Struct, frozen=True):
-    """A cause, with the HTTP status where one is known."""
+    """A cause, with the HTTP status if known."""
 
     cause: Cause
     status: int | None = None
 
 
 class Count(msgspec.Struct, frozen=True):
-    """Tokens of a thread so far, of all processes that worked on it."""
+    """Cumulative tokens of a thread, over all processes that worked on it."""
 
     input_tokens: int = 0
     cached_input_tokens: int = 0
@@ -92,7 +92,7 @@ class _Event(msgspec.Struct, frozen=True):
 
 
 def turn_failure(home: Path, thread: str | None, message: str) -> TurnFailure:
-    """Return the cause of the failure of the last turn of ``thread``, of which codex said ``message``."""
+    """Return the cause of the failed last turn of ``thread``, which codex reported as ``message``."""
     info = _recorded(home, thread) if thread is not None else None
     if isinstance(info, str) and info in CAUSES:
         return TurnFailure(CAUSES[info])
@@ -108,8 +108,8 @@ def turn_failure(home: Path, thread: str | None, message: str) -> TurnFailure:
         if message.startswith(words):
             return TurnFailure(cause)
     if not message.startswith("{"):
-        return TurnFailure("overloaded")  # of which we know nothing: it is tried again
-    # The body of a 400 is passed on as it came.
+        return TurnFailure("overloaded")  # unknown: retried
+    # The body of a 400 is passed through unchanged.
     return TurnFailure(cause_of(400, codes_in(decoded(message, object))), 400)
 
 
@@ -130,16 +130,16 @@ _CHUNK_BYTES: Final = 1024 * 1024
 
 
 class TokenCount:
-    """Follows the records of one thread, in the home that they are in."""
+    """Reader of the token counts in the records of one thread."""
 
     def __init__(self, home: Path) -> None:
         self._home = home
         self._read: dict[Path, tuple[int, LineSplitter]] = {}
-        """How much of each is behind us, and its last line, which is being written."""
+        """Offset read so far, and the last incomplete line, for each file."""
         self._last: Count | None = None
 
     def count(self, thread: str) -> Count | None:
-        """Return the tokens that ``thread`` has spent, as far as they are written down by now; None if none are."""
+        """Return the tokens that ``thread`` has used according to its record; None if there is none."""
         for path in sorted(self._home.glob(f"sessions/*/*/*/rollout-*-{thread}.jsonl")):
             with suppress(OSError):
                 behind, lines = self._read.get(path, (0, LineSplitter()))
@@ -204,9 +204,9 @@ _TOOLS: Final = frozenset({"mcp_tool_call", "command_execution", "file_change", 
 
 
 class Thread:
-    """Puts one process's part of a thread together. ``booked`` is what earlier ones spent, as far as it was told.
+    """Assembler of one process's part of a thread. ``booked`` is the usage that earlier processes reported.
 
-    ``counted``: what a thread has spent by now, if that is known.
+    ``counted`` returns the current usage of a thread if it is known.
     """
 
     def __init__(self, booked: Usage, counted: Callable[[str], Count | None] = lambda _thread: None) -> None:
@@ -216,17 +216,17 @@ class Thread:
         self._told: set[str] = set()
         self.id: str | None = None
         self.text = ""
-        """The last thing it said."""
+        """Text of the last message."""
         self.completed = False
         self.failure: str | None = None
-        """What it says about its own failure."""
+        """Message of its own failure."""
 
     def take(self, line: CodexLine) -> Iterable[backend.Event]:
         """Translate a line into events."""
         match line.type:
             case "thread.started" if line.thread_id:
                 self.id = line.thread_id
-                # It starts no thread before all required servers are connected.
+                # Codex starts a thread only when all required servers are connected.
                 return backend.SessionStarted(line.thread_id), backend.DaemonConnected()
             case "item.started" if line.item is not None:
                 return self._begun(line.item)
@@ -234,7 +234,7 @@ class Thread:
                 return self._done(line.item)
             case "turn.completed":
                 self.completed = True
-                self._reply.calls = []  # those that never came back
+                self._reply.calls = []  # calls without a result
                 return self._reply.turn(self._spend(line.usage), between=_BETWEEN), backend.LastEvent()
             case "turn.failed":
                 self.failure = line.error.message

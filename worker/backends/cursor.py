@@ -1,14 +1,12 @@
-"""cursor-agent, headless, by its documented format: it runs with an account of Cursor's only, so nothing was measured.
+"""The Cursor backend: headless cursor-agent. It needs a Cursor account, so it follows the docs and was never measured.
 
-All it knows lies below HOME, so it has one of its own: there its permissions are written, and a link into the
-attempt's folder leads to its MCP servers, so that the token goes with the attempt. It has no place for a system
-prompt, which opens the first message instead; nobody can be asked before a tool runs, so what would be asked about is
-refused.
+All its state is below HOME, so it gets a private home with its permissions, and a link to the MCP servers in the
+attempt's folder, so that the token is deleted with the attempt. It has no system prompt option, so the prompt opens the
+first message. It cannot ask for permissions, so calls that would need approval are refused.
 
-It takes what a project brings along, without an option that leaves it alone. ``--trust --approve-mcps``, without
-which it does not begin, agree to servers and hooks of ``.cursor`` in the working directory and its parents, and rules
-there speak to the model. A repository's files are not trusted here to do either, so such a project is not opened with
-it. What lies in the user's own home, and above that, is the user's.
+It always loads the project's settings. ``--trust --approve-mcps``, which it needs to start, accept servers and hooks of
+``.cursor`` in the working directory and its parents, and rules there instruct the model. Such files of a repository are
+not trusted, so the backend refuses these projects. Settings in the user's home and above are the user's own.
 """
 
 import os
@@ -28,18 +26,18 @@ from worker.backends.backend import BackendJob, Event, LastEvent, Launch, Progra
 from worker.models.model import Failed
 
 DAEMON: Final = "daemon"
-"""What our MCP server is called there."""
+"""Name of the Daemon MCP server in the program's configuration."""
 _KIND: Final = "ToolCall"
-"""A call is an object with one key that ends so and says which tool it is: ``readToolCall``, ``mcpToolCall``."""
+"""Suffix of the single key that names the tool of a call: ``readToolCall``, ``mcpToolCall``."""
 _MCP: Final = f"mcp{_KIND}"
 _FUNCTION: Final = "function"
-"""The key of a call to a tool that has no kind of its own."""
+"""Key of calls to tools without a key of their own."""
 _ID: Final = "toolCallId"
-"""Beside that key, where the event itself names no call."""
+"""Key of the call id, for events without one."""
 
 
 class _Block(msgspec.Struct, frozen=True):
-    """A part of a message. Within a tool's result the text lies one level deeper."""
+    """A part of a message. In a tool result the text is nested one level deeper."""
 
     type: str = ""
     text: "str | _Block" = ""
@@ -50,7 +48,7 @@ class _Message(msgspec.Struct, frozen=True):
 
 
 class _Count(msgspec.Struct, frozen=True, rename="camel"):
-    """Tokens of a whole run. Those read from a cache are not part of the input."""
+    """Tokens of a whole run. Cached tokens are not part of the input."""
 
     input_tokens: int = 0
     output_tokens: int = 0
@@ -59,7 +57,7 @@ class _Count(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class CursorLine(backend.StreamLine, frozen=True):
-    """An event, as far as it matters here."""
+    """An event, with the fields that are read."""
 
     type: str = ""
     message: _Message = _Message()
@@ -95,7 +93,7 @@ class _McpArgs(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def parse(line: bytes) -> CursorLine | None:
-    """The event that a line is; None where it is none. Older versions put the usage beside the result."""
+    """Return the event of a line, or None if it is none. Older versions put the usage beside the result."""
     found = decoded(line, CursorLine)
     if found is not None and found.type == "result" and found.usage is None:
         return msgspec.structs.replace(found, usage=decoded(line, _Count))
@@ -103,10 +101,10 @@ def parse(line: bytes) -> CursorLine | None:
 
 
 class CursorReplies:
-    """Puts replies together from what comes one by one.
+    """Assembler of replies from single events.
 
-    Nothing is said of replies as such: there is text, and there are calls that begin and come back. A reply is taken to
-    be what lies between two returns. Its usage comes once, at the end, for all of them.
+    There are no reply events: there is text, and calls that start and end. The events between two call results are
+    treated as one reply. The usage comes once, at the end, for all replies.
     """
 
     def __init__(self) -> None:
@@ -122,7 +120,7 @@ class CursorReplies:
                 self._reply.texts.append(text)
                 return (backend.ReplyText(text),)
             case "tool_call", "started":
-                # A call that runs now; others of the same reply may follow.
+                # A running call; others of the same reply may follow.
                 call, _body = _called(line)
                 self._reply.calls.append(call)
                 return (backend.ActivityChanged(f"tool {call.name}", tool=True),)
@@ -132,13 +130,13 @@ class CursorReplies:
                 return ()
 
     def last(self, line: CursorLine) -> backend.ReplyEnded:
-        """The reply that ends the work, with what all of them cost. A call that never came back is passed over."""
+        """Return the last reply, with the usage of all replies. Calls without a result are dropped."""
         self._reply.calls = []
         turn = self._reply.turn(_usage(line.usage))
         return turn if turn.text else msgspec.structs.replace(turn, text=line.result or "")
 
     def broke(self, line: CursorLine) -> Iterator[backend.Event]:
-        """The end of a run that failed: what it cost all the same."""
+        """Yield the usage of a failed run."""
         if (usage := _usage(line.usage)) is not None:
             yield backend.SubagentUsage(usage)
 
@@ -152,7 +150,7 @@ class CursorReplies:
         shown = outcome.success if bad is None else bad
         text = "\n".join(map(_text, good.content)) or bytes(shown).decode("utf-8", "replace")
         ended = backend.ToolEnded(call_id=call.id, name=call.name, text=text, is_error=bad is not None or good.is_error)
-        # Whether a tool of the kernel's was called. What a plugin brings is called plugin:server.
+        # Detect calls of the kernel's tools. Servers of a plugin are named plugin:server.
         args = decoded(body.args, _McpArgs) or _McpArgs()
         if (DAEMON in (args.provider_identifier, args.server_identifier.rpartition(":")[2])) and not ended.is_error:
             yield backend.DaemonConnected()
@@ -191,9 +189,9 @@ _FOLDER: Final = ".cursor"
 
 
 def brought_in(cwd: Path, home: str) -> Path | None:
-    """The ``.cursor`` that cursor-agent would take up in ``cwd``; None: there is none with anything in it.
+    """Return the ``.cursor`` folder that cursor-agent would load in ``cwd``; None if there is none with content.
 
-    A link counts, wherever it leads. ``home`` is the user's. Raises OSError.
+    A link counts, whatever its target. ``home`` is the user's home. Raises OSError.
     """
     own = Path(home) if home else None
     for folder in (cwd, *cwd.parents):
@@ -211,12 +209,12 @@ _READING: Final = ("Read(*)",)
 
 
 class _Permission(msgspec.Struct, frozen=True):
-    """Tools that are allowed, and refused by name: one that is merely not allowed makes it wait for half a minute."""
+    """Tools to allow and to refuse by name: cursor waits half a minute for a tool that is in neither list."""
 
     allows: tuple[str, ...] = ()
     refuses: tuple[str, ...] = ()
     everything: bool = False
-    """Whether all is allowed, the agent's own MCP servers too."""
+    """Whether all tools are allowed, also of the agent's own MCP servers."""
 
 
 _PERMISSIONS: Final[Mapping[Approval, _Permission]] = {
@@ -228,19 +226,19 @@ _PERMISSIONS: Final[Mapping[Approval, _Permission]] = {
 
 
 class Cursor:
-    """One attempt of cursor-agent."""
+    """Attempt of cursor-agent."""
 
     def __init__(self, job: BackendJob) -> None:
         self._job = job
         self._permission = _PERMISSIONS[job.start.approval]
         self._replies = CursorReplies()
         self._prose = ""
-        """What it said instead of an event, last: why it will not begin stands there."""
+        """Last output that is not an event; it contains the reason if the program does not start."""
         self._result: CursorLine | None = None
         self._text = ""
 
     def launch(self) -> Launch:
-        """Write its configuration, and say how it is started."""
+        """Write the configuration and return how to start the program."""
         job, start, permission = self._job, self._job.start, self._permission
         settings = private_files.folder(job.home, ".cursor")
         own = () if permission.everything else tuple(f"Mcp({name}:*)" for name in start.mcp_servers)
@@ -267,17 +265,17 @@ class Cursor:
         return Launch(argv=tuple(argv), env={**job.env, **variables}, stdin=message.encode())
 
     def read(self, line: bytes) -> Iterable[Event]:
-        """Translate a line into events. Raises Failed if it is not the session that was to be resumed."""
+        """Translate a line into events. Raises Failed if the program did not resume the session."""
         found = parse(line)
         if found is None:
             self._prose = line[:1000].decode("utf-8", "replace")
             return ()
         match found.type, found.subtype:
             case "system", "init":
-                # One that it does not know it replaces by a new one without a word, and would begin from nothing.
+                # Cursor silently replaces an unknown session by a new one, which would lose the work done.
                 wanted = self._job.session
                 if wanted is not None and found.session_id != wanted:
-                    raise Failed("session_lost", f"{TITLE} no longer has the session {wanted}")
+                    raise Failed("session_lost", f"{TITLE} cannot find session {wanted}")
                 return (SessionStarted(found.session_id),)
             case "result", _:
                 return self._end(found)
@@ -287,14 +285,14 @@ class Cursor:
     def conclude(self, ended: ProgramExit) -> Result:
         """Return the result of the attempt. Raises Failed.
 
-        It names no cause for a failure, and its prose is not searched for one: it is tried again, a few times.
+        Cursor reports no cause of a failure, and its prose is not parsed: the attempt is retried a few times.
         """
         result = self._result
         if result is None:
             ended = msgspec.structs.replace(ended, stderr=ended.stderr or self._prose)
-            if not ended.code:  # 0 says nothing: with that it also refuses to begin in a directory it does not trust
+            if not ended.code:  # exit code 0 is not reliable: cursor also returns it for an untrusted directory
                 raise unfinished_result(TITLE, ended)
-            raise Failed("overloaded", f"{TITLE} ended with exit code {ended.code}: {ended.stderr}")
+            raise Failed("overloaded", f"{TITLE} exited with code {ended.code}: {ended.stderr}")
         if result.is_error or result.subtype != "success":
             raise Failed("overloaded", f"{TITLE} failed: {result.result or result.subtype}")
         if not ended.well:
@@ -312,10 +310,10 @@ class Cursor:
         yield LastEvent()
 
 
-def open(job: BackendJob) -> Cursor:  # noqa: A001  (the name is the contract's)
-    """The program of one attempt. Raises Failed where the project would bring its own servers, hooks or rules."""
+def open(job: BackendJob) -> Cursor:  # noqa: A001  (name required by the interface)
+    """Return the backend of one attempt. Raises Failed if the project has servers, hooks or rules for cursor."""
     brought = brought_in(Path(job.start.cwd), job.env.get("HOME", ""))
     if brought is not None:
-        text = f"{TITLE} would start servers and hooks of {brought}, and cannot be told to leave them alone"
-        raise Failed("untrusted", f"{text}: move that away, or choose another backend")
+        text = f"{TITLE} would load servers and hooks of {brought}, which cannot be disabled"
+        raise Failed("untrusted", f"{text}: move this folder away, or choose another backend")
     return Cursor(job)

@@ -1,7 +1,7 @@
-"""From what a program says to what the kernel hears: entries made durable one by one, and when the work has to stop.
+"""Recording of a program's events as durable entries, and the decision when the program must stop.
 
-A program goes on by itself while an entry is made durable; it is stopped between two turns, when all calls of the last
-one are back, so that as little as possible is left of which nobody knows what came of it.
+A program continues while an entry is stored; it is stopped only between two turns, when all calls of the last turn have
+ended, so that as few results as possible stay unknown.
 """
 
 import re
@@ -25,21 +25,22 @@ from worker.models.model import Failed
 from worker.tool import INTERRUPTED, as_object
 
 ARGUMENTS_BYTES: Final = 64 * 1024
-"""Of one call: the program itself keeps the whole of it, this is for people, and for a ledger."""
+"""Maximum size of the stored arguments of a call; the program keeps the complete ones."""
 VALUE_BYTES: Final = 8 * 1024
-"""Of one text among the arguments of a call that has too many."""
+"""Maximum size of a text in arguments that are too large."""
 CATCH_UP_SECONDS: Final = 2.0
-"""For a reply that was paid for to be told, before the next one is asked for."""
+"""Time for a paid reply to be reported before the next request is allowed."""
 BOOK_SECONDS: Final = 3.0
-"""For what was spent to be booked after its end."""
+"""Time to record the remaining usage after the end."""
 _ASKING: Final = "asking the model"
 _SERVER_TOOL: Final = r"(?:mcp__)?{}(?:__|[-_./])(\w[\w.-]*)"
-"""How programs call a tool of a server: mcp__daemon__channel_send, daemon_channel_send, daemon.channel_send, ..."""
+"""Formats in which programs name a tool of a server: mcp__daemon__channel_send, daemon_channel_send,
+daemon.channel_send."""
 _OURS: Final = re.compile(_SERVER_TOOL.format("daemon"))
 
 
 class EntryRecorder:
-    """Tells one attempt. ``conversation`` grows by what is told; ``session`` is the one that is resumed."""
+    """Recorder of one attempt. ``conversation`` grows with each entry; ``session`` is the resumed session, if any."""
 
     def __init__(self, conversation: Conversation, link: KernelLink, start: Start, session: str | None) -> None:
         self._conversation = conversation
@@ -48,57 +49,57 @@ class EntryRecorder:
         self._session = session
         self._servers = {name: re.compile(_SERVER_TOOL.format(re.escape(name))) for name in start.mcp_servers}
         self._since = time.monotonic()
-        """When the last reply or result was told."""
+        """Time of the last recorded reply or result."""
         self._tool_since: float | None = None
-        """When the first tool of a reply that is not told yet began."""
+        """Start of the first tool of a reply that is not recorded yet."""
         self._doing = backend.ActivityChanged(_ASKING)
         self.reached = False
-        """Whether it showed that it has the kernel's tools."""
+        """Whether the program has connected to the kernel's tools."""
         self.over = False
-        """Whether it has said its last."""
+        """Whether the program has sent its last event."""
         self.pauses: backend.BackingOff | None = None
-        """Set while it waits of its own accord."""
+        """Set while the program is pausing on its own."""
         self.meter: RequestMeter | None = None
-        """What its requests pass, where they do."""
+        """Meter of its requests, if they are metered."""
         self.going_on = trio.CancelScope()
-        """Cancelled where it has to stop, whatever it says: ``ended`` says why."""
+        """Cancelled when the program must stop at once; ``ended`` has the result."""
         self.ended: Result | None = None
         self._allowance = start.allowance
         self._telling = trio.Lock()
 
-    async def tell_interrupted(self) -> None:
-        """Tell of calls whose results nobody will hear any more: those of an attempt that broke off."""
+    async def record_interrupted(self) -> None:
+        """Record calls of an interrupted attempt as results that are unknown."""
         while (last := self._conversation.last) is not None and (call := last.pending) is not None:
             unknown = Entry(k=self._k, kind="tool", text=INTERRUPTED, call_id=call.id, name=call.name, is_error=True)
             await self._link.record(unknown)
             self._conversation.add(unknown)
 
-    async def may_ask(self) -> None:
-        """Return once what was spent is booked and there is money for another request; never, where there is none.
+    async def wait_for_allowance(self) -> None:
+        """Return when all usage is recorded and the budget allows another request; block forever if it does not.
 
-        The reply that was paid for last is given time to be told, so that its cost stands with it.
+        The last paid reply gets time to be reported, so that its cost is recorded with it.
         """
         with trio.move_on_after(CATCH_UP_SECONDS):
-            assert self.meter is not None, "what asks is metered"
+            assert self.meter is not None, "only metered requests wait here"
             await self.meter.taken()
         try:
             if (ended := await self._book()) is not None:
                 self._end(ended)
             if self._allowance != 0:
                 return
-            await trio.sleep(CATCH_UP_SECONDS)  # it is ended between two of its turns, if it comes to that
+            await trio.sleep(CATCH_UP_SECONDS)  # usually the program is stopped between two turns in this time
             self._end(Result(status="incomplete", text=self._conversation.text, cause="budget"))
         except (LinkLost, TooLarge):
-            pass  # whoever tells what it says hears of that too
+            pass  # the reader of the program's output gets the same error
         await trio.sleep_forever()
 
     async def close(self) -> None:
-        """Book what was spent and not told, once it has ended; shielded from cancellation, and bounded."""
+        """Record usage that was not reported by the end; shielded from cancellation, and bounded."""
         with trio.move_on_after(BOOK_SECONDS, shield=True), suppress(LinkLost, TooLarge):
             await self._book()
 
     async def _book(self) -> Result | None:
-        async with self._telling:  # what is being told is booked first, and says what there is left
+        async with self._telling:  # usage that is being recorded comes first and updates the allowance
             spent = None if self.meter is None else self.meter.take()
             return None if spent is None else await self._record(self._session_entry(spent))
 
@@ -107,27 +108,25 @@ class EntryRecorder:
         self.going_on.cancel()
 
     def _cost(self, usage: Usage | None) -> Usage | None:
-        """Return the usage to book with a reply: as metered on the way; else as the program says itself.
+        """Return the usage to record with a reply: the metered usage, or else the usage that the program reports.
 
-        The price is the program's word in any case. Raises Failed where a budget would not hold.
+        The price always comes from the program. Raises Failed if a budget cannot be enforced.
         """
         if self.meter is None:
             return usage
         if not self.meter.used:
-            if (
-                self._start.backend == ACP and self._allowance is not None
-            ):  # it tells what it used when its work is done
-                raise Failed("invalid", "it has a budget, and its requests do not go to the address that it was given")
+            if self._start.backend == ACP and self._allowance is not None:  # ACP programs report usage only at the end
+                raise Failed("invalid", "the agent has a token budget, but the program bypasses the metered address")
             return usage
         metered, price = self.meter.take(), None if usage is None else usage.cost_usd
         return metered if price is None else msgspec.structs.replace(metered or Usage(), cost_usd=price)
 
-    async def tell(self, event: backend.Event) -> Result | None:  # noqa: C901  (a case for each event)
-        """Tell ``event``; how the work ends where it has to stop now. Raises Failed, LinkLost, fit.TooLarge."""
+    async def record(self, event: backend.Event) -> Result | None:  # noqa: C901  (one case for each event)
+        """Record ``event``; return the result if the work must stop now. Raises Failed, LinkLost, fit.TooLarge."""
         async with self._telling:
             match event:
                 case backend.SessionStarted(id=session):
-                    # Keep the session's id, and where it was: a session is resumed nowhere else.
+                    # Store the session's directory too: it can only be resumed there.
                     if session == self._session:
                         return None
                     self._session = session
@@ -153,12 +152,12 @@ class EntryRecorder:
                     self.pauses = event
                 case backend.EndEarly(why=why):
                     raise why
-                case backend.Say() | backend.PermissionNeeded() | backend.Parting():
-                    raise AssertionError("what goes to the program is taken before anything is told")
+                case backend.InputReady() | backend.PermissionNeeded() | backend.FarewellInput():
+                    raise AssertionError("input events are handled before recording")
             return None
 
     async def alive(self) -> None:
-        """Say again what goes on: something was heard."""
+        """Report the current activity again, because the program is active."""
         await self._link.progress(self._doing.what[:200], tool=self._doing.tool)
 
     def _session_entry(self, usage: Usage) -> Entry:
@@ -174,7 +173,7 @@ class EntryRecorder:
                     k=self._k,
                     kind="reply",
                     text=clean(event.text),
-                    calls=tuple(brief(call, self._plain(call.name)) for call in event.calls),
+                    calls=tuple(brief(call, self._canonical_name(call.name)) for call in event.calls),
                     usage=self._cost(event.usage),
                     duration_ms=round(max(took, 0) * 1000),
                 )
@@ -185,13 +184,13 @@ class EntryRecorder:
                     kind="tool",
                     text=shorten(clean(event.text), TOOL_RESULT_LIMIT_BYTES),
                     call_id=event.call_id,
-                    name=self._plain(event.name),
+                    name=self._canonical_name(event.name),
                     is_error=event.is_error,
                     duration_ms=round(took * 1000) if event.duration_ms is None else event.duration_ms,
                 )
 
-    def _plain(self, name: str) -> str:
-        """Return one name of a tool for all programs: the kernel's own, or ``mcp__<server>__<tool>`` of another's."""
+    def _canonical_name(self, name: str) -> str:
+        """Return the canonical name of a tool: the kernel's own name, or ``mcp__<server>__<tool>``."""
         if (ours := _OURS.fullmatch(name)) is not None:
             return ours[1]
         theirs = ((server, found) for server, form in self._servers.items() if (found := form.fullmatch(name)))
@@ -216,9 +215,9 @@ class EntryRecorder:
 
 
 def ended_between_turns(conversation: Conversation, limits: Limits, answer: Go | Yield) -> Result | None:
-    """Return the end of the work if ``answer`` or a limit says so now; None: it goes on. Pure.
+    """Return the result if ``answer`` or a limit ends the work now; None if it continues. Pure.
 
-    While a call runs it goes on, and after a turn without one it is about to end by itself.
+    The work continues while a call runs, and after a turn without calls, which is about to end it.
     """
     last = conversation.last
     if last is not None and (last.pending is not None or not last.reply.calls) and not last.notes:
@@ -233,7 +232,7 @@ def ended_between_turns(conversation: Conversation, limits: Limits, answer: Go |
 
 
 def brief(call: ToolCall, name: str) -> ToolCall:
-    """``call`` by its ``name``, with arguments that fit: their longest texts are cut, and say so."""
+    """Return ``call`` with its canonical ``name`` and arguments of limited size; the longest texts are shortened."""
     call = msgspec.structs.replace(call, name=name)
     if len(call.args) <= ARGUMENTS_BYTES:
         return call

@@ -1,8 +1,7 @@
-"""Stands between a program and its provider on loopback: counts what each answer cost, and lets no request pass that
-nobody can pay for.
+"""A loopback proxy between a program and its provider that counts usage and blocks requests beyond the budget.
 
-Programs tell of a reply when its tools are back, and of one that is cut not at all; what an answer cost is in the
-answer. Requests and answers pass as they are, key and all: nothing is kept of them.
+Programs report a reply only after its tools have ended, and an interrupted reply not at all; the provider's response
+has the usage of each request. Requests and responses pass unchanged, including the key, and are not stored.
 """
 
 import re
@@ -27,28 +26,28 @@ _CHUNK_BYTES: Final = 64 * 1024
 _BETWEEN_TWO: Final = frozenset(
     {b"connection", b"host", b"keep-alive", b"proxy-connection", b"te", b"trailer", b"transfer-encoding", b"upgrade"}
 )
-"""Headers of one connection, which say nothing of the request."""
+"""Hop-by-hop headers, which are not forwarded."""
 _DATA: Final = b"data:"
 _WORD: Final = b'"usage"'
 _GEMINI: Final = re.compile(rb'"(prompt|candidates|thoughts|cachedContent)TokenCount":\s*(\d{1,15})')
-"""Counts of Gemini's API, on one line of a stream or on lines of their own. In a text their quotes would be escaped."""
+"""Counts of Gemini's API, on one line of a stream or on separate lines. In a text their quotes would be escaped."""
 
 May = Callable[[], Awaitable[None]]
-"""Returns once the next request may be made; never, where it may not. Raises nothing."""
+"""Returns when the next request is allowed; blocks forever if it is not. Raises nothing."""
 
 
 class RequestMeter:
-    """Counts. ``url`` is what the program is told in place of its provider's."""
+    """Usage counter. ``url`` replaces the provider's address in the program's configuration."""
 
     def __init__(self, url: str) -> None:
         self.url = url
         self.used = False
-        """Whether a request came at all: a program that does not go this way counts for itself."""
+        """Whether any request was metered: a program that bypasses the meter reports its own usage."""
         self._counted: list[Usage] = []
         self._taken = trio.Event()
 
     def take(self) -> Usage | None:
-        """Return the usage since the last call; None where that is nothing."""
+        """Return the usage since the last call; None if there is none."""
         counted, self._counted = self._counted, []
         taken, self._taken = self._taken, trio.Event()
         taken.set()
@@ -60,19 +59,19 @@ class RequestMeter:
         return total
 
     async def taken(self) -> None:
-        """Wait until nothing is counted that was not taken."""
+        """Wait until all counted usage was taken."""
         while self._counted:
             await self._taken.wait()
 
     def count(self, usage: Usage) -> None:
-        """Add what one answer cost."""
+        """Add the usage of one response."""
         if usage.tokens:
             self._counted.append(usage)
 
 
 @asynccontextmanager
 async def metered(upstream: str, limits: Limits, may: May) -> AsyncGenerator[RequestMeter]:
-    """A meter before ``upstream``, a base URL, for as long as the block lasts."""
+    """Run a meter for ``upstream``, a base URL, for the duration of the block."""
     parts = urlsplit(upstream)
     origin = f"{parts.scheme}://{parts.netloc}"
     listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
@@ -91,7 +90,7 @@ async def _serve(
     wire = _Wire(stream)
     try:
         while (request := await wire.request()) is not None:
-            if not request[0].target.startswith(b"/"):  # as part of an address it could name another host
+            if not request[0].target.startswith(b"/"):  # an absolute target could name another host
                 return
             meter.used = True
             await may()
@@ -122,19 +121,17 @@ async def _serve(
             await wire.send(h11.EndOfMessage())
             if not wire.again():
                 return
-    except Exception:  # noqa: BLE001  (the boundary: a program, or its provider, that breaks off or speaks no HTTP)
+    except Exception:  # noqa: BLE001  (process boundary: the program or provider may disconnect or send invalid HTTP)
         return
 
 
 class _Wire:
-    """HTTP/1.1 with the program."""
-
     def __init__(self, stream: trio.SocketStream) -> None:
         self._stream = stream
         self._h11 = h11.Connection(h11.SERVER)
 
     async def request(self) -> tuple[h11.Request, bytes] | None:
-        """The next request with its body; None at the end. Raises h11.ProtocolError, OSError."""
+        """Return the next request with its body; None at the end. Raises h11.ProtocolError, OSError."""
         found: h11.Request | None = None
         body = bytearray()
         while True:
@@ -157,7 +154,7 @@ class _Wire:
             await self._stream.send_all(data)
 
     def again(self) -> bool:
-        """True if another request may follow on this connection."""
+        """Return whether another request may follow on this connection."""
         if self._h11.our_state is not h11.DONE or self._h11.their_state is not h11.DONE:
             return False
         self._h11.start_next_cycle()
@@ -165,7 +162,7 @@ class _Wire:
 
 
 class _Counting:
-    """Reads what an answer cost out of it, whichever of the four APIs it is of. Counts are totals so far."""
+    """Extractor of the usage in a response of any of the four supported APIs. Counts are cumulative."""
 
     def __init__(self) -> None:
         self.lines = LineSplitter()
@@ -182,9 +179,7 @@ class _Counting:
 
     @property
     def usage(self) -> Usage:
-        """In the words of Anthropic, where its input has no cache in it, or of Gemini or one of OpenAI's APIs, where it
-        has.
-        """
+        """Return the usage. The input of Anthropic excludes cached tokens; Gemini and OpenAI include them."""
         found = self._found
         read = _number(found, "input_tokens") or _number(found, "prompt_tokens") or _number(found, "prompt")
         written = _number(found, "output_tokens") or _number(found, "completion_tokens")

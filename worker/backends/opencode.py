@@ -1,13 +1,12 @@
-"""The opencode backend: ``opencode run --format json`` (1.18.33) with a home and a configuration of its own.
+"""The opencode backend: ``opencode run --format json`` (1.18.33) with a private home and configuration.
 
-Key and token are files (0600) that the configuration names, so no environment holds them. Daemon MCP comes over our
-bridge: it shows what opencode says nowhere, that it is connected, and keeps the token from where its shells could see
-it. Nobody can be asked by opencode: what is not allowed is not offered.
+Key and token are files (0600) that the configuration names, so no environment contains them. Daemon MCP is reached
+through our bridge, which reports the connection (opencode does not) and hides the token from its shells. Opencode
+cannot ask for permissions: tools that need approval are not offered.
 
-Nothing of the user or of the project configures it. Two things it does whatever it is told: it imports
-``.opencode/plugin/*.js`` of the working directory and its parents as it starts (such a project is refused, since a
-repository's files are not trusted to be run), and it writes an id of its own into the git folder (which is removed
-again if it was not there before).
+Neither the user nor the project configures it, with two exceptions. It imports ``.opencode/plugin/*.js`` of the working
+directory and its parents at start: such a project is refused, because repository files are not trusted to run. It
+writes an id file into the git folder, which is deleted again unless it existed before.
 """
 
 import sys
@@ -32,37 +31,36 @@ from worker.backends.backend import (
     ProgramExit,
     unfinished_result,
 )
-from worker.backends.opencode_stream import GOES_ON, LOG, TITLE, OpencodeLine, OpencodeReplies, retried
+from worker.backends.opencode_stream import LOG, NEXT_REPLY, TITLE, OpencodeLine, OpencodeReplies, retried
 from worker.backends.private_files import opencode_servers
 from worker.models.model import Failed
 
 DAEMON: Final = "daemon"
 PROVIDER: Final = "agent-worker"
-"""A name of our own: those that opencode knows bring models and addresses along."""
+"""An own provider name: names known to opencode imply models and addresses."""
 CONTEXT_TOKENS: Final = 200_000
-"""The context from which it compacts. A smaller model refuses before, and that is a cause of its own."""
+"""Context size at which it compacts. A smaller model rejects the request earlier, which has its own cause."""
 _SPOKEN: Final[Mapping[str, tuple[str, str, str]]] = {
     "anthropic": ("@ai-sdk/anthropic", "https://api.anthropic.com", "/v1"),
     "openai": ("@ai-sdk/openai", "https://api.openai.com/v1", ""),
 }
-"""Dialect -> the client for it, where the provider itself is, and what the client wants behind a base URL."""
+"""Dialect -> client package, official address, and the suffix that the client needs after a base URL."""
 OFFICIAL: Final[Mapping[str, str]] = {dialect: official for dialect, (_, official, _) in _SPOKEN.items()}
-"""Dialect -> where the provider itself is."""
+"""Dialect -> official address of the provider."""
 _COMPATIBLE: Final = "@ai-sdk/openai-compatible"
-"""The client for whoever speaks as OpenAI did. All three are built in: nothing is fetched."""
+"""Client for other providers with an OpenAI-compatible API. All three are built in: no package is downloaded."""
 
 _READS: Final = ("read", "glob", "grep", "list", "lsp", "todoread", "todowrite")
 _ALWAYS: Final[Mapping[str, str]] = {"task": "deny", "question": "deny", f"{DAEMON}_*": "allow"}
-"""Whatever the approval: agents below it spend tokens that are told nowhere, nobody can be asked; and the kernel's own
-tools are always there."""
+"""Independent of the approval: subagents use unreported tokens, no one can be asked, and the kernel's tools are always
+allowed."""
 PERMISSIONS: Final[Mapping[Approval, Mapping[str, str]]] = {
     "auto": {"*": "allow", **_ALWAYS},
     "ask": {"*": "deny", **dict.fromkeys(_READS, "allow"), **_ALWAYS},
     "all": {"*": "deny", **_ALWAYS},
     "deny": {"*": "deny", **dict.fromkeys(_READS, "allow"), **_ALWAYS},
 }
-"""In ``run`` there is nobody to ask: what would be asked about is not offered to the model at all. Of rules that fit a
-tool the last one counts."""
+"""``run`` cannot ask: tools that would need approval are not offered to the model. The last matching rule applies."""
 SWITCHES: Final = (
     "OPENCODE_PURE",
     "OPENCODE_DISABLE_AUTOUPDATE",
@@ -73,23 +71,23 @@ SWITCHES: Final = (
     "OPENCODE_DISABLE_MODELS_FETCH",
     "OPENCODE_DISABLE_PROJECT_CONFIG",
 )
-"""Switches that have it leave the user's and the project's settings alone."""
+"""Switches that make opencode ignore the settings of the user and the project."""
 
 
 def config(
     start: Start, *, bridge: tuple[str, ...], key: Path | None, system: Path, endpoint: str | None = None
 ) -> dict[str, Any]:
-    """The configuration; requests go to ``endpoint``, the provider's own address unless given.
+    """Return the configuration; requests go to ``endpoint``, by default the provider's own address.
 
-    ``bridge`` runs Daemon MCP, ``key`` holds the provider's key. Raises Failed.
+    ``bridge`` is the command for Daemon MCP, ``key`` the file with the provider's key. Raises Failed.
     """
     if start.provider is None:
         raise Failed("invalid", f"no provider for model {start.model!r}; name one in the agent's file")
     milliseconds = int(start.limits.tool_seconds * 1000)
-    # Tools of the agent's own servers are there with auto, or where read_only names them.
+    # Tools of the agent's own servers are available with auto, or if read_only names them.
     verdict = "allow" if start.approval == "auto" else "deny"
     reading = map(server_and_tool, start.read_only) if start.approval in {"ask", "deny"} else ()
-    # What lies outside of the project is not read otherwise.
+    # Files outside the project are unreadable unless listed here.
     copies = private_files.own_skills(start)
     outside = (
         {"external_directory": {"*": "deny", f"{copies}/**": "allow"}}
@@ -100,11 +98,11 @@ def config(
     client, official, tail = _SPOKEN[provider.dialect]
     if provider.base_url is not None and provider.dialect == "openai" and not start.login:
         client = _COMPATIBLE
-    # A login is kept by the provider's own name.
+    # A login is stored under the provider's own name.
     name = provider.name if start.login else PROVIDER
     address = endpoint or provider.base_url or (None if start.login else official)
     limit = {"context": CONTEXT_TOKENS, "output": start.limits.max_tokens}
-    # Effort and thinking in the words of the client that asks the model.
+    # Effort and thinking as named by the client library.
     options: dict[str, Any] = {}
     if start.effort is not None:
         options["effort" if provider.dialect == "anthropic" else "reasoningEffort"] = start.effort
@@ -142,12 +140,12 @@ def config(
 
 
 def environment(env: Mapping[str, str], *, home: Path, config: Path) -> dict[str, str]:
-    """``env`` with everything that opencode keeps below ``home``: its database is not to be shared."""
+    """Return ``env`` with all folders of opencode below ``home``, so that its database is not shared."""
     folders = {name: str(home / name.lower()) for name in ("DATA", "CONFIG", "STATE", "CACHE")}
     return {
         **env,
         **{f"XDG_{name}_HOME": folder for name, folder in folders.items()},
-        "OPENCODE_TEST_HOME": str(home),  # what it takes for the user's home; what its shells call HOME stays that
+        "OPENCODE_TEST_HOME": str(home),  # the home that opencode uses; HOME of its shells stays unchanged
         "OPENCODE_CONFIG": str(config),
         **dict.fromkeys(SWITCHES, "1"),
     }
@@ -158,21 +156,21 @@ _CONFIGS: Final = ("opencode.json", "opencode.jsonc", ".opencode/opencode.json",
 
 
 def executable_config(cwd: Path) -> Path | None:
-    """A file that makes opencode run code of the project around ``cwd``; None: there is none. Raises OSError."""
+    """Return a file that makes opencode run code of the project around ``cwd``, or None. Raises OSError."""
     for folder in within(cwd):
         for pattern in _PLUGINS:
             for plugin in (folder / ".opencode").glob(pattern):
                 return plugin
         for name in _CONFIGS:
             file = folder / name
-            # It is JSON with comments, so a word of it has to do.
+            # JSON with comments cannot be parsed here, so search the text.
             if file.is_file() and '"plugin' in file.read_text("utf-8", "replace"):
                 return file
     return None
 
 
 def within(cwd: Path) -> Iterator[Path]:
-    """Yield ``cwd``, and where it is part of a repository, the folders up to its root."""
+    """Yield ``cwd`` and, inside a repository, its parents up to the root."""
     parents = [cwd, *cwd.parents]
     root = next((number for number, folder in enumerate(parents) if (folder / ".git").exists()), 0)
     yield from parents[: root + 1]
@@ -183,10 +181,10 @@ _POINTS: Final = "gitdir: "
 
 
 class ProjectIdFile:
-    """The id file that an opencode started in ``cwd`` now may leave behind. Raises OSError."""
+    """The id file that an opencode process started in ``cwd`` may leave behind. Raises OSError."""
 
     def __init__(self, cwd: Path) -> None:
-        # Git's folder of the repository around cwd, the common one of all its worktrees; None outside of any.
+        # The common git folder of the repository around cwd and all its worktrees; None outside of a repository.
         folder: Path | None
         found = next((folder / ".git" for folder in (cwd, *cwd.parents) if (folder / ".git").exists()), None)
         if found is None or found.is_dir():
@@ -198,43 +196,43 @@ class ProjectIdFile:
         file = folder / _NAME if folder is not None else None
         self._file = file if file is not None and not file.exists() else None
 
-    def wipe(self) -> None:
-        """Take it away, if it is there by now. Raises OSError."""
+    def delete(self) -> None:
+        """Delete the file if it exists now. Raises OSError."""
         if self._file is not None:
             self._file.unlink(missing_ok=True)
 
 
 METERED: Final = OFFICIAL
-"""Dialect -> where its requests go, unless its provider has an address of its own."""
+"""Dialect -> default address of requests, unless the provider has its own."""
 _NO_SESSION: Final = "Session not found"
-"""Its word for an end that leaves nothing on standard output: it is all there is."""
+"""Text of an error that is reported only on standard error."""
 SEE_BRIDGE: Final = (sys.prefix, sys.base_prefix, str(Path(mcp_bridge.__file__).parents[1]))
-"""The folders that the bridge's interpreter and modules are in."""
+"""Folders of the bridge's interpreter and modules."""
 _INSTALLED: Final = '{"packages": {"": {"dependencies": {"@opencode-ai/plugin": "*"}}}}'
-"""A sign for it that packages for plugins, which it is not to load, are there: else it fetches 60 MB."""
+"""Lock file that marks the plugin packages, which it must not load, as installed: otherwise it downloads 60 MB."""
 
 
-def open(job: BackendJob) -> CliBackend:  # noqa: A001  (what every backend's file is entered by)
-    """One attempt. Raises Failed where opencode would run code of the project by itself."""
+def open(job: BackendJob) -> CliBackend:  # noqa: A001  (entry point of each backend module)
+    """Return the backend of one attempt. Raises Failed if opencode would run code of the project."""
     code = executable_config(Path(job.start.cwd))
     if code is not None:
-        text = f"{TITLE} would run code of the project as it starts: {code}; remove that, or choose another backend"
+        text = f"{TITLE} would run code of the project at start: {code}. Remove this file, or choose another backend"
         raise Failed("untrusted", text)
     return Opencode(job)
 
 
 class Opencode:
-    """One process of it: a session begun, or gone on with."""
+    """Process of opencode, with a new or a resumed session."""
 
     def __init__(self, job: BackendJob) -> None:
         self._job = job
         self._replies = OpencodeReplies()
-        self._trace = ProjectIdFile(Path(job.start.cwd))
+        self._id_file = ProjectIdFile(Path(job.start.cwd))
         self._mark = job.place / "opencode.listed"
         self._reached = False
 
     def launch(self) -> Launch:
-        """Write its configuration; return how it is started. Raises Failed."""
+        """Write the configuration and return how to start the program. Raises Failed."""
         job, start = self._job, self._job.start
         modules = private_files.folder(job.home, "config", "opencode", "node_modules")
         private_files.write(modules.parent / "package-lock.json", _INSTALLED)
@@ -253,19 +251,19 @@ class Opencode:
             system=private_files.write(job.home / "system.md", start.system),
         )
         env = environment(job.env, home=job.home, config=private_files.write(job.place / "opencode.json", written))
-        if start.login:  # what is built in to renew the login of an account is one of those
+        if start.login:  # the plugin that renews account logins is a default plugin
             del env["OPENCODE_DISABLE_DEFAULT_PLUGINS"]
-        env["TMPDIR"] = str(job.place)  # it unpacks a library there each time, and leaves it
+        env["TMPDIR"] = str(job.place)  # opencode unpacks a library there each time and does not delete it
         argv += (f"--title={start.agent}", *session)
         return Launch(argv=argv, env=env, stdin=job.message.encode(), see=SEE_BRIDGE, log=LOG)
 
     def read(self, line: bytes) -> Iterator[Event]:
-        """Translate one line into events. The first comes after its first reply, so after it looked for its tools."""
+        """Translate one line into events. The first line follows the first reply, so the tools were already listed."""
         log = retried(line)
         if log is not None:
             yield from log
             return
-        self._trace.wipe()
+        self._id_file.delete()
         if not self._reached and self._mark.exists():
             self._reached = True
             yield DaemonConnected()
@@ -274,13 +272,13 @@ class Opencode:
 
     def conclude(self, ended: ProgramExit) -> Result:
         """Return the result of the attempt. Raises Failed."""
-        self._trace.wipe()
+        self._id_file.delete()
         replies = self._replies
         if replies.failure is not None:
             raise replies.failure
         if _NO_SESSION in ended.stderr:
-            raise Failed("session_lost", f"{TITLE} does not know its session {self._job.session} any more")
-        if not ended.well or replies.reason in ("", GOES_ON):
+            raise Failed("session_lost", f"{TITLE} cannot find session {self._job.session}")
+        if not ended.well or replies.reason in ("", NEXT_REPLY):
             raise unfinished_result(TITLE, ended)
         if replies.reason == "length":
             return Result(status="incomplete", text=replies.text, cause="max_tokens")

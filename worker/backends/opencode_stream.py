@@ -1,8 +1,8 @@
-"""``opencode run --format json``: one JSON object a line, as version 1.18 writes it. Sans I/O.
+"""Parser of ``opencode run --format json``: one JSON object per line, as written by version 1.18. Sans I/O.
 
-Each line is a part of a reply that is whole: its texts, its calls with what came of them, and at its end what it cost.
-There is no event for the end of the work: the reason of the last reply and the exit have to say it. Nor is there one
-while it asks a provider again that refused, which its log tells (``--print-logs``), without the reason's number.
+Each line is a complete part of a reply: a text, a call with its result, and at the end the usage. The end of the work
+has no event: it follows from the reason of the last reply and the exit code. Retries of provider requests have no event
+either: they appear only in the log (``--print-logs``), without the status code.
 """
 
 import re
@@ -18,20 +18,19 @@ from worker.backends import backend
 from worker.models.model import Failed, cause_in, codes_in, message_in, retry_after
 
 TITLE: Final = "opencode"
-GOES_ON: Final = "tool-calls"
-"""The reason of a reply after which it asks again."""
+NEXT_REPLY: Final = "tool-calls"
+"""Reason of a reply that is followed by another one."""
 
 LOG: Final = re.compile(
-    rb'timestamp=\S+ level=\w+ (?:.*?message="(?P<told>stream error|llm runtime selected|server unavailable)"'
+    rb'timestamp=\S+ level=\w+ (?:.*?message="(?P<event>stream error|llm runtime selected|server unavailable)"'
     rb'(?: key=(?P<server>\S+))?(?:.*?error\.error="(?P<why>(?:[^"\\]|\\.)*))?)?',
     re.DOTALL,
 )
-"""A line of its log; ``told``: a request to the provider that failed, or that it makes; or a server that did not come.
-"""
+"""A log line; ``event``: a provider request that starts or fails, or an MCP server that is unavailable."""
 _UNSERVED: Final = b"server unavailable"
 _FAILED: Final = b"stream error"
 PAUSE_SECONDS: Final = 90.0
-"""It pauses for half a minute at most, up to five times, unless the provider asks for more (Retry-After)."""
+"""Opencode pauses up to half a minute, at most five times, unless the provider asks for more (Retry-After)."""
 
 
 class _Span(msgspec.Struct, frozen=True):
@@ -40,7 +39,7 @@ class _Span(msgspec.Struct, frozen=True):
 
     @property
     def milliseconds(self) -> int | None:
-        """The time it took; None where it does not say."""
+        """Return the duration; None if it is unknown."""
         if self.start is None or self.end is None:
             return None
         return round(min(max(0.0, self.end - self.start), LARGEST))
@@ -60,7 +59,7 @@ class _Cache(msgspec.Struct, frozen=True):
 
 
 class _Tokens(msgspec.Struct, frozen=True):
-    """The tokens of one reply. ``reasoning`` is not in ``output``."""
+    """Tokens of one reply. ``reasoning`` is not included in ``output``."""
 
     input: int = 0
     output: int = 0
@@ -78,7 +77,7 @@ class _Part(msgspec.Struct, frozen=True, rename={"call_id": "callID"}):
 
 
 class _Details(msgspec.Struct, frozen=True, rename="camel"):
-    """An error's. ``response_body`` is the provider's own, unread."""
+    """Details of an error. ``response_body`` is the provider's raw response."""
 
     message: str = ""
     status_code: int | None = None
@@ -107,20 +106,20 @@ _NAMED: Final[Mapping[str, str]] = {
     "ProviderModelNotFoundError": "not_found_error",
     "UnknownError": "invalid_request_error",
 }
-"""Its names for errors -> the codes of a provider that mean the same. An unknown error is one of its own setup."""
+"""Error name -> equivalent provider code. An unknown error is caused by opencode's own setup."""
 
 
 class OpencodeReplies:
-    """Puts replies together."""
+    """Assembler of replies."""
 
     def __init__(self) -> None:
         self._session = ""
         self._reply = backend.OpenReply()
         self._ended: list[backend.ToolEnded] = []
         self.text = ""
-        """The last thing it said."""
+        """Text of the last message."""
         self.reason = ""
-        """Why its last reply ended; "" before the first has."""
+        """Reason why the last reply ended; empty before the first one."""
         self.failure: Failed | None = None
 
     def take(self, line: OpencodeLine) -> Iterator[backend.Event]:
@@ -157,7 +156,7 @@ class OpencodeReplies:
                 yield self._reply.turn(spent, between="\n\n")
                 yield from self._ended
                 self._ended = []
-                if part.reason != GOES_ON:
+                if part.reason != NEXT_REPLY:
                     yield backend.LastEvent()
             case "error" if line.error is not None:
                 self.failure = failed(line.error)
@@ -167,27 +166,27 @@ class OpencodeReplies:
 
 
 def retried(line: bytes) -> Iterable[backend.Event] | None:
-    """Translate a line of its log into events; None for any other line."""
+    """Translate a log line into events; return None for any other line."""
     found = LOG.match(line)
-    if found is None or found["told"] is None:
+    if found is None or found["event"] is None:
         return None
-    if found["told"] == _UNSERVED:
+    if found["event"] == _UNSERVED:
         return (
             backend.EndEarly(
-                backend.unserved(TITLE, (found["server"] or b"").decode("utf-8", "replace"), "it did not start")
+                backend.unserved(TITLE, (found["server"] or b"").decode("utf-8", "replace"), "the server did not start")
             ),
         )
-    if found["told"] != _FAILED:
+    if found["event"] != _FAILED:
         return (backend.ActivityChanged("asking the model"),)
     words = (found["why"] or b"").decode("utf-8", "replace")
-    text = f"opencode was refused by its provider, and pauses for longer than {PAUSE_SECONDS:g} s: {words[:1000]}"
-    return backend.ActivityChanged("waiting to ask the model again"), backend.BackingOff(
+    text = f"opencode: the provider refused the request, and the pause exceeds {PAUSE_SECONDS:g} s: {words[:1000]}"
+    return backend.ActivityChanged("waiting to retry the model request"), backend.BackingOff(
         PAUSE_SECONDS, Failed("rate_limited", text)
     )
 
 
 def failed(error: _Trouble) -> Failed:
-    """The failure that an error stands for: by the provider's own words, which it carries along."""
+    """Return the failure of an error, classified by the codes of the provider that it contains."""
     data = error.data
     body = decoded(data.response_body, object)
     codes = [*codes_in(body), *([_NAMED[error.name]] if error.name in _NAMED else [])]

@@ -1,7 +1,7 @@
-"""Configuration files of programs that only this user reads (0600), their TOML, and MCP servers as they name them.
+"""Private configuration files of programs (0600), TOML encoding, and MCP server entries in each program's format.
 
-Values that an MCP server gets of the user's environment are secret: in a file that outlives the attempt there is only
-the name of a variable of the program's own process. TOML is written here because the standard library only reads it.
+Values that an MCP server gets from the user's environment are secret: a file that outlives the attempt contains only
+the name of a variable of the program's process. TOML is written here because the standard library only reads it.
 """
 
 import os
@@ -23,7 +23,7 @@ MODE: Final = 0o600
 
 
 def write(path: Path, content: str | Mapping[str, Any]) -> Path:
-    """Write a text or JSON to ``path``, from its first byte on readable by this user alone. Raises OSError."""
+    """Write a text or JSON to ``path``, readable only by this user from the first byte on. Raises OSError."""
     text = content if isinstance(content, str) else as_json(content)
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with open(open_new(path, MODE), "w", encoding="utf-8") as file:
@@ -37,7 +37,7 @@ def as_json(value: Mapping[str, Any]) -> str:
 
 
 def server_entry(server: McpServer, *, typed: bool) -> dict[str, Any]:
-    """An MCP server as most programs configure it; ``typed``: with a word for its transport."""
+    """Return an MCP server in the common configuration format; ``typed``: with its transport type."""
     if server.url is not None:
         return {**({"type": "http"} if typed else {}), "url": server.url, "headers": server.headers}
     kind = {"type": "stdio"} if typed else {}
@@ -45,14 +45,14 @@ def server_entry(server: McpServer, *, typed: bool) -> dict[str, Any]:
 
 
 def opened(path: Path) -> BinaryIO:
-    """Open a file that lies where a program can write: follow no link, wait for no pipe. Raises OSError."""
+    """Open a file in a directory that a program can write: do not follow links or block on pipes. Raises OSError."""
     return os.fdopen(open_regular(path), "rb")
 
 
 def folder(home: Path, *names: str) -> Path:
-    """The folder of these ``names`` below ``home``, made where it is missing. Raises OSError.
+    """Return the folder ``names`` below ``home``; create it if it is missing. Raises OSError.
 
-    A program in a sandbox may write to its home: a link that it left there would lead us to where it may not write.
+    Links are removed: a program in a sandbox could use one to make us write outside of its home.
     """
     path = home
     for name in names:
@@ -64,7 +64,7 @@ def folder(home: Path, *names: str) -> Path:
 
 
 def own_skills(start: Start) -> str | None:
-    """The folder with copies of its owner's skills, which is outside of where the program works; None: it has none."""
+    """Return the folder with copies of the owner's skills, outside of the working directory; None without skills."""
     folder = f"{start.session_dir}/{OWN_SKILLS}"
     return folder if any(skill.folder.startswith(f"{folder}/") for skill in start.skills) else None
 
@@ -75,7 +75,7 @@ _BARE: Final = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
 
 
 def document(values: Mapping[str, Value]) -> str:
-    """Return a TOML document: one line for each key, tables as inline tables."""
+    """Return a TOML document: one line per key, with tables as inline tables."""
     return "".join(f"{_key(name)} = {literal(value)}\n" for name, value in values.items())
 
 
@@ -99,37 +99,37 @@ def _key(name: str) -> str:
 
 
 def _string(text: str) -> str:
-    """As JSON has it, which TOML's basic strings take; but TOML wants DEL escaped, and JSON does not."""
+    """Encode as JSON, which is a valid TOML basic string except for DEL, which TOML requires to be escaped."""
     return msgspec.json.encode(text).decode().replace("\x7f", "\\u007f")
 
 
 VARIABLE: Final = "AGENT_WORKER_PRIVATE_SERVER_{}"
-"""Name of a value in codex's environment: no two servers share one, and none of them is codex's to follow."""
+"""Name of a secret in codex's environment: unique for each server, and ignored by codex itself."""
 STARTUP_SECONDS: Final = 60
-"""For an MCP server to come, ours and the agent's own."""
+"""Time for an MCP server to connect, including Daemon MCP."""
 _SHELL: Final = "/bin/sh"
 _RENAMED: Final = 'export {0}="${1}"; unset {1}; '
 
 
 class CodexServers(NamedTuple):
-    """``tables`` are entries of ``mcp_servers``; ``variables`` belong into codex's environment, and not its shells'."""
+    """MCP servers. ``tables`` are entries of ``mcp_servers``; ``variables`` are for codex, not for its shells."""
 
     tables: Mapping[str, Value]
     variables: Mapping[str, str]
 
 
-def absent(servers: Mapping[str, McpServer], path: str, cwd: str) -> str | None:
-    """The name of the first server whose program is not there, looked for as it will be started; None: all are."""
+def missing_server(servers: Mapping[str, McpServer], path: str, cwd: str) -> str | None:
+    """Return the name of the first server whose program cannot be found, or None."""
     for name, server in servers.items():
         command = server.command or ""
-        # One with a slash is looked for in the directory that it is started in, others on the PATH.
+        # A path with a slash is relative to the working directory of the server; others are searched on the PATH.
         if server.url is None and which(str(Path(cwd, command)) if "/" in command else command, path=path) is None:
             return name
     return None
 
 
 def codex_servers(servers: Mapping[str, McpServer], tool_seconds: float) -> CodexServers:
-    """Return the tables of ``servers`` for codex's configuration, and the variables that hold their secrets."""
+    """Return the tables of ``servers`` for codex's configuration, and the variables with their secrets."""
     tables: dict[str, Value] = {}
     variables: dict[str, str] = {}
     for name, server in servers.items():
@@ -155,7 +155,7 @@ def codex_servers(servers: Mapping[str, McpServer], tool_seconds: float) -> Code
 
 
 def opencode_servers(servers: Mapping[str, McpServer], tool_seconds: float) -> dict[str, dict[str, Any]]:
-    """``servers`` as entries of ``mcp`` in opencode's configuration, which has to go with the attempt."""
+    """Return ``servers`` as ``mcp`` entries of opencode's configuration, which must be deleted with the attempt."""
     common = {"enabled": True, "timeout": round(tool_seconds * 1000)}
     entries: dict[str, dict[str, Any]] = {}
     for name, server in servers.items():

@@ -1,12 +1,12 @@
-"""Runs a backend's program: started in a session of its own, read line by line, told what it asks, and ended for sure.
+"""Process of a backend's program: start it in its own session, read its lines, write its input, and stop it reliably.
 
-It knows nothing of what the lines say. Processes that left its process group are the keeper's to kill: that adopts
+The content of the lines is not interpreted here. The keeper kills processes that left the process group: it adopts
 every orphan of the attempt.
 
-Files that a killed program leaves outside of our folders (a socket, say) are removed when it has ended. Its process id
-is kept in the program's home for as long as it runs, so that the next one there removes what was left by one that was
-killed together with us. The id alone: what is kept there a program in a sandbox can write, and a path of its choice is
-nothing that we, outside of the sandbox, should remove.
+Files that a killed program leaves outside of our folders (such as a socket) are removed after its exit. Its pid is
+stored in the program's home while it runs, so that the next attempt can remove the files of a program that was killed
+together with this worker. Only the pid is stored: a program in a sandbox can write there, and must not choose a path
+that we remove outside of the sandbox.
 """
 
 import errno
@@ -31,17 +31,17 @@ from worker.models.model import Failed
 from worker.sandbox import ask_to_leave, wrap
 
 LIMIT_BYTES: Final = 4 * 1024 * 1024
-"""A longer line is dropped: a tool's result may be large, and nothing we need is."""
+"""Maximum length of a line; longer lines are dropped: only tool results are that large, and they are not needed."""
 HEAD_BYTES: Final = 1024
-"""How much is left of a line that is too long, where its beginning is wanted."""
+"""Length to keep of a line that is too long, if its start is needed."""
 _NEWLINE: Final = b"\n"
 
 
 class LineSplitter:
-    """Lines of a program's output, without their ends. ``dropped`` counts those that were over the limit."""
+    """Splitter of a program's output into lines. ``dropped`` counts the lines over the limit."""
 
     def __init__(self, limit_bytes: int = LIMIT_BYTES, *, heads: bool = False) -> None:
-        """``heads``: of a line that is too long its beginning is returned, where its end would be."""
+        """Set the limit; with ``heads``, return the start of a line that is too long."""
         self._limit = limit_bytes
         self._heads = heads
         self._buffer = bytearray()
@@ -49,7 +49,7 @@ class LineSplitter:
         self.dropped = 0
 
     def feed(self, chunk: bytes) -> list[bytes]:
-        """Return all lines that ``chunk`` completes, in order; empty ones are left out."""
+        """Return all non-empty lines that ``chunk`` completes, in order."""
         *pieces, rest = chunk.split(_NEWLINE)
         found: list[bytes] = []
         for piece in pieces:
@@ -59,7 +59,7 @@ class LineSplitter:
         return found
 
     def rest(self) -> list[bytes]:
-        """Return the last line, if it ended without a newline."""
+        """Return the last line, if the output ended without a newline."""
         return self._ended()
 
     def _take(self, piece: bytes) -> None:
@@ -82,13 +82,13 @@ _LIST: Final = "litter.txt"
 
 
 def note_leftovers(home: Path, pid: int) -> None:
-    """Keep the pid of the program that may leave something. Not worth failing for: a full disk keeps nothing."""
+    """Store the pid of a program that may leave files. Errors are ignored: a full disk must not fail the attempt."""
     with suppress(OSError):
         private_files.write(home / _LIST, f"{pid}\n")
 
 
 def remove_leftovers(home: Path, litter: Iterable[str]) -> None:
-    """Remove ``litter`` (paths with ``{pid}``) of the one that is kept; nothing is said of what cannot be removed."""
+    """Remove the files ``litter`` (paths with ``{pid}``) of the stored pid; ignore errors."""
     kept = home / _LIST
     with suppress(OSError, ValueError):
         if not kept.is_file():
@@ -101,30 +101,30 @@ def remove_leftovers(home: Path, litter: Iterable[str]) -> None:
 
 
 WAITING: Final = 100
-"""Lines: where so many are not read yet, what its log tells is left out."""
+"""Maximum number of unread lines; further log lines are dropped."""
 LEAVE_SECONDS: Final = 5.0
-"""How long a program may stay after its last event: one that hangs there has done its work all the same."""
+"""Time for a program to exit after its last event: a program that hangs then has still done its work."""
 TERM_SECONDS: Final = 5.0
-"""Between SIGTERM and SIGKILL: one that runs a tool ends that first."""
+"""Time between SIGTERM and SIGKILL: a program first stops its running tool."""
 KILL_SECONDS: Final = 2.0
-"""For the system to let a killed process go; one that it holds is left to the keeper."""
+"""Time for the system to remove a killed process; after that the keeper takes care of it."""
 DRAIN_SECONDS: Final = 1.0
-"""How long its output may stay open after its end: what it started may have inherited it."""
+"""Time for the output to stay open after the exit: child processes may have inherited it."""
 UNREAD: Final = 200
 UNREAD_SECONDS: Final = 10.0
-"""A program that talks does not read its input where UNREAD messages wait and none is taken for so long."""
+"""A program does not read its input if UNREAD messages are queued and none is read for this time."""
 STDERR_BYTES: Final = 8 * 1024
 _CHUNK_BYTES: Final = 64 * 1024
-Slipped = Callable[[], Iterable[Event]]
-"""What is to be told between two of its lines, and does not come from it."""
+InjectedEvents = Callable[[], Iterable[Event]]
+"""Returns events to process between two lines of the program."""
 _SHORT_OF: Final = frozenset({errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE})
 
 
 class BackendProcess:
-    """A program that runs. ``attend`` must run while its lines are read, and returns once it is gone."""
+    """A running program. ``attend`` must run while lines are read, and returns when the process has exited."""
 
     def __init__(self, process: trio.Process, home: Path, launch: Launch, *, confined: bool = False) -> None:
-        """``confined``: what was started is a sandbox, and the program is in that."""
+        """Wrap a started process; ``confined``: the process is a sandbox that runs the program."""
         assert process.stdout is not None
         assert process.stderr is not None
         self._process = process
@@ -135,21 +135,21 @@ class BackendProcess:
         self._stdout = process.stdout
         self._stderr = process.stderr
         self._lines = LineSplitter(heads=launch.talks)
-        self._waiting: deque[bytes | Slipped] = deque()
+        self._waiting: deque[bytes | InjectedEvents] = deque()
         self._stdin = process.stdin
         self._saying, self._said = trio.open_memory_channel[bytes](UNREAD)
         self._reading = trio.CancelScope()
         self._read_until = math.inf
         self._at_end = False
         self._said_all = trio.Event()
-        self._heard = trio.Event()
-        self._buried = trio.Event()
+        self._stderr_read = trio.Event()
+        self._is_finished = trio.Event()
         self._attending = trio.CancelScope(shield=True)
-        self._last_words = bytearray()
+        self._stderr_tail = bytearray()
         self._pushed = False
 
-    async def line(self) -> bytes | Slipped | None:
-        """Return the next line of standard output or of the log, or what was slipped in between; None at the end."""
+    async def line(self) -> bytes | InjectedEvents | None:
+        """Return the next line of output or log, or injected events; None at the end."""
         while not self._waiting and not self._at_end:
             chunk = b""
             with trio.CancelScope(deadline=self._read_until) as self._reading:
@@ -157,32 +157,32 @@ class BackendProcess:
             self._at_end = not chunk and not self._waiting
             self._waiting.extend(self._lines.feed(chunk) if chunk else self._lines.rest() if self._at_end else ())
         if not self._waiting:
-            await self._buried.wait()  # the end of its log may tell something yet
+            await self._is_finished.wait()  # the end of the log may contain an event
         return self._waiting.popleft() if self._waiting else None
 
     async def say(self, data: bytes) -> None:
-        """Queue ``data`` for the program's input. Raises Failed where the program does not read it."""
+        """Queue ``data`` for the program's input. Raises Failed if the program does not read it."""
         try:
             with trio.fail_after(UNREAD_SECONDS):
                 await self._saying.send(data)
         except trio.TooSlowError:
-            raise Failed("protocol", f"it does not read what it is told: {UNREAD} messages wait") from None
+            raise Failed("protocol", f"the program does not read its input: {UNREAD} messages are queued") from None
         except (trio.BrokenResourceError, trio.ClosedResourceError):
-            pass  # it is ending: who reads its output sees that
+            pass  # the program is exiting, which the reader of its output detects
 
-    def slip(self, events: Slipped) -> None:
-        """Have ``events`` told before its next line."""
+    def inject(self, events: InjectedEvents) -> None:
+        """Insert ``events`` before the next line."""
         self._waiting.append(events)
         self._reading.cancel()
 
     def over(self) -> None:
-        """Note that its last event came: its input ends, and it gets LEAVE_SECONDS to leave by itself."""
+        """Close the input after the last event, and give the program LEAVE_SECONDS to exit."""
         self._said_all.set()
         self._saying.close()
 
     async def attend(self) -> None:
-        """Hear what it says on standard error, see it leave, and end the reading soon after."""
-        # Shielded: a program that is to end early may be told so, and answer. ``aclose`` ends it.
+        """Read standard error, wait for the exit, and end the reading soon after."""
+        # Shielded: a program that is stopped early may still receive input and answer. ``aclose`` ends it.
         with self._attending:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._hear)
@@ -192,14 +192,14 @@ class BackendProcess:
                 await self._process.wait()
                 self._reading.deadline = self._read_until = trio.current_time() + DRAIN_SECONDS
                 with trio.move_on_after(DRAIN_SECONDS):
-                    await self._heard.wait()
+                    await self._stderr_read.wait()
                 nursery.cancel_scope.cancel()
-        self._buried.set()
+        self._is_finished.set()
 
     async def stop(self) -> None:
-        """SIGTERM, and SIGKILL TERM_SECONDS later; nothing where it is gone."""
-        # SIGTERM to the program alone, so that it ends its own; a sandbox without one in it yet is killed.
-        if self._process.returncode is not None:  # until it is waited for its pid is its
+        """Send SIGTERM, and SIGKILL after TERM_SECONDS; no effect after the exit."""
+        # SIGTERM goes to the program alone, which stops its children; a sandbox without a program is killed.
+        if self._process.returncode is not None:  # the pid is not reused before the process is waited for
             pass
         elif not self._confined:
             with suppress(ProcessLookupError, PermissionError):
@@ -213,18 +213,18 @@ class BackendProcess:
             await self._process.wait()
 
     async def ended(self) -> ProgramExit:
-        """Wait for its end, and for ``attend``; return how it ended."""
-        await self._buried.wait()
+        """Wait for the exit and for ``attend``; return the exit status."""
+        await self._is_finished.wait()
         code = await self._process.wait()
         return ProgramExit(
             code=code if code >= 0 else None,
             signal=-code if code < 0 else None,
-            stderr=self._last_words.decode("utf-8", "replace").strip(),
+            stderr=self._stderr_tail.decode("utf-8", "replace").strip(),
             pushed=self._pushed,
         )
 
     async def aclose(self) -> None:
-        """End it where it still runs, let its pipes go, remove its litter; shielded from cancellation, and bounded."""
+        """Stop the program, close its pipes and remove its files; shielded from cancellation, and bounded."""
         with trio.CancelScope(shield=True):
             await self.stop()
             for stream in filter(None, (self._stdin, self._stdout, self._stderr)):
@@ -249,19 +249,19 @@ class BackendProcess:
         while chunk := await self._read(self._stderr):
             self._keep(chunk if self._log is None else b"".join(self._words_in(lines.feed(chunk))))
         self._keep(b"".join(self._words_in(lines.rest())))
-        self._heard.set()
+        self._stderr_read.set()
 
     def _keep(self, words: bytes) -> None:
-        self._last_words += words
-        del self._last_words[:-STDERR_BYTES]
+        self._stderr_tail += words
+        del self._stderr_tail[:-STDERR_BYTES]
 
     def _words_in(self, lines: Iterable[bytes]) -> Iterator[bytes]:
-        """Yield the lines that are not of its log, with their ends; queue those of the log that are read."""
+        """Yield the lines that are not from its log; queue log lines with an event."""
         for line in lines:
             found = None if self._log is None else self._log.match(line)
             if found is None:
                 yield line + b"\n"
-            elif found["told"] is not None and len(self._waiting) < WAITING:
+            elif found["event"] is not None and len(self._waiting) < WAITING:
                 self._waiting.append(line)
                 self._reading.cancel()
 
@@ -278,10 +278,10 @@ class BackendProcess:
 
 
 async def launched(launch: Launch, start: Start) -> BackendProcess:
-    """Start ``launch`` in the attempt's directory. Raises Failed where it cannot be executed.
+    """Start ``launch`` in the attempt's directory. Raises Failed if it cannot be executed.
 
-    Its input is a file without a name, not a pipe: it is all there, and at its end, whenever the program looks. One
-    that talks has a pipe.
+    Standard input is an unnamed file instead of a pipe, so all input is available at once. A program with an open input
+    gets a pipe.
     """
     home = Path(start.session_dir)
     remove_leftovers(home, launch.litter)

@@ -1,1 +1,1 @@
-"""Workers forked from an interpreter that has everything loaded: keeper, preloading, warming, huge pages."""
+"""Workers forked from an interpreter with all modules loaded: keeper, preloading, warm-up, huge pages."""

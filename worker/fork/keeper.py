@@ -1,15 +1,14 @@
-"""The keeper: starts a child, owns its process tree, and sees that nothing of it is left. Then it may serve again.
+"""The keeper: starts a child, owns its process tree, and makes sure that all of it exits. Then it may serve again.
 
-There is one for each attempt. It talks to the kernel over one socket, its lifeline: ``started``, then ``exited`` once
-the tree is gone; ``kill``, ``bound`` and ``census`` come back. End of file means that the kernel is gone, and so must
-be the tree. The lock it holds is the proof for the next kernel. It knows nothing of the child, and never reads its
-output.
+Each attempt has one. Its connection to the kernel is one socket, the lifeline: it sends ``started``, then ``exited``
+after the tree has exited, and receives ``kill``, ``bound`` and ``census``. End of file means that the kernel has
+exited, so the tree must be killed. The lock it holds is the proof for the next kernel. It knows nothing about the
+child, and never reads its output.
 
 A child is a worker in a forked copy of this interpreter, or a command. It leads its own process group (so ``kill 0``
-reaches nothing of ours), a command its own session: for a worker, which gives one to all that it starts, the system
-would make a scheduling group each time (4 % of an attempt). It has descriptors 0-2 and no others but a worker's frames,
-and no blocked or ignored signal it did not ask for. Whether the command could be executed is known before ``start``
-returns.
+does not affect us), a command its own session: for a worker, which starts all its programs in sessions, the system
+would create a scheduling group each time (4 % of an attempt). It has descriptors 0-2, a worker also those of its
+frames, and no blocked or ignored signals. When ``start`` returns, it is known whether the command could be executed.
 """
 
 import errno
@@ -25,7 +24,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from gc import enable as enable_collector
 
-# By name: in a fresh fork an attribute of a module copies two pages.
+# Imported by name: in a fresh fork an attribute of a module copies two pages.
 from os import closerange, dup2, setpgid, setsid, umask
 from typing import Final
 
@@ -36,27 +35,27 @@ from worker.process_tree import ChildSignal, Cost, reap, receive_descriptors, re
 
 Stdio = tuple[int, int, int]
 Work = Callable[[Fork, int, int], int]
-"""Be the worker that the order asks for, with these descriptors for its frames, and return its exit code."""
+"""Runs the worker of an order with these descriptors for its frames, and returns its exit code."""
 
 _STDERR: Final = 2
 _REPORT: Final = 3
 _REPORT_BYTES: Final = 4096
 _UMASK: Final = 0o077
 _DESCRIPTOR_LIMIT: Final = os.sysconf("SC_OPEN_MAX")
-"""Asked for once: nobody below changes it."""
+"""Read once: it does not change."""
 
 
 class NotStarted(Exception):
-    """The child could not be started. The text begins with the errno's name, as ``Exited.failed`` does."""
+    """The child could not be started. The text starts with the errno's name, as ``Exited.failed`` does."""
 
 
 def start(order: Fork, stdio: Stdio, null: int, work: Work) -> int:
-    """Fork the child that ``order`` describes and return its pid. Raises NotStarted, and then there is no child.
+    """Fork the child of ``order`` and return its pid. Raises NotStarted if there is no child.
 
-    ``null`` is /dev/null, which a worker gets in place of its stdin and stdout.
+    ``null`` is /dev/null, which replaces a worker's stdin and stdout.
     """
     if order.argv is None and order.cwd is None:
-        # Nothing can go wrong between this fork and the worker, so nobody waits for a report.
+        # Nothing can fail between this fork and the worker, so no report is needed.
         try:
             pid = os.fork()
         except OSError as error:
@@ -83,7 +82,6 @@ def start(order: Fork, stdio: Stdio, null: int, work: Work) -> int:
 
 
 def _become(order: Fork, stdio: Stdio, null: int, report: int | None, work: Work) -> None:
-    """Turn this process into the child. Never returns."""
     code = 127
     try:
         if order.argv is None:
@@ -101,7 +99,7 @@ def _become(order: Fork, stdio: Stdio, null: int, report: int | None, work: Work
             closerange(_REPORT + 1, _DESCRIPTOR_LIMIT)
             code = _execute(order, order.argv) if order.cwd is None or _enter(order.cwd, _REPORT) else 127
         elif order.cwd is None or report is None or _enter(order.cwd, report):
-            enable_collector()  # a zygote has it off
+            enable_collector()  # disabled in a zygote
             code = work(order, *take_frames(stdio, null))
     except BaseException:  # noqa: BLE001  (a crash of the worker: nothing above this frame may run in the child)
         traceback.print_exc()
@@ -113,9 +111,9 @@ def _become(order: Fork, stdio: Stdio, null: int, report: int | None, work: Work
 
 
 def take_frames(stdio: Stdio, null: int) -> tuple[int, int]:
-    """The kernel's two pipes, above the standard three and inherited by nobody, and nothing else that we have.
+    """Move the kernel's two pipes above the standard descriptors, and close all others.
 
-    0 and 1 become /dev/null: what a tool prints is never a frame, and what a program below reads is never ours.
+    0 and 1 become /dev/null: output of tools is never parsed as a frame, and child processes never read our input.
     """
     stdin, stdout, stderr = stdio
     receive, send = _private(stdin), _private(stdout)
@@ -159,17 +157,17 @@ def _execute(order: Fork, argv: tuple[str, ...]) -> int:
 
 
 def _tell_parent(report: int, text: str) -> None:
-    """One write, so that one read takes it all; its end of file is the sign that nothing went wrong."""
+    """Report in one write, so that one read returns it; end of file without data means success."""
     os.write(report, text.encode("utf-8", "surrogateescape")[:_REPORT_BYTES])
 
 
 def errno_name(error: OSError) -> str:
-    """``ENOENT`` for 2, and so on."""
+    """Return the symbolic name of an error, such as ``ENOENT``."""
     return errno.errorcode.get(error.errno or 0, "EIO")
 
 
 ROUND_MS: Final = 5
-"""Between two rounds of killing: long enough to die in, short enough for the promise of two seconds."""
+"""Interval between two rounds of killing: enough time to exit, and within the promise of two seconds."""
 
 _RSS_UNIT: Final = 1 if sys.platform == "darwin" else 1024
 
@@ -177,14 +175,14 @@ _DESCRIPTORS: Final = 3
 _ORDER_BYTES: Final = 65536
 
 _FRAMES: Final[FrameReader[Kill | Bound | Census | Fork]] = FrameReader(Kill | Bound | Census | Fork)
-"""Of the one lifeline that a process can hold."""
+"""Reader of the one lifeline that a process can have."""
 
 
 class KernelSocket:
     """A keeper's socket to the kernel."""
 
     def __init__(self, fd: int) -> None:
-        # Not ``socket.socket``, whose class makes enums of what it asks the system: 40 pages copied in each keeper.
+        # Not ``socket.socket``, whose class creates enums: 40 copied pages in each keeper.
         self._socket = socket.SocketType(fileno=fd)
         self._socket.setblocking(True)
         self._readable = select.poll()
@@ -193,24 +191,24 @@ class KernelSocket:
         self.open = True
 
     def send(self, frame: Started | Counted | Exited) -> None:
-        """Report; a kernel that is gone is not told."""
+        """Send a report; ignored if the kernel has exited."""
         try:
             self._socket.sendall(encode(frame))
         except OSError:
             self.open = False
 
     def close(self) -> None:
-        """Let go of the kernel."""
+        """Close the connection to the kernel."""
         self._socket.close()
 
     def is_open(self) -> bool:
-        """Return whether the kernel still lives. Requests are dropped: there is nothing to kill."""
+        """Return whether the kernel is still running. Requests are dropped: there is nothing to kill."""
         if self._readable.poll(0):
             self.requests()
         return self.open
 
     def requests(self) -> list[Kill | Bound | Census]:
-        """Read the kernel's requests. At the end of the stream ``open`` turns False."""
+        """Read the kernel's requests. At the end of the stream ``open`` becomes False."""
         try:
             chunk = self._socket.recv(_ORDER_BYTES, socket.MSG_DONTWAIT)
         except BlockingIOError:
@@ -221,7 +219,7 @@ class KernelSocket:
         return [frame for frame in _FRAMES.feed(chunk) if isinstance(frame, Kill | Bound | Census)]
 
     def next_order(self) -> tuple[Fork, Stdio] | None:
-        """Wait for another order; None once the kernel wants no more. A ``kill`` that came too late is passed over."""
+        """Wait for another order; return None at the end. A late ``kill`` is ignored."""
         while True:
             try:
                 chunk, fds, _flags = receive_descriptors(self._socket)
@@ -237,7 +235,7 @@ class KernelSocket:
 
 
 class TreeWatch:
-    """Follows one tree from the child's start until it is gone."""
+    """Monitor of one tree from the child's start until all its processes have exited."""
 
     def __init__(self, lifeline: KernelSocket, child: int, child_signal: ChildSignal, poll: select.poll) -> None:
         self._lifeline = lifeline
@@ -250,17 +248,17 @@ class TreeWatch:
         self._killed = False
         self._bound: Bound | None = None
         self._asked = False
-        """The kernel wants to know how many there are: told when those that ended are reaped."""
+        """Set if the kernel asked for the number of processes: answered after ended ones are reaped."""
         self._exceeded: str | None = None
 
     def wait(self) -> Exited:
-        """Return when the child and all that came of it are gone."""
+        """Return when the child and its whole tree have exited."""
         self._poll_once()
         while True:
             ended, childless = reap(self._cost)
             if self._child in ended:
                 self._status = ended[self._child]
-                if not (childless and process_tree.LINUX):  # a subreaper without children has nothing left below it
+                if not (childless and process_tree.LINUX):  # a subreaper without children has no descendants
                     process_tree.signal_tree(self._child, signal.SIGKILL)
             if childless:
                 break
@@ -311,7 +309,7 @@ class TreeWatch:
                         self._killed = self._killed or self._status is None
                         if asked.after_seconds > 0 and self._kill_at is None:
                             process_tree.signal_tree(self._child, signal.SIGTERM)
-                            # A process that is stopped would never see the first.
+                            # A stopped process would never handle SIGTERM.
                             process_tree.signal_tree(self._child, signal.SIGCONT)
                         at = time.monotonic() + max(asked.after_seconds, 0.0)
                         self._kill_at = at if self._kill_at is None else min(at, self._kill_at)
@@ -322,9 +320,9 @@ class TreeWatch:
 
 
 def run(order: Fork, lifeline_fd: int, stdio: Stdio, work: Work) -> None:
-    """Be the keeper of ``order``, and of those that follow when its tree is gone, one after the other.
+    """Serve ``order``, and following orders after its tree has exited, one after the other.
 
-    Returns when the kernel closes the lifeline, or an order cannot be carried out. The caller ends the process.
+    Returns when the kernel closes the lifeline, or an order fails. The caller ends the process.
     """
     process_tree.become_subreaper()
     lifeline = KernelSocket(lifeline_fd)
@@ -336,7 +334,7 @@ def run(order: Fork, lifeline_fd: int, stdio: Stdio, work: Work) -> None:
 
 
 class Keeper:
-    """Carries out orders, one after the other."""
+    """Executor of orders, one after the other."""
 
     def __init__(self, lifeline: KernelSocket, child_signal: ChildSignal, work: Work) -> None:
         self._lifeline = lifeline
@@ -350,15 +348,15 @@ class Keeper:
         self._since = process_tree.since(self._pid)
 
     def close(self) -> None:
-        """Give back its descriptors; it has served its last order."""
+        """Close its descriptors after the last order."""
         self._lifeline.close()
         self._child_signal.close()
         os.close(self._null)
 
     def serve(self, order: Fork, stdio: Stdio) -> bool:
-        """See one order to the end of its tree; True if another may follow.
+        """Execute one order until its tree has exited; return whether another may follow.
 
-        Not after a command: what it was given to know must not be left to a worker.
+        Not after a command, whose secrets must not be passed to a worker.
         """
         try:
             try:
@@ -367,20 +365,20 @@ class Keeper:
             except OSError as error:
                 raise NotStarted(f"ESTALE: {order.lock} ({error.strerror})") from error
             lock = fd
-            if not self._lifeline.is_open():  # the lock was free, so another kernel may run
+            if not self._lifeline.is_open():  # the lock was free, so another kernel may be running
                 return False
             child = start(order, stdio, self._null, self._work)
         except NotStarted as error:
             self._lifeline.send(Exited(failed=str(error)))
             return False
-        # Drop the child's pipes, or the kernel would never read their end.
+        # Close the child's pipes, or the kernel would never read their end.
         for fd in stdio:
             if fd > 2:
                 os.close(fd)
             else:
                 os.dup2(self._null, fd)
         child_since = process_tree.since(child)
-        # Should we be killed, the next kernel finds the tree by pid and start time.
+        # If this keeper is killed, the next kernel finds the tree by pid and start time.
         os.write(lock, f"keeper {self._pid} {self._since}\nchild {child} {child_since}\n".encode())
         set_title("keeper", order.attempt)
         self._lifeline.send(Started(pid=child, keeper=self._pid, pid_since=child_since, keeper_since=self._since))

@@ -1,19 +1,17 @@
-"""Loads, warms and freezes a zygote's modules before it forks: only those that the project's agents need.
+"""Loading, warming and freezing of a zygote's modules before it forks: only those that the project's agents need.
 
-An SDK costs seconds and 40 MiB. Warming plays one streamed reply through each adapter and its SDK against a transport
-in memory: objects that they build on first use are built once, here, and no thread is left behind, for a process that
-forks must have one only.
+An SDK takes seconds and 40 MiB. Warming plays one streamed reply through each adapter and its SDK with an in-memory
+transport, so that lazily created objects are created once; no thread remains, because a process that forks must have
+only one.
 
 At the end memory is moved into huge pages, so that each fork copies dozens of table entries instead of thousands; a
-page that a child writes to is still copied alone. With both SDKs loaded this takes a third off the cost of an attempt.
-Linux 6.1 and later; elsewhere nothing happens.
+page that a child writes is still copied alone. With both SDKs loaded this reduces the cost of an attempt by a third.
+Linux 6.1 and later; no effect elsewhere.
 
 Without a zygote each attempt starts a fresh interpreter: 290 ms from spawn to the first frame instead of 8, measured in
-alternating runs on a busy machine, and seconds more where it imports a model's SDK. Warming saves each worker what code
-does for the first time.
+alternating runs on a busy machine, and seconds more if it imports a model's SDK.
 
-Measure: ``scripts/bench workers``, and the same with ``AGENT_WORKER_LAUNCHER=exec``, the plain way, in which only the
-keeper is used.
+Measure: ``scripts/bench workers``, and the same with ``AGENT_WORKER_LAUNCHER=exec``, which only uses the keeper.
 """
 
 import ctypes
@@ -32,7 +30,7 @@ _HUGE_BYTES: Final = 2 * 1024 * 1024
 
 
 def collapse_huge_pages() -> int:
-    """Collapse what can be; call it when all is loaded, before the first fork. Returns how many huge pages it made."""
+    """Move memory into huge pages after all is loaded, before the first fork. Returns the number of pages created."""
     if not LINUX:
         return 0
     madvise = ctypes.CDLL(None).madvise
@@ -52,24 +50,23 @@ def _candidates() -> Iterator[int]:
 
 _BASE: Final = ("worker.main",)
 _FOR_MODELS: Final = ("trio", "worker.io.trio_io")
-"""What an adapter runs on. A project of scripts needs no event loop, in a worker or here."""
+"""Requirements of adapters. A project of scripts needs no event loop."""
 
 PARTS: Final[Mapping[str, tuple[str, ...]]] = {
     "program": ("worker.backends.attempt",),
     "tools": ("worker.tools.commands", "worker.tools.files", "worker.tools.skill"),
     "servers": ("worker.mcp_servers",),
 }
-"""The modules behind running another program in a worker's place, tools of its own, and MCP servers of an agent's."""
+"""Modules to run another program in a worker, its own tools, and an agent's MCP servers."""
 
 ADAPTERS: Final[Mapping[str, str]] = {"anthropic": "worker.models.anthropic", "openai": "worker.models.openai"}
-"""The module behind each SDK; its ``warm`` plays one reply in memory, so that no worker builds what it needs."""
+"""Module of each SDK; its ``warm`` plays one reply in memory, so that workers share the created objects."""
 
 
 def load(names: frozenset[str]) -> None:
-    """Import and warm what ``names`` stand for (ADAPTERS, PARTS); a name that stands for nothing loads the base only.
+    """Import and warm the modules of ``names`` (ADAPTERS, PARTS); unknown names load only the base.
 
-    What cannot be imported is reported and left out: the worker that needs it then fails with the same error, where
-    it is seen.
+    Import errors are reported and ignored: the worker that needs the module fails with the same error.
     """
     for module in _BASE:
         _attempt(module, partial(importlib.import_module, module))
@@ -88,7 +85,7 @@ def load(names: frozenset[str]) -> None:
 
 
 def freeze() -> None:
-    """Move all that lives out of the collector's sight, so that a collection in a worker copies no shared page."""
+    """Exclude all live objects from garbage collection, so that a collection in a worker copies no shared page."""
     gc.collect()
     gc.disable()
     gc.freeze()
@@ -101,7 +98,7 @@ def freeze() -> None:
 def _attempt(what: str, step: Callable[[], object]) -> None:
     try:
         step()
-    except Exception as error:  # noqa: BLE001  (third-party code at import: whatever it is, forking must still work)
+    except Exception as error:  # noqa: BLE001  (third-party code at import: forking must work in any case)
         sys.stderr.write(f"zygote: cannot preload {what}: {type(error).__name__}: {error}\n")
 
 

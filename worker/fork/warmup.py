@@ -1,7 +1,7 @@
-"""Plays in the zygote, before it forks, what comes after: an order to a keeper, a scripted conversation, one on Trio.
+"""Warm-up in the zygote before it forks: an order to a keeper, a scripted conversation, and one on Trio.
 
-A worker pays for whatever it does for the first time: decoders are built, code specialises itself (CPython does so with
-code that ran eight times), and each page that this touches is copied in every worker. Done before, workers share it.
+Code that runs for the first time builds decoders and specializes itself (CPython does so after eight runs), and each
+page that this touches is copied in every worker. After a warm-up, workers share these pages.
 """
 
 import os
@@ -21,19 +21,19 @@ from worker.models.model import BLANK, StreamSink
 from worker.process_tree import ChildSignal
 
 TIMES: Final = 12
-"""Some more than code needs to specialise itself."""
+"""A few more runs than code needs to specialize itself."""
 
 
 def warm_up() -> None:
-    """Play a script. Touches no environment, no file and no network, and leaves no descriptor behind."""
+    """Play a script without environment, files and network; leave no descriptor open."""
     for _ in range(TIMES):
         _play(on_trio=False)
 
 
 def warm_up_keeper() -> None:
-    """Carry out an order as a keeper does, for a worker that ends at once. It renames the process.
+    """Execute an order as a keeper does, for a worker that exits at once. It renames the process.
 
-    What is done here for the first time is not written to again in each keeper: 200 KiB less of its own.
+    Saves 200 KiB of private memory in each keeper.
     """
     for _ in range(TIMES):
         kernel, lifeline = socket.socketpair()
@@ -48,13 +48,13 @@ def warm_up_keeper() -> None:
 
 
 def warm_up_trio() -> None:
-    """The same with a model that is waited for on Trio's loop."""
+    """Play a script with a model on Trio's loop."""
     for _ in range(TIMES):
         _play(on_trio=True)
 
 
 def _play(*, on_trio: bool) -> None:
-    # What the kernel would say lies ready, a frame a datagram, so that each is read when it is waited for.
+    # The kernel's frames are sent in advance, one per datagram, so that each is read when needed.
     say, stdin = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
     hear, stdout = os.pipe()
     with say:
@@ -69,9 +69,9 @@ def _play(*, on_trio: bool) -> None:
 
 
 class _TwoReplies:
-    """A model of which each reply is known; after the first it sees to it that the kernel's answer comes.
+    """A model with fixed replies; after the first one it triggers the kernel's answer.
 
-    On a loop whoever listens hears at once, and an answer that comes before its question is no answer.
+    An answer that arrives before its question would be ignored.
     """
 
     def __init__(self, say: socket.socket, hear: int) -> None:

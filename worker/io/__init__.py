@@ -1,1 +1,1 @@
-"""The waits of a worker in two ways: on Trio's event loop, and by a blocking poll without any."""
+"""The two I/O implementations of a worker: on Trio's event loop, and with a blocking poll."""

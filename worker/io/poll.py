@@ -1,11 +1,11 @@
-"""Blocking I/O without an event loop: one poll over the kernel's pipe and whatever else is waited for.
+"""Blocking I/O without an event loop: one poll over the kernel's pipe and other descriptors.
 
-Scripts (the mock backend without tools) use it: after a fork each page that is touched is copied, and Trio alone
-touches 500. It took a mock worker from 1115 page faults and 6.5 ms of CPU to 485 and 2.4, in alternating runs. Trio is
-the plain way, which every other worker goes: ``tests/e2e/test_reuse.py`` runs a script on it. Every coroutine here
-returns without suspending, so ``run_blocking`` can run them.
+Used for scripts (the mock backend without tools): after a fork each touched page is copied, and Trio alone touches 500.
+It reduced a mock worker from 1115 page faults and 6.5 ms of CPU to 485 and 2.4, in alternating runs. All other workers
+use Trio; ``tests/e2e/test_reuse.py`` runs a script on it. Every coroutine here returns without suspending, so
+``run_blocking`` can run them.
 
-Measure: ``scripts/bench replies``; and a script with and without ``tools: [files]``, which puts it on Trio.
+Measure: ``scripts/bench replies``; and a script with and without ``tools: [files]``, which selects Trio.
 """
 
 import errno
@@ -30,7 +30,7 @@ class _TimeUp(Exception):
 
 
 class PollIO:
-    """The kernel's two pipes. While anything is waited for here, the kernel's frames are read and answered."""
+    """The kernel's two pipes. During every wait the kernel's frames are read and answered."""
 
     def __init__(self, hearing: ControlChannel, receive_fd: int, send_fd: int) -> None:
         self.hearing = hearing
@@ -41,16 +41,16 @@ class PollIO:
         os.set_blocking(send_fd, False)
 
     def start(self) -> Start:
-        """Wait for ``start``, with all its entries. Raises LinkLost, Stopped."""
+        """Wait for ``start`` with all its entries. Raises LinkLost, Stopped."""
         while self.hearing.start is None:
             self.wait()
         return self.hearing.start
 
     def wait(self, *fds: int, events: int = select.POLLIN, until: float = math.inf) -> frozenset[int]:
-        """Wait until one of ``fds`` is ready, the kernel has said something, or ``until`` (monotonic) has come.
+        """Wait until one of ``fds`` is ready, the kernel has sent data, or ``until`` (monotonic) has passed.
 
         Returns:
-            Those of ``fds`` that are ready. Raises LinkLost, Stopped, and what ``within`` turns into None.
+            The ready descriptors of ``fds``. Raises LinkLost, Stopped, and the timeout that ``within`` handles.
         """
         if self._held:
             self._write(b"")
@@ -88,7 +88,7 @@ class PollIO:
         self._write(line)
 
     async def hold(self, line: bytes) -> None:
-        """Send it with the next line, at the latest before anything is waited for: a script says a reply in one go."""
+        """Send the line with the next one, or before the next wait: a script writes a reply at once."""
         self._held += line
 
     def _write(self, line: bytes) -> None:
@@ -106,18 +106,18 @@ class PollIO:
                 raise LinkLost from error
 
     async def answered(self) -> None:
-        """Wait until the entry that was asked about has its answer. Raises LinkLost, Stopped."""
+        """Wait for the answer to the recorded entry. Raises LinkLost, Stopped."""
         while self.hearing.answer is None:
             self.wait()
 
     async def sleep(self, seconds: float) -> None:
-        """Wait so long. Raises LinkLost, Stopped."""
+        """Wait for ``seconds``. Raises LinkLost, Stopped."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             self.wait(until=end)
 
     async def within(self, seconds: float, work: Coroutine[Any, Any, T]) -> T | None:
-        """Run ``work`` and return its result; None where it took longer than ``seconds``."""
+        """Run ``work`` and return its result, or None after ``seconds``."""
         outer = self._deadline
         self._deadline = min(outer, time.monotonic() + seconds)
         try:
@@ -130,7 +130,7 @@ class PollIO:
             self._deadline = outer
 
     async def connect(self, host: str, port: int) -> "PollConnection":
-        """A connection. Raises OSError, LinkLost, Stopped."""
+        """Open a connection. Raises OSError, LinkLost, Stopped."""
         family, kind, number, _name, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         wire = PollConnection(self, socket.socket(family, kind, number))
         try:
@@ -142,7 +142,7 @@ class PollIO:
 
 
 class PollConnection:
-    """A connection whose waits are those of a PollIO."""
+    """A connection that waits with a PollIO."""
 
     def __init__(self, io: PollIO, stream: socket.socket) -> None:
         self._io = io
@@ -168,7 +168,7 @@ class PollConnection:
                 self._wait(select.POLLOUT)
 
     async def receive_some(self, limit: int) -> bytes:
-        """At most ``limit`` bytes; none at the end. Raises OSError."""
+        """Return at most ``limit`` bytes; none at the end. Raises OSError."""
         while True:
             try:
                 return self._socket.recv(limit)
@@ -176,7 +176,7 @@ class PollConnection:
                 self._wait(select.POLLIN)
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         self._socket.close()
 
     def _wait(self, events: int) -> None:

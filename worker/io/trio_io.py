@@ -1,6 +1,6 @@
-"""I/O on Trio's event loop: for tools, programs and models over the network. Imported by no worker that plays a script.
+"""I/O on Trio's event loop: for tools, programs and models over the network. Not imported for scripts.
 
-One task listens for as long as the work lasts, so pings are answered while a model or a tool is waited for.
+One task reads the kernel's frames during the work, so that pings are answered meanwhile.
 """
 
 from collections.abc import Awaitable, Callable, Coroutine
@@ -14,13 +14,13 @@ from worker.kernel_link import WRITE_SECONDS, ByteStream, ControlChannel, Kernel
 
 T = TypeVar("T")
 Attempt = Callable[[KernelLink, WorkerIO], Awaitable[Result | Error | None]]
-"""The work, from its start to its terminal frame; None where nobody is left to hear that."""
+"""Runs the work and returns its terminal frame, or None if the kernel is gone."""
 Leave = Callable[[Result | Error | None], None]
-"""What ends a worker, when all has been said: told its terminal frame, None where the kernel did not hear it."""
+"""Ends a worker with its terminal frame, or None if the kernel did not receive it."""
 
 
 def run(hearing: ControlChannel, receive_fd: int, send_fd: int, attempt: Attempt, leave: Leave) -> None:
-    """Work on these descriptors, which become ours, and ``leave``."""
+    """Run the attempt on these descriptors, which are owned by it, and call ``leave``."""
     trio.run(_run, hearing, receive_fd, send_fd, attempt, leave)
 
 
@@ -42,7 +42,7 @@ async def _run(hearing: ControlChannel, receive_fd: int, send_fd: int, attempt: 
 
 
 class TrioPipe:
-    """The two pipes as streams. ``listen`` must run while anything is awaited here."""
+    """The two pipes as streams. ``listen`` must run during all waits."""
 
     def __init__(self, receive: trio.abc.ReceiveStream, send: trio.abc.SendStream, hearing: ControlChannel) -> None:
         self._receive = receive
@@ -53,7 +53,7 @@ class TrioPipe:
         self.lost = False
 
     async def listen(self, work: trio.CancelScope) -> None:
-        """Hear the kernel out; cancel ``work`` when it says stop or closes the pipe. Raises nothing."""
+        """Read the kernel's frames; cancel ``work`` at a stop or the end of the pipe. Raises nothing."""
         try:
             while chunk := await self._receive.receive_some():
                 for frame in self._hearing.feed(bytes(chunk)):
@@ -68,7 +68,7 @@ class TrioPipe:
         work.cancel()
 
     async def answered(self) -> None:
-        """Wait until the entry that was asked about has its answer."""
+        """Wait for the answer to the recorded entry."""
         while self._hearing.answer is None:
             await self._heard.wait()
 
@@ -76,7 +76,7 @@ class TrioPipe:
         """Send a whole line. Raises LinkLost."""
         try:
             async with self._sending:
-                # Half a frame would spoil the terminal one behind it, so a cancelled sender still ends its line.
+                # A partial frame would corrupt the terminal one, so a cancelled sender still finishes its line.
                 with trio.fail_after(WRITE_SECONDS) as scope:
                     scope.shield = True
                     await self._send.send_all(line)
@@ -84,25 +84,25 @@ class TrioPipe:
             raise LinkLost from error
 
     async def hold(self, line: bytes) -> None:
-        """Send it now: a model shows what comes, and takes its time to close. Raises LinkLost."""
+        """Send the line at once, because a model streams. Raises LinkLost."""
         await self.send(line)
 
 
 class TrioIO:
-    """Waits on Trio's loop. A ``stop`` is a cancellation."""
+    """Waiting functions on Trio's loop. A ``stop`` is a cancellation."""
 
     async def sleep(self, seconds: float) -> None:
-        """Wait so long."""
+        """Wait for ``seconds``."""
         await trio.sleep(seconds)
 
     async def within(self, seconds: float, work: Coroutine[Any, Any, T]) -> T | None:
-        """Run ``work`` and return its result; None where it took longer than ``seconds``, and was cancelled."""
+        """Run ``work`` and return its result; cancel it and return None after ``seconds``."""
         with trio.move_on_after(seconds):
             return await work
         return None
 
     async def connect(self, host: str, port: int) -> ByteStream:
-        """A connection. Raises OSError."""
+        """Open a connection. Raises OSError."""
         return TrioWire(await trio.open_tcp_stream(host, port))
 
 
@@ -120,12 +120,12 @@ class TrioWire:
             raise ConnectionError(str(error)) from error
 
     async def receive_some(self, limit: int) -> bytes:
-        """At most ``limit`` bytes; none at the end. Raises OSError."""
+        """Return at most ``limit`` bytes; none at the end. Raises OSError."""
         try:
             return bytes(await self._stream.receive_some(limit))
         except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
             raise ConnectionError(str(error)) from error
 
     def close(self) -> None:
-        """Hang up. Does not wait for the other side."""
+        """Close the connection without waiting for the other side."""
         self._stream.socket.close()

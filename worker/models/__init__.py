@@ -1,6 +1,5 @@
-"""Models: what answers a conversation. One adapter per dialect, and the scripted mock.
+"""Models that answer a conversation: one adapter for each API dialect, and the scripted mock.
 
-An adapter speaks one provider's language and nothing else: it starts no tool, retries nothing and decides
-nothing about what a stop means. ``anthropic`` and ``openai`` import their SDK, so nobody imports them but a
-worker (or a zygote) that needs them.
+An adapter translates one provider's API. It runs no tools, does not retry, and does not interpret stop reasons.
+``anthropic`` and ``openai`` import their SDK, so only a worker (or a zygote) that needs them imports them.
 """

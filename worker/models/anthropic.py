@@ -1,7 +1,7 @@
-"""Anthropic's Messages API through the real SDK, streaming. Importing this imports the SDK: most of a second.
+"""Anthropic's Messages API through the SDK, with streaming. The import of the SDK takes most of a second.
 
-A conversation becomes messages, the stream's events become a reply. A reply's native form is the list of content blocks
-as they came (thinking and its signatures included): the API wants them back unchanged.
+A conversation is converted to messages, and the events of the stream to a reply. The native form of a reply is its list
+of content blocks, including thinking and signatures: the API requires them back unchanged.
 """
 
 from collections.abc import Iterable, Mapping
@@ -40,29 +40,31 @@ STOPS: Final[Mapping[str, Stop]] = {
     "refusal": "refusal",
     "pause_turn": "pause_turn",
 }
-"""Every ``stop_reason`` the API documents."""
+"""All documented values of ``stop_reason``."""
 
 _GROWING: Final[Mapping[str, str]] = {"text_delta": "text", "thinking_delta": "thinking"}
 _COUNTED: Final = frozenset({"input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens"})
 _CACHE: Final = {"type": "ephemeral"}
 LEAST_THOUGHT: Final = 1024
-"""Tokens; the API refuses fewer."""
+"""Minimum number of tokens for thinking that the API accepts."""
 Block = dict[str, Any]
 
 
 def system_blocks(conversation: Conversation) -> list[Block]:
-    """The system prompt as blocks, each cached: what other work of the agent begins with too, and the rest, which is
-    the same for every step. Empty without one."""
+    """Return the system prompt as cached blocks: the part shared with other work of the agent, and the rest.
+
+    The rest is the same for every step. Empty without a system prompt.
+    """
     text, stable = conversation.system, conversation.system_stable
     parts = (text[:stable], text[stable:].lstrip("\n")) if stable < len(text) else (text,)
     return [{"type": "text", "text": part, "cache_control": _CACHE} for part in parts if part]
 
 
 def options(start: Start, max_tokens: int) -> Block:
-    """The request's options, from the agent's file: thinking, effort, temperature.
+    """Return the options of the request from the agent's file: thinking, effort, temperature.
 
-    The SDK has no word for the temperature any more, which newer models refuse and others take.
-    A thought is part of an answer of ``max_tokens``: where that leaves no room for one, the model answers without.
+    The SDK has no parameter for the temperature, which newer models refuse. Thinking is part of ``max_tokens``: if the
+    rest would be too small, it is disabled.
     """
     thinking = min(start.thinking_tokens or 0, max_tokens - 1)
     return {
@@ -73,7 +75,7 @@ def options(start: Start, max_tokens: int) -> Block:
 
 
 def tool_list(specs: Iterable[ToolSpec]) -> list[Block]:
-    """Tools as the API takes them."""
+    """Return the tools in the format of the API."""
     return [
         {"name": spec.name, "description": spec.description, "input_schema": msgspec.json.decode(spec.input_schema)}
         for spec in specs
@@ -81,7 +83,7 @@ def tool_list(specs: Iterable[ToolSpec]) -> list[Block]:
 
 
 def messages(conversation: Conversation) -> list[Block]:
-    """The conversation as alternating messages. What is said up to the last block is marked for the cache."""
+    """Return the conversation as alternating messages; the last block marks its end for the cache."""
     turns: list[tuple[str, list[Block]]] = []
     for turn in conversation.opening:
         _add(turns, turn.role, [{"type": "text", "text": turn.text}] if turn.text.strip() else [])
@@ -91,7 +93,7 @@ def messages(conversation: Conversation) -> list[Block]:
         reply = step.reply
         said_blocks: list[Block] | None = native_of(reply, DIALECT)
         if said_blocks is None or reply.stop_reason in CUT:
-            # What was cut off (half a call, a thought without its signature) would be refused.
+            # The API refuses incomplete blocks: half a call, or thinking without its signature.
             calls = (
                 {"type": "tool_use", "id": call.id, "name": call.name, "input": as_object(call.args) or {}}
                 for call in reply.calls
@@ -116,17 +118,17 @@ def _add(turns: list[tuple[str, list[Block]]], role: str, blocks: list[Block]) -
 
 
 class AnthropicDraft:
-    """A reply while its events come in."""
+    """A partial reply, built from events."""
 
     def __init__(self) -> None:
         self._blocks: dict[int, Block] = {}
         self._inputs: dict[int, str] = {}
         self._usage: dict[str, int] = {}
         self.stop: str | None = None
-        """The raw ``stop_reason``; None until the provider has said it."""
+        """The raw ``stop_reason``; None until it has arrived."""
 
     def take(self, event: Mapping[str, Any]) -> str:
-        """Take in one event; the text it adds to what people see."""
+        """Process one event. Returns the text that it adds to the visible reply."""
         index = event.get("index", 0)
         match event.get("type"):
             case "message_start":
@@ -160,14 +162,14 @@ class AnthropicDraft:
         self._usage |= {key: counted(n) for key, n in (usage or {}).items() if key in _COUNTED and n is not None}
 
     def reply(self, k: int) -> Entry:
-        """The whole reply, to be entry ``k``. Call once ``stop`` is known."""
+        """Return the whole reply as entry ``k``. Call it when ``stop`` is known."""
         ordered = sorted(self._blocks.items())
         calls = [self._call(k, index, block) for index, block in ordered if block.get("type") == "tool_use"]
         for index, text in self._inputs.items():
             self._blocks[index]["input"] = as_object(arguments_json(text)) or {}
         blocks = [block for _, block in ordered]
         stop = STOPS.get(self.stop or "", self.stop or "")
-        # What was read from the cache, and what was written to it, are counted apart: each has its price.
+        # Tokens read from and written to the cache are counted separately: each has a different price.
         count = self._usage
         return Entry(
             k=k,
@@ -202,7 +204,7 @@ SDK: Final = Sdk(
 
 
 class AnthropicModel(SdkModel):
-    """One agent's model there."""
+    """An agent's model at Anthropic."""
 
     async def reply(self, conversation: Conversation, allowance: int | None, live: StreamSink) -> Entry:
         """Ask once, streaming. Raises Failed."""
@@ -224,12 +226,12 @@ class AnthropicModel(SdkModel):
 
 
 def connect(start: Start, list_tools: ListTools) -> AnthropicModel:
-    """The model that ``start`` names."""
+    """Return the model of ``start``."""
     return AnthropicModel(SDK, start, list_tools)
 
 
 def warm() -> None:
-    """Play one reply in memory, before a fork shares what the SDK builds on first use. Leaves no thread, no socket."""
+    """Play one reply in memory, so that forks share what the SDK builds on first use. Leaves no thread or socket."""
     import_asynchronous()
     http = httpx2.AsyncClient(transport=transport(_EVENTS, named=True), trust_env=False)
     trio.run(ask_once, AnthropicModel(SDK, START, one_tool, http))

@@ -1,7 +1,7 @@
-"""The mock model, which plays a script: the same loop, the same durable entries, no provider.
+"""The mock model, which plays a script: the same loop and the same stored entries, without a provider.
 
-Its place in the script is a fold over the entries: every reply is one action, except those that note a scripted
-failure. So a script resumes anywhere, and nothing is counted in memory.
+The position in the script is computed from the entries: every reply is one action, except those that record a scripted
+failure. A script can therefore resume at any point, without counters in memory.
 """
 
 import math
@@ -31,14 +31,16 @@ Values = Mapping[str, str]
 
 
 def choose(rules: tuple[Rule, ...], text: str) -> tuple[int, Rule, Values] | None:
-    """The first rule for ``text``, its number, and the values its actions may use. Raises Failed (bad pattern)."""
+    """Return the first rule for ``text``, its number, and the values for its actions. Raises Failed (bad pattern)."""
     for number, rule in enumerate(rules):
         if rule.when is None:
             return number, rule, {"message.text": text}
         try:
             match = re.search(rule.when, text)
         except re.error as error:
-            raise Failed("invalid", f"mock rule {number}: {rule.when!r} is no regular expression: {error}") from error
+            raise Failed(
+                "invalid", f"mock rule {number}: {rule.when!r} is not a regular expression: {error}"
+            ) from error
         if match:
             numbered = {f"match.{i}": group or "" for i, group in enumerate((match[0], *match.groups()))}
             named = {f"match.{name}": group or "" for name, group in match.groupdict().items()}
@@ -47,7 +49,7 @@ def choose(rules: tuple[Rule, ...], text: str) -> tuple[int, Rule, Values] | Non
 
 
 def fill(action: Action, values: Values) -> Action:
-    """``action`` with its variables replaced, once: values are not expanded again. Raises Failed (unknown name)."""
+    """Replace the variables of ``action``; values are not expanded again. Raises Failed (unknown name)."""
     error = action.error
     return msgspec.structs.replace(
         action,
@@ -64,7 +66,7 @@ def _filled(value: Any, values: Values) -> Any:
             unknown = [name for name in _VARIABLE.findall(value) if name not in values]
             if unknown:
                 known = ", ".join(sorted(values))
-                raise Failed("invalid", f"mock script: ${{{{ {unknown[0]} }}}} is not known here; known: {known}")
+                raise Failed("invalid", f"mock script: ${{{{ {unknown[0]} }}}} is unknown; available: {known}")
             return _VARIABLE.sub(lambda match: values[match[1]], value)
         case list():
             return [_filled(item, values) for item in value]
@@ -75,23 +77,23 @@ def _filled(value: Any, values: Values) -> Any:
 
 
 SHELL: Final = "shell"
-"""The name of the call that stands for a script's ``shell``."""
+"""Name of the call for a ``shell`` action of a script."""
 
 
 def is_script(start: Start) -> bool:
-    """Return whether the work of ``start`` is to play its script, and not to ask a model."""
+    """Return whether the work of ``start`` plays a script instead of asking a model."""
     return start.backend == "mock" or (start.provider is not None and start.provider.dialect == "mock")
 
 
 def kill_self(how: MockExit) -> None:
-    """End this process as the script says: by a signal, or with a code and without another word."""
+    """End this process as scripted: by a signal, or at once with an exit code."""
     if how.signal is not None:
         os.kill(os.getpid(), signal.Signals[f"SIG{how.signal.upper().removeprefix('SIG')}"])
     os._exit(how.code or 0)
 
 
 class MockModel:
-    """Plays the first rule whose ``when`` is found in the instruction's text; where there is none, says nothing."""
+    """Model that plays the first rule whose ``when`` matches the instruction; an empty reply without one."""
 
     def __init__(
         self,
@@ -107,7 +109,7 @@ class MockModel:
         self._armed: tuple[str, Action] | None = None
 
     async def reply(self, conversation: Conversation, allowance: int | None, live: StreamSink) -> Entry:
-        """The next action as a reply. Raises Failed where the script says so, or cannot be played."""
+        """Return the next action as a reply. Raises Failed for a scripted failure, or an invalid script."""
         if self._armed is not None:
             self._fail(*self._armed)
         k = conversation.next_k
@@ -120,7 +122,7 @@ class MockModel:
             return Entry(k=k, kind="reply", stop_reason="end_turn")
         key, action = f"{number}.{index}", fill(rule.do[index], values)
         if action.error is not None or action.exit is not None:
-            # Fail at once; or, if it is to be counted, have that made durable first and fail when asked again.
+            # Fail at once; or, if failures are counted, first store a reply that records it, and fail on the next call.
             if _times(action) is None:
                 self._fail(key, action)
             self._armed = (key, action)
@@ -130,7 +132,7 @@ class MockModel:
             await self._waits.sleep(action.sleep)
         if action.text:
             await live.delta(action.text)
-        # One action as a reply. The last one ends the turn, once its call has run; the others ask to go on.
+        # One action as a reply. The last one ends the turn after its call; the others continue it.
         last = index + 1 == len(rule.do)
         name, args = action.tool, action.args or {}
         if name is None and action.shell is not None:
@@ -142,7 +144,7 @@ class MockModel:
         return Entry(k=k, kind="reply", stop_reason=stop, text=action.text or "", calls=calls, usage=usage)
 
     async def aclose(self) -> None:
-        """Nothing is open."""
+        """Do nothing: the mock has no connection."""
 
     def _fail(self, key: str, action: Action) -> None:
         self._armed = None
@@ -150,7 +152,7 @@ class MockModel:
             self._die(action.exit)
         error = action.error
         if error is None:
-            raise Failed("crash", "the scripted exit did not end the process", fired=key)
+            raise Failed("crash", "the scripted exit did not stop the process", fired=key)
         raise Failed(
             cause_of(error.http_status, (error.code,) if error.code else ()),
             error.text or "scripted failure",
@@ -182,17 +184,17 @@ def _place(number: int, actions: tuple[Action, ...], conversation: Conversation,
 
 
 OUTPUT_LIMIT_BYTES: Final = 256 * 1024
-"""Output beyond this is read and dropped, so that the command does not block on its pipe."""
+"""Maximum output; the rest is read and dropped, so that the command does not block on its pipe."""
 _LINGER_SECONDS: Final = 1.0
-"""How long the pipe may stay open after the shell ended: a process that left the group may hold it for ever."""
+"""Time to read after the shell has exited: a process outside of its group may keep the pipe open forever."""
 _ROUND_SECONDS: Final = 0.05
-"""Between two looks at the process, where the system has no descriptor for its end (macOS)."""
+"""Interval of checks of the process on systems without a descriptor for its exit (macOS)."""
 _CHUNK_BYTES: Final = 64 * 1024
 _SHELL: Final = "/bin/sh"
 Confine = Callable[[Sequence[str]], tuple[str, ...]]
-"""What has to be executed so that a command stays within its bounds."""
+"""Returns the command line that runs a command in its sandbox."""
 _IGNORED: Final = (signal.SIGPIPE, signal.SIGXFSZ)
-"""Python ignores them; a command must not."""
+"""Signals that Python ignores, and commands must not."""
 
 
 class Shell:
@@ -208,9 +210,9 @@ class Shell:
         self._idempotency_key = idempotency_key
 
     async def run(self, name: str, args: dict[str, Any], key: str) -> ToolOutcome:
-        """Run ``args["command"]``. A non-zero exit is recorded, not raised. A stop or a timeout kills the group.
+        """Run ``args["command"]``. A non-zero exit is a result, not an error. A stop or a timeout kills the group.
 
-        With ``args["background"]`` it is started, and left to run.
+        With ``args["background"]`` the command is started and keeps running.
         """
         if args.get("background"):
             text = str(args.get("command", ""))
@@ -232,7 +234,7 @@ class Shell:
         output = _Output(read)
         try:
             try:
-                # Read what it says until it has ended.
+                # Read its output until it has exited.
                 while not command.ended():
                     fds = [fd for fd in (command.fd, output.fd) if fd is not None]
                     until = math.inf if command.fd is not None else time.monotonic() + _ROUND_SECONDS
@@ -240,7 +242,7 @@ class Shell:
                         output.take()
             finally:
                 command.kill()
-            # Read what is still on its way.
+            # Read the rest of the output.
             end = time.monotonic() + _LINGER_SECONDS
             while output.fd is not None and time.monotonic() < end:
                 if self._desk.wait(output.fd, until=end):
@@ -255,17 +257,15 @@ class Shell:
         return ToolOutcome(text if code == 0 else f"{text}[exit {code}]", code != 0)
 
     def _start(self, text: str, key: str, output: int) -> int:
-        """The pid of a shell that runs ``text``, leader of its own session. Raises OSError.
-
-        Not by way of subprocess: that imports threading, whose hook copies 110 pages at every fork.
-        """
+        """Return the pid of a shell that runs ``text`` as leader of a new session. Raises OSError."""
         env = {**self._env, "AGENT_IDEMPOTENCY_KEY": f"{self._idempotency_key}:{key}"}
         files: list[tuple[Any, ...]] = [(os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0)]
         files += [(os.POSIX_SPAWN_DUP2, output, fd) for fd in (1, 2)]
         here = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            os.chdir(self._cwd)  # posix_spawn takes no directory
+            os.chdir(self._cwd)  # posix_spawn cannot set a directory
             argv = self._confine((_SHELL, "-c", text))
+            # not subprocess: it imports threading, whose hook copies 110 pages at each fork
             return os.posix_spawn(
                 argv[0], argv, env, file_actions=files, setsid=True, setsigdef=_IGNORED, setsigmask=()
             )
@@ -275,7 +275,7 @@ class Shell:
 
 
 class _Command:
-    """A shell that runs, leader of its own session. ``fd`` becomes readable when it ends, where the system has such."""
+    """A running shell, leader of its session. ``fd`` becomes readable at its exit if the system supports that."""
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
@@ -283,14 +283,14 @@ class _Command:
         self.fd: int | None = os.pidfd_open(pid) if hasattr(os, "pidfd_open") else None
 
     def ended(self) -> bool:
-        """Return whether it has ended; then ``code`` says how."""
+        """Return whether it has exited; then ``code`` is set."""
         if self.code is None:
             pid, status = os.waitpid(self._pid, os.WNOHANG)
             self.code = os.waitstatus_to_exitcode(status) if pid else None
         return self.code is not None
 
     def kill(self) -> None:
-        """End its group, and see it gone unless the system does not let it go. Call it once, at the end."""
+        """Kill its group, and wait for its exit unless the system blocks it. Call it once, at the end."""
         with suppress(ProcessLookupError):
             os.killpg(self._pid, signal.SIGKILL)
         end = time.monotonic() + _LINGER_SECONDS
@@ -301,14 +301,14 @@ class _Command:
 
 
 class _Output:
-    """The output of a command, up to the limit. ``fd`` is None once it has ended."""
+    """The output of a command, up to the limit. ``fd`` is None after its end."""
 
     def __init__(self, fd: int) -> None:
         self.fd: int | None = fd
         self.kept = bytearray()
 
     def take(self) -> None:
-        assert self.fd is not None, "there was something to read"
+        assert self.fd is not None, "called when readable"
         chunk = os.read(self.fd, _CHUNK_BYTES)
         self.kept += chunk[: max(OUTPUT_LIMIT_BYTES + 1 - len(self.kept), 0)]
         if not chunk:

@@ -1,14 +1,14 @@
-"""The seam between the loop and whatever answers: one question, and one reply or the cause of a failure.
+"""The interface between the loop and models: one question, and one reply or the cause of a failure.
 
-Reasons to stop are ours, not a vendor's: each adapter has a table from the words it hears to these, and what
-is not in the table goes through unread, so that the loop can name it in its error.
+Stop reasons are our own: each adapter has a table that maps its provider's words. Unknown words are passed on, so that
+the loop can name them in its error.
 
 The cause of a provider's failure comes from tables, read in one order. Only structured signals count: a stable code in
-the error body, the HTTP status, the category of the error, the type of the exception. The prose of an error is shown to
-people and never matched, but for two documented sentences that Anthropic gives no code for, and then only with their
-status and type (``SENTENCES``).
+the error body, the HTTP status, the category of the error, the type of the exception. The text of an error is displayed
+and never matched, except for two documented sentences of Anthropic without a code, and only with their status and type
+(``SENTENCES``).
 
-The start of nobody's attempt: what is played before a fork, so that workers share what a first time costs.
+Also a blank start frame for the warm-up before a fork, so that workers share what is built on first use.
 """
 
 import json
@@ -42,7 +42,7 @@ CODES: Final[Mapping[str, Cause]] = {
     "content_filter": "refusal",
     "content_policy_violation": "refusal",
 }
-"""Codes that say more than the status they come with."""
+"""Causes of codes that are more specific than their status."""
 
 STATUSES: Final[Mapping[int, Cause]] = {
     401: "auth",
@@ -54,7 +54,7 @@ STATUSES: Final[Mapping[int, Cause]] = {
     425: "overloaded",
     429: "rate_limited",
 }
-"""Other 4xx are ``invalid``, 5xx ``overloaded``. A request that is too large is like a context that is too small."""
+"""Other 4xx are ``invalid``, 5xx ``overloaded``. A request that is too large exceeds the context."""
 
 CATEGORIES: Final[Mapping[str, Cause]] = {
     "rate_limit_error": "rate_limited",
@@ -71,17 +71,17 @@ CATEGORIES: Final[Mapping[str, Cause]] = {
     "conflict_error": "invalid",
     "request_too_large": "context_overflow",
 }
-"""Broad words, for errors that arrive inside a stream whose status was 200."""
+"""Causes of error categories, for errors inside a stream with status 200."""
 
 
 SENTENCES: Final[Mapping[str, Cause]] = {"prompt is too long": "context_overflow", "credit balance is too low": "quota"}
-"""How messages of a 400 ``invalid_request_error`` begin that mean something else than an invalid request."""
+"""Starts of messages of a 400 ``invalid_request_error`` with another meaning."""
 _PLAIN_STATUS: Final = 400
 _PLAIN_TYPE: Final = "invalid_request_error"
 
 
 class Failed(Exception):
-    """The attempt cannot go on: ``cause`` says why, ``text`` says it to a person (secrets taken out)."""
+    """The attempt cannot continue: ``cause`` is the reason, ``text`` its message for people, without secrets."""
 
     def __init__(
         self,
@@ -103,10 +103,10 @@ class Failed(Exception):
 
 
 def cause_of(status: int | None, codes: Iterable[str]) -> Cause:
-    """The cause of an error with this HTTP ``status`` and these codes, most specific first.
+    """Return the cause of an error with this HTTP ``status`` and these codes, most specific first.
 
-    A status below 300 says nothing (the error came inside a stream). Nothing known at all means the
-    provider broke off: ``overloaded``, which is tried again.
+    A status below 300 has no meaning (the error came inside a stream). Without any known signal, the provider broke
+    off: ``overloaded``, which is retried.
     """
     words = tuple(codes)
     for word in words:
@@ -130,7 +130,7 @@ def _of_status(status: int) -> Cause:
 
 
 def cause_in(status: int | None, codes: Iterable[str], message: str) -> Cause:
-    """The cause of an error of which the ``message`` is known too."""
+    """Return the cause of an error, also from its ``message``."""
     words = tuple(codes)
     if status in (None, _PLAIN_STATUS) and _PLAIN_TYPE in words:
         for beginning, cause in SENTENCES.items():
@@ -140,7 +140,7 @@ def cause_in(status: int | None, codes: Iterable[str], message: str) -> Cause:
 
 
 def codes_in(body: object) -> tuple[str, ...]:
-    """Codes in an error body, most specific first, whether or not it is wrapped in ``error``."""
+    """Return the codes in an error body, most specific first, whether or not it is wrapped in ``error``."""
     if not isinstance(body, Mapping):
         return ()
     inner = body.get("error", body)
@@ -160,14 +160,14 @@ def message_in(body: object) -> str | None:
 
 
 RETRY_AFTER_LIMIT_SECONDS: Final = 7 * 24 * 3600.0
-"""A provider that asks for more is taken to mean this; a wall clock is not trusted further ahead."""
+"""Maximum delay; longer ones are reduced to it, because a wall clock may be wrong."""
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds to wait as the headers say: ``retry-after-ms``, or ``retry-after`` as seconds or an HTTP date.
+    """Return the delay requested by ``retry-after-ms``, or by ``retry-after`` in seconds or as an HTTP date.
 
-    A date is read against the answer's own ``date``: the two come from one clock. In the past means 0,
-    nonsense means None, beyond the limit means the limit.
+    A date is relative to the ``date`` of the answer, which has the same clock. Returns 0 for the past, None for an
+    invalid value, and at most the limit.
     """
     text = headers.get("retry-after")
     date = headers.get("date")
@@ -190,54 +190,53 @@ def _number(text: str | None, per_second: float) -> float | None:
 
 
 Stop = Literal["end_turn", "tool_use", "max_tokens", "context_overflow", "refusal", "pause_turn", "fired"]
-"""Why a reply ended. ``fired`` is the mock's: the reply only notes that a scripted failure is about to be played."""
+"""Why a reply ended. ``fired`` (mock only): the reply records that a scripted failure follows."""
 
 CUT: Final[frozenset[str]] = frozenset({"max_tokens", "context_overflow", "refusal"})
-"""Stops that may cut a reply in the middle of a tool call: calls of such a reply are not run."""
+"""Stops that may cut a reply within a tool call: calls of such a reply are not run."""
 
 
 ListTools = Callable[[], Awaitable[tuple[ToolSpec, ...]]]
 
 
 class StreamSink(Protocol):
-    """Shows a reply as it comes, before it is whole. Nothing shown here is durable."""
+    """Display of a partial reply. Nothing displayed here is stored."""
 
     async def delta(self, text: str) -> None:
         """Show a piece of the reply's text."""
         ...
 
     async def progress(self, what: str, *, tool: bool = False) -> None:
-        """Say what is going on, in a few words."""
+        """Show the current activity in a few words."""
         ...
 
 
 class Model(Protocol):
-    """Answers conversations. Two of them speak to providers, one plays a script."""
+    """Answers conversations: two implementations call providers, one plays a script."""
 
     async def reply(self, conversation: Conversation, allowance: int | None, live: StreamSink) -> Entry:
-        """Ask once, and return the reply: without ``duration_ms``, and under ``native`` in the form of its dialect.
+        """Ask once. Return the reply without ``duration_ms``, with its native form in ``native``. Raises Failed.
 
-        ``allowance`` caps the tokens of the answer below the agent's own limit.
-
-        Raises Failed. Cancellation closes the connection; what was heard so far is lost.
+        ``allowance`` limits the tokens of the answer below the agent's own limit. Cancellation closes the connection;
+        the partial reply is lost.
         """
         ...
 
     async def aclose(self) -> None:
-        """Close what the model holds open."""
+        """Close the connection of the model."""
         ...
 
 
 def counted(value: object) -> int:
-    """A count of tokens as a provider says it; 0 where it says none. Raises Failed where that is no count."""
+    """Return a token count of a provider; 0 without one. Raises Failed for an invalid count."""
     try:
         return msgspec.convert(value or 0, Count)
     except msgspec.ValidationError as error:
-        raise Failed("protocol", f"the provider counts tokens as nobody can: {value!r:.60} ({error})") from error
+        raise Failed("protocol", f"the provider returned an invalid token count: {value!r:.60} ({error})") from error
 
 
 def to_native(dialect: str, value: object) -> Json:
-    """A provider's own form of a reply, for an entry. Lone surrogates in it are replaced."""
+    """Return a provider's own form of a reply for an entry. Lone surrogates in it are replaced."""
     labelled = {dialect: value}
     try:
         return Json(msgspec.json.encode(labelled))
@@ -246,7 +245,7 @@ def to_native(dialect: str, value: object) -> Json:
 
 
 def native_of(reply: Entry, dialect: str) -> Any:
-    """The native form of ``reply`` if it is of this ``dialect``; None where it must be made from the neutral one."""
+    """Return the native form of ``reply`` in this ``dialect``; None if it must be built from the neutral one."""
     labelled: object = msgspec.json.decode(reply.native)
     return labelled.get(dialect) if isinstance(labelled, dict) else None
 
@@ -272,4 +271,4 @@ BLANK: Final = Start(
     idempotency_key="-",
     source_text="-",
 )
-"""No address in it leads anywhere."""
+"""Start frame for the warm-up; its addresses are not reachable."""

@@ -1,12 +1,12 @@
-"""OpenAI's Chat Completions through the real SDK, streaming, at any base URL. Importing this imports the SDK.
+"""OpenAI's Chat Completions through the SDK, with streaming, at any base URL. Imports the SDK.
 
-A conversation becomes messages, the stream's chunks become a reply. Many servers speak this dialect, each a little
-differently. What they add to a message (reasoning, signatures of thoughts) goes back to them unchanged, since some
-refuse a conversation without it.
+A conversation is converted to messages, and the chunks of the stream to a reply. Many servers support this dialect with
+small differences. Their additions to a message (reasoning, signatures) are sent back unchanged, because some refuse a
+conversation without them.
 
-``python -m worker.models.openai`` asks such an endpoint for embeddings, a request on each line of its input. It is a
-process of its own, for the kernel imports no client of a model; the key comes with the request, never in the
-environment or on the command line. Whatever goes wrong is an answer, too.
+``python -m worker.models.openai`` requests embeddings, one request per line of its input. It is a separate process,
+because the kernel imports no model clients; the key is part of the request, never of the environment or the command
+line. Errors are answers, too.
 """
 
 import sys
@@ -50,18 +50,18 @@ STOPS: Final[Mapping[str, Stop]] = {
     "model_length": "context_overflow",
     "content_filter": "refusal",
 }
-"""Every ``finish_reason`` of OpenAI, and those that compatible servers document beside them."""
+"""All values of ``finish_reason`` of OpenAI, and additional ones of compatible servers."""
 
 BREAKDOWNS: Final[Mapping[str, Cause]] = {"error": "overloaded", "insufficient_system_resource": "overloaded"}
-"""``finish_reason`` of servers that gave up in the middle: no reply, and worth another try."""
+"""Values of ``finish_reason`` of servers that failed within the reply: retry."""
 
 _EXTRAS: Final = ("reasoning_content", "reasoning_details", "extra_content")
-"""What servers add to a message and want back with its calls."""
+"""Additions of servers to a message that they require back with its calls."""
 Message = dict[str, Any]
 
 
 def tool_list(specs: Iterable[ToolSpec]) -> list[Message]:
-    """Tools as the API takes them."""
+    """Return the tools in the format of the API."""
     described = ((spec.name, spec.description, msgspec.json.decode(spec.input_schema)) for spec in specs)
     return [
         {"type": "function", "function": {"name": name, "description": about, "parameters": schema}}
@@ -70,7 +70,7 @@ def tool_list(specs: Iterable[ToolSpec]) -> list[Message]:
 
 
 def messages(conversation: Conversation) -> list[Message]:
-    """The conversation as the API takes it."""
+    """Return the conversation in the format of the API."""
     out: list[Message] = [{"role": "system", "content": conversation.system}] if conversation.system else []
     out += [{"role": turn.role, "content": turn.text} for turn in conversation.opening]
     for step in conversation.shown:
@@ -90,7 +90,7 @@ def _call(identifier: str, name: str, arguments: str) -> Message:
 
 
 class ChatDraft:
-    """A reply while its chunks come in."""
+    """A partial reply, built from chunks."""
 
     def __init__(self) -> None:
         self._text = ""
@@ -101,10 +101,10 @@ class ChatDraft:
         self._extras: dict[str, Any] = {}
         self._usage: Mapping[str, Any] = {}
         self.stop: str | None = None
-        """The raw ``finish_reason``; None until the provider has said it."""
+        """The raw ``finish_reason``; None until it has arrived."""
 
     def take(self, chunk: Mapping[str, Any]) -> str:
-        """Take in one chunk; the text it adds to what people see."""
+        """Process one chunk. Returns the text that it adds to the visible reply."""
         self._usage = chunk.get("usage") or self._usage
         choices: list[Mapping[str, Any]] = chunk.get("choices") or []
         choice = choices[0] if choices else None
@@ -113,7 +113,7 @@ class ChatDraft:
         self.stop = choice.get("finish_reason") or self.stop
         delta: Mapping[str, Any] = choice.get("delta") or {}
         for piece in delta.get("tool_calls") or ():
-            # Grow a call, or begin one: at a new index, or (some servers number every call 0) with a new id.
+            # Extend a call, or start one: for a new index, or a new id, because some servers number every call 0.
             index = piece.get("index")
             index = self._newest = self._newest if index is None else index
             call = self._at.get(index)
@@ -134,7 +134,7 @@ class ChatDraft:
         return text
 
     def reply(self, k: int) -> Entry:
-        """The whole reply, to be entry ``k``. Call once ``stop`` is known."""
+        """Return the whole reply as entry ``k``. Call it when ``stop`` is known."""
         for index, call in enumerate(self._calls):
             call["id"] = call["id"] or f"call-{k}-{index}"
         stop = STOPS.get(self.stop or "", self.stop or "")
@@ -149,7 +149,7 @@ class ChatDraft:
         message: Message = {"role": "assistant", "content": self._text or None, **self._extras}
         if kept:
             message["tool_calls"] = [_sendable(call) for call in kept]
-        # What was read from the cache is counted apart; OpenAI's prompt_tokens holds both.
+        # Cached tokens are counted separately; OpenAI's prompt_tokens include them.
         details: Mapping[str, Any] = self._usage.get("prompt_tokens_details") or {}
         cached = counted(details.get("cached_tokens") or self._usage.get("prompt_cache_hit_tokens"))
         return Entry(
@@ -168,7 +168,7 @@ class ChatDraft:
 
 
 def _sendable(call: Message) -> Message:
-    """``call`` as it may be sent back: some servers parse the arguments they get, and fail where they are none."""
+    """Return ``call`` with valid arguments: some servers parse them, and fail without any."""
     function = call["function"]
     if as_object(arguments_json(function["arguments"])) is not None:
         return call
@@ -192,11 +192,11 @@ def _grown(so_far: Any, piece: Any) -> Any:
 
 
 _LIMITS: Final = ("max_tokens", "max_completion_tokens")
-"""What the limit of an answer is called: all but OpenAI itself know the first, and its newer models refuse it, wherever
-they are served. A server that refuses one of them by name is asked with the other."""
+"""Names of the token limit: all servers but OpenAI know the first, which its newer models refuse on any
+server. If a server refuses one by name, the request is repeated with the other."""
 _REFUSED: Final = "unsupported_parameter"
 _NO_STREAM_OPTIONS: Final = frozenset({"mistral"})
-"""Providers that refuse ``stream_options`` and report usage without being asked."""
+"""Providers that refuse ``stream_options``, and always report usage."""
 
 
 SDK: Final = Sdk(
@@ -209,14 +209,14 @@ SDK: Final = Sdk(
 
 
 class OpenAIModel(SdkModel):
-    """One agent's model there, over Chat Completions."""
+    """An agent's model at an endpoint with Chat Completions."""
 
     def __init__(self, start: Start, list_tools: ListTools, http: httpx2.AsyncClient | None = None) -> None:
         super().__init__(SDK, start, list_tools, http)
         self._limit = _LIMITS[self.provider.name == "openai"]
 
     async def reply(self, conversation: Conversation, allowance: int | None, live: StreamSink) -> Entry:
-        """Ask once, streaming; once more where the first way to name the limit was refused. Raises Failed."""
+        """Ask once, with streaming; retry if the name of the token limit was refused. Raises Failed."""
         await live.progress("asking the model")
         tools = tool_list(await self.list_tools())
         start = self.start
@@ -248,28 +248,28 @@ class OpenAIModel(SdkModel):
         if draft.stop is None:
             raise unfinished(self.provider)
         if draft.stop in BREAKDOWNS:
-            text = say(self.provider, f"it broke off with {draft.stop!r}")
+            text = say(self.provider, f"the reply was interrupted with {draft.stop!r}")
             raise Failed(BREAKDOWNS[draft.stop], text, code=draft.stop)
         return draft.reply(conversation.next_k)
 
 
 class _LimitRefused(Failed):
-    """The server does not know the limit of an answer by this name."""
+    """The server does not know this name of the token limit."""
 
     def __init__(self, found: Failed) -> None:
         super().__init__(found.cause, found.text, http_status=found.http_status, code=found.code)
 
 
 def connect(start: Start, list_tools: ListTools) -> Model:
-    """The model that ``start`` names, over the API that serves it."""
-    if start.provider is not None and start.provider.api == "responses":  # few models are served there alone
+    """Return the model of ``start``, at the API that serves it."""
+    if start.provider is not None and start.provider.api == "responses":  # few models need the Responses API
         model: Model = import_module("worker.models.openai_responses").ResponsesModel(SDK, start, list_tools)
         return model
     return OpenAIModel(start, list_tools)
 
 
 def warm() -> None:
-    """Play one reply in memory, before a fork shares what the SDK builds on first use. Leaves no thread, no socket."""
+    """Play one reply in memory, so that forks share what the SDK builds on first use. Leaves no thread or socket."""
     import_asynchronous()
     http = httpx2.AsyncClient(transport=transport(_CHUNKS, named=False), trust_env=False)
     trio.run(ask_once, OpenAIModel(START, one_tool, http))
@@ -288,7 +288,7 @@ _CHUNKS: Final = (
 
 
 async def embed(asked: EmbeddingRequest) -> EmbeddingAnswer:
-    """The vectors of the texts, or why there are none. Raises nothing."""
+    """Return the vectors of the texts, or the reason why there are none. Raises nothing."""
     try:
         with trio.fail_after(asked.seconds):
             return EmbeddingAnswer(vectors=await _vectors(asked))
@@ -310,13 +310,13 @@ async def _vectors(asked: EmbeddingRequest) -> tuple[tuple[float, ...], ...]:
     except openai.APIError as error:
         raise SDK.failure(provider, error) from error
     except (LookupError, TypeError, ValueError, AttributeError) as error:
-        raise broken(provider, ValueError("the answer is none to such a request")) from error
+        raise broken(provider, ValueError("invalid answer to an embeddings request")) from error
     finally:
         await client.close()
 
 
 async def serve_embeddings() -> None:
-    """Answer each line of standard input by one on standard output, until there is no more."""
+    """Answer each line of standard input with a line on standard output, until the input ends."""
     decoder, encoder = msgspec.json.Decoder(EmbeddingRequest), msgspec.json.Encoder()
     while line := await trio.to_thread.run_sync(sys.stdin.buffer.readline, abandon_on_cancel=True):
         sys.stdout.buffer.write(encoder.encode(await embed(decoder.decode(line))) + b"\n")

@@ -1,7 +1,7 @@
-"""OpenAI's Responses API through the real SDK, streaming: for models that are served there and nowhere else.
+"""OpenAI's Responses API through the SDK, with streaming: for models that no other API serves.
 
-A reply's native form is the list of output items as they came. Reasoning is among them, encrypted: the API keeps
-nothing for us (``store`` is false), and wants it back unchanged to go on thinking where it was.
+The native form of a reply is its list of output items, including encrypted reasoning: the API stores nothing for us
+(``store`` is false), and requires the items back unchanged to continue its reasoning.
 """
 
 from collections.abc import Iterable, Mapping
@@ -18,7 +18,7 @@ from worker.tool import ToolSpec, arguments_json, as_object
 
 DIALECT: Final = "openai-responses"
 INCOMPLETE: Final[Mapping[str, Stop]] = {"max_output_tokens": "max_tokens", "content_filter": "refusal"}
-"""Every documented reason of a response that is not complete."""
+"""All documented reasons of an incomplete response."""
 _ENDED: Final = frozenset({"response.completed", "response.incomplete"})
 _FAILED: Final = frozenset({"response.failed", "error"})
 _CALL: Final = "function_call"
@@ -26,7 +26,7 @@ Item = dict[str, Any]
 
 
 def tools(specs: Iterable[ToolSpec]) -> list[Item]:
-    """Tools as the API takes them."""
+    """Return the tools in the format of the API."""
     described = ((spec.name, spec.description, msgspec.json.decode(spec.input_schema)) for spec in specs)
     return [
         {"type": "function", "name": name, "description": about, "parameters": schema, "strict": False}
@@ -35,13 +35,13 @@ def tools(specs: Iterable[ToolSpec]) -> list[Item]:
 
 
 def items(conversation: Conversation) -> list[Item]:
-    """The conversation as input items. The system prompt is not among them: it is the request's ``instructions``."""
+    """Return the conversation as input items. The system prompt is passed separately, as ``instructions``."""
     out: list[Item] = [{"role": turn.role, "content": turn.text} for turn in conversation.opening]
     for step in conversation.shown:
         reply = step.reply
         said: list[Item] | None = native_of(reply, DIALECT)
         if said is None or reply.stop_reason in CUT:
-            # What was cut off (half a call, a thought without what it led to) would be refused.
+            # The API refuses incomplete items: half a call, or reasoning without its result.
             said = [{"role": "assistant", "content": reply.text}] if reply.text.strip() else []
             for call in reply.calls:
                 said.append(
@@ -54,17 +54,17 @@ def items(conversation: Conversation) -> list[Item]:
 
 
 class ResponsesDraft:
-    """A reply while its events come in."""
+    """A partial reply, built from events."""
 
     def __init__(self) -> None:
         self._items: dict[int, Item] = {}
         self._response: Mapping[str, Any] = {}
         self.ended = False
         self.error: Mapping[str, Any] | None = None
-        """What the API says about its own failure, once it has."""
+        """The API's own error, if it reported one."""
 
     def take(self, event: Mapping[str, Any]) -> str:
-        """Take in one event; the text it adds to what people see."""
+        """Process one event. Returns the text that it adds to the visible reply."""
         kind = event.get("type", "")
         if kind in ("response.output_text.delta", "response.refusal.delta"):
             return str(event.get("delta") or "")
@@ -77,7 +77,7 @@ class ResponsesDraft:
         return ""
 
     def reply(self, k: int) -> Entry:
-        """The whole reply, to be entry ``k``. Call once it has ended."""
+        """Return the whole reply as entry ``k``. Call it after its end."""
         native = [item for _, item in sorted(self._items.items())]
         calls = tuple(_tool_call(k, index, item) for index, item in enumerate(native) if item.get("type") == _CALL)
         text, refusal = _parts(native, "output_text", "text"), _parts(native, "refusal", "refusal")
@@ -86,7 +86,7 @@ class ResponsesDraft:
             stop = INCOMPLETE.get(reason, reason)
         else:
             stop = "tool_use" if calls else "refusal" if refusal and not text else "end_turn"
-        # What was read from the cache is counted apart; input_tokens holds both.
+        # Cached tokens are counted separately; input_tokens include them.
         usage: Mapping[str, Any] = self._response.get("usage") or {}
         cached = (usage.get("input_tokens_details") or {}).get("cached_tokens") or 0
         return Entry(
@@ -111,7 +111,7 @@ def _tool_call(k: int, index: int, item: Item) -> ToolCall:
 
 
 def _sendable(item: Item) -> Item:
-    """``item`` as it may be sent back: some servers parse the arguments of calls, and fail where they are no object."""
+    """Return ``item`` with valid arguments: some servers parse them, and fail unless they are an object."""
     if item.get("type") != _CALL or as_object(arguments_json(str(item.get("arguments") or ""))) is not None:
         return item
     return item | {"arguments": "{}"}
@@ -123,14 +123,14 @@ def _parts(native: Iterable[Item], kind: str, key: str) -> str:
 
 
 _LEAST_TOKENS: Final = 16
-"""The API refuses a smaller limit."""
+"""Minimum token limit that the API accepts."""
 
 
 class ResponsesModel(SdkModel):
-    """One agent's model there. Keeps nothing at the provider: the whole conversation goes with each request."""
+    """An agent's model at the Responses API. Stores nothing there: each request has the whole conversation."""
 
     async def reply(self, conversation: Conversation, allowance: int | None, live: StreamSink) -> Entry:
-        """Ask once, streaming. Raises Failed."""
+        """Ask once, with streaming. Raises Failed."""
         await live.progress("asking the model")
         draft = ResponsesDraft()
         request = _request(self.start, conversation, allowance, tools(await self.list_tools()))

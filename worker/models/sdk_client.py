@@ -1,6 +1,6 @@
-"""Code that both SDKs share: the HTTP client under them, and the translation of their exceptions to failures.
+"""Code for both SDKs: their HTTP client, and the translation of their exceptions to failures.
 
-Imports httpx2 and Trio, so only an adapter that needs them imports this.
+Imports httpx2 and Trio, so only adapters that need them import this module.
 """
 
 import ssl
@@ -30,18 +30,18 @@ CLOSE_SECONDS: Final = 1.0
 MESSAGE_LIMIT: Final = 1000
 _READ_LIMIT: Final = 4 * MESSAGE_LIMIT
 _FIRST_OF_EVENTS: Final = frozenset({b":", b"d", b"e", b"i", b"r"})
-"""Beginnings of comments and of the fields that there are: data, event, id, retry."""
+"""First characters of an event stream: a comment, or the fields data, event, id, retry."""
 NO_KEY: Final = "none"
-"""Sent where the agent has no key (local servers): an SDK given none would look for one by itself."""
+"""Key for agents without one (local servers): an SDK would otherwise use one from the environment."""
 
 _NO_TLS: Final = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-"""Trusts nobody. It stands where httpx2 would build a context of its own and a plain connection needs none."""
+"""TLS context without certificates, for plain connections: httpx2 would otherwise build a full one."""
 _OUR_FAULT: Final = (httpx2.UnsupportedProtocol, httpx2.LocalProtocolError)
-"""A request that cannot be sent at all: a key or an address no HTTP header or socket takes."""
+"""Errors of requests that cannot be sent: an invalid header value or address."""
 
 
 class Sdk(NamedTuple):
-    """One vendor's SDK: its client, and its errors, of which ``answered`` have what the provider said."""
+    """One vendor's SDK: its client, and its errors; ``answered`` are those with an answer of the provider."""
 
     client: Callable[..., Any]
     base_url: str
@@ -50,34 +50,34 @@ class Sdk(NamedTuple):
     unreached: type[Exception]
 
     def connect(self, provider: Provider, limits: Limits, http: httpx2.AsyncClient | None = None) -> Any:
-        """The client for ``provider``. Raises Failed."""
+        """Return the client for ``provider``. Raises Failed."""
         base_url = address(provider, self.base_url)
         http = http or http_client(base_url, limits)
         client = self.client(api_key=provider.api_key or NO_KEY, base_url=base_url, max_retries=0, http_client=http)
-        if sys.platform == "linux":  # to find out its platform it would start a thread, 3 ms before the first request
+        if sys.platform == "linux":  # the SDK would start a thread to detect the platform, which takes 3 ms
             vars(client)["_platform"] = "Linux"
         return client
 
     def failure(self, provider: Provider, error: Exception) -> Failed:
-        """The failure that an error of the SDK, or below it, stands for."""
+        """Translate an error of the SDK, or of a layer below it, to a failure."""
         if isinstance(error, self.answered) and not isinstance(error, self.unreached):
             return failed(provider, cast("SdkError", error), getattr(error, "response", None))
         return broken(provider, error)
 
 
 class ReplyDraft(Protocol):
-    """A reply as it comes."""
+    """A partial reply."""
 
     def take(self, event: Mapping[str, Any], /) -> str:
-        """Add what one event of the stream says. Returns the text in it."""
+        """Add the content of one stream event. Returns its text."""
         ...
 
 
 class SdkModel:
-    """One agent's model at one endpoint, by way of an SDK. Retries nothing: the kernel owns that."""
+    """An agent's model at one endpoint, called through an SDK. Does not retry: the kernel does."""
 
     def __init__(self, sdk: Sdk, start: Start, list_tools: ListTools, http: httpx2.AsyncClient | None = None) -> None:
-        assert start.provider is not None, "the dialect came from it"
+        assert start.provider is not None, "checked with the dialect"
         self.start = start
         self.provider = start.provider
         self.list_tools = list_tools
@@ -85,7 +85,7 @@ class SdkModel:
         self._sdk = sdk
 
     async def hear(self, asked: Awaitable[Any], draft: ReplyDraft, live: StreamSink) -> None:
-        """Fill ``draft`` with what comes, and show its text. Raises Failed, whose cause is the SDK's own error."""
+        """Fill ``draft`` with the stream, and show its text. Raises Failed with the cause of the SDK's error."""
         try:
             async with await asked as stream:
                 read_as_stream(self.provider, stream.response)
@@ -98,20 +98,20 @@ class SdkModel:
             raise self._sdk.failure(self.provider, error) from error
 
     async def aclose(self) -> None:
-        """Close the client. Does not wait for the other side."""
+        """Close the client without waiting for the other side."""
         with trio.move_on_after(CLOSE_SECONDS):
             await self.client.close()
 
 
 class SdkError(Protocol):
-    """The errors of both SDKs, as far as we read them."""
+    """The attributes of both SDKs' errors that are used here."""
 
     message: str
     body: object | None
 
 
 def address(provider: Provider, default: str) -> str:
-    """The base URL to use. Raises Failed where it is none: the SDKs would look for another in the environment."""
+    """Return the base URL. Raises Failed for an invalid one: the SDKs would use one from the environment."""
     base_url = provider.base_url or default
     parts = urlsplit(base_url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
@@ -120,9 +120,9 @@ def address(provider: Provider, default: str) -> str:
 
 
 def http_client(base_url: str, limits: Limits) -> httpx2.AsyncClient:
-    """The client for ``base_url``. For plain HTTP on this machine it loads no certificates, which costs 40-70 ms.
+    """Return the client for ``base_url``, without certificates for plain HTTP on this machine, which saves 40-70 ms.
 
-    Redirects are not followed: a key is meant for one host.
+    Redirects are not followed: a key is only for one host.
     """
     timeout = httpx2.Timeout(CONNECT_SECONDS, read=limits.idle_seconds, write=WRITE_SECONDS)
     parts = urlsplit(base_url)
@@ -136,12 +136,12 @@ def http_client(base_url: str, limits: Limits) -> httpx2.AsyncClient:
 
 
 def max_tokens(limits: Limits, allowance: int | None) -> int:
-    """Return the tokens that an answer may have: the agent's limit, or what the budget still allows."""
+    """Return the token limit of an answer: the agent's limit, or the rest of the budget."""
     return limits.max_tokens if allowance is None else max(1, min(limits.max_tokens, allowance))
 
 
 def failed(provider: Provider, error: SdkError, response: httpx2.Response | None) -> Failed:
-    """The failure an SDK's error stands for. ``response`` is the answer that carried it, if there was one."""
+    """Translate an SDK's error to a failure. ``response`` is the answer with the error, if any."""
     status = response.status_code if response is not None else None
     codes = codes_in(error.body)
     text = message_in(error.body) or error.message
@@ -155,7 +155,7 @@ def failed(provider: Provider, error: SdkError, response: httpx2.Response | None
 
 
 def broken(provider: Provider, error: BaseException) -> Failed:
-    """The failure of a connection that could not be made, was cut, or carried what is no event stream."""
+    """Return the failure for a connection that could not be opened, was cut, or had no valid event stream."""
     inner = error.__cause__ or error
     return Failed(
         "invalid" if isinstance(inner, _OUR_FAULT) else "network",
@@ -164,10 +164,10 @@ def broken(provider: Provider, error: BaseException) -> Failed:
 
 
 def read_as_stream(provider: Provider, response: httpx2.Response) -> None:
-    """Have the SDK read the event stream in ``response`` as ``EventBytes``."""
+    """Let the SDK read the event stream in ``response`` as ``EventBytes``."""
 
     def begin(_chunk_size: int | None = None) -> EventBytes:
-        del response.aiter_bytes  # a circle of references would leave the connection to the garbage collector
+        del response.aiter_bytes  # a reference cycle would leave the connection to the garbage collector
         return EventBytes(provider, response)
 
     response.aiter_bytes = begin  # type: ignore[method-assign, assignment]
@@ -176,7 +176,7 @@ def read_as_stream(provider: Provider, response: httpx2.Response) -> None:
 class EventBytes:
     """The bytes of an event stream, without a byte order mark (WHATWG HTML 9.2.5).
 
-    Reading raises Failed where the body is no event stream, whatever its status says: a page, or an error as JSON.
+    Reading raises Failed if the body is not an event stream, whatever its status: a page, or an error as JSON.
     """
 
     def __init__(self, provider: Provider, response: httpx2.Response) -> None:
@@ -207,7 +207,7 @@ class EventBytes:
 
 
 def no_stream(provider: Provider, headers: httpx2.Headers, body: bytes) -> Failed:
-    """The failure that a body stands for which came in the place of an event stream."""
+    """Return the failure for a body that is not an event stream."""
     said = decoded(body, object)
     said = said[0] if isinstance(said, list) and said else said
     codes, text = codes_in(said), message_in(said)
@@ -216,16 +216,18 @@ def no_stream(provider: Provider, headers: httpx2.Headers, body: bytes) -> Faile
         code = codes[0][:100] if codes else None
         return Failed(cause_in(None, codes, text), say(provider, text), retry_after_seconds=wait, code=code)
     kind = headers.get("content-type") or "no content type"
-    return Failed("network", say(provider, f"the answer is no event stream ({kind}): {body.decode(errors='replace')}"))
+    return Failed(
+        "network", say(provider, f"the answer is not an event stream ({kind}): {body.decode(errors='replace')}")
+    )
 
 
 def unfinished(provider: Provider) -> Failed:
-    """The failure of a stream that ended before its reply did."""
-    return Failed("network", say(provider, "the stream ended before the reply did"))
+    """Return the failure for a stream that ended before its reply."""
+    return Failed("network", say(provider, "the stream ended before the reply"))
 
 
 def say(provider: Provider, text: str) -> str:
-    """``text`` for people: short, whose words it is, and without the key, which some providers echo."""
+    """Return ``text`` for people: short, with the provider's name, and without the key, which some providers echo."""
     text = clean(text[:_READ_LIMIT])
     if provider.api_key:
         text = _redaction(provider.api_key).of(text)
@@ -251,7 +253,7 @@ START: Final = msgspec.structs.replace(BLANK, backend="sdk", provider=NOBODY)
 
 
 class _Discard:
-    """Shows what comes to nobody."""
+    """Sink that drops all text."""
 
     async def delta(self, text: str) -> None:
         """Drop it."""
@@ -261,7 +263,7 @@ class _Discard:
 
 
 async def one_tool() -> tuple[ToolSpec, ...]:
-    """One tool, so that the way tools take is warmed too."""
+    """Return a tool, so that the conversion of tools is warmed up as well."""
     return (ToolSpec(name="t", description="-"),)
 
 
@@ -272,7 +274,7 @@ async def ask_once(model: Model) -> None:
 
 
 def transport(events: Iterable[Mapping[str, Any]], *, named: bool) -> httpx2.MockTransport:
-    """Answers any request with these events as a stream; ``named`` as Anthropic does, else as OpenAI does."""
+    """Return a transport that answers every request with these events; ``named`` as Anthropic does, else as OpenAI."""
     lines = [
         (f"event: {event['type']}\n" if named else "") + f"data: {msgspec.json.encode(event).decode()}\n\n"
         for event in events

@@ -1,1 +1,1 @@
-"""The worker's own tools, a file each. They run where the agent works; what the kernel knows is asked of Daemon MCP."""
+"""The worker's own tools, one module each. They run in the working directory; Daemon MCP has the other tools."""

@@ -1,7 +1,7 @@
-"""Tools that run a command: ``bash``, a command line in the agent's working directory, and tools of the project's own.
+"""Tools that run a command: ``bash``, a command line in the agent's working directory, and tools of the project.
 
-A tool of the project's reads its arguments as JSON and answers in text, or has a canned answer. At-least-once: the
-caller keeps an interrupted call from being run again.
+A project tool reads its arguments as JSON and returns text, or a fixed answer. Execution is at-least-once: the caller
+prevents that an interrupted call is repeated.
 """
 
 import shutil
@@ -30,7 +30,7 @@ from worker.tool import (
 
 DEFAULT_SECONDS: Final = 120.0
 KEY_VARIABLE: Final = "AGENT_IDEMPOTENCY_KEY"
-"""Names the call: the same on every attempt, so that a command can tell a repetition."""
+"""Identifies the call: equal on every attempt, so that a command can recognize a repetition."""
 _SHELLS: Final = ("bash", "sh")
 
 
@@ -38,15 +38,17 @@ class BashArguments(ToolArguments, frozen=True, kw_only=True):
     """Arguments of bash."""
 
     command: Annotated[str, msgspec.Meta(min_length=1, description="The command line, for bash -c.")]
-    timeout_seconds: Annotated[float, msgspec.Meta(gt=0, description="When it is killed; 120 if unset.")] | None = None
+    timeout_seconds: Annotated[float, msgspec.Meta(gt=0, description="Timeout in seconds (default 120).")] | None = None
     background: Annotated[
         bool,
-        msgspec.Meta(description="Return at once, and let it run until the attempt ends: for a server to be tested."),
+        msgspec.Meta(
+            description="Return at once and keep the command running until the attempt ends, as for a server."
+        ),
     ] = False
 
 
 class Bash:
-    """Runs command lines. Each is a shell of its own: a ``cd`` or a variable is gone with it."""
+    """Runner of command lines. Each runs in its own shell: a ``cd`` or a variable does not persist."""
 
     def __init__(
         self, programs: Subprocesses, *, idempotency_key: str, longest_seconds: float, seconds: float = DEFAULT_SECONDS
@@ -59,7 +61,7 @@ class Bash:
         self._shell = next((found for name in _SHELLS if (found := shutil.which(name, path=path))), "/bin/sh")
 
     async def run(self, name: str, args: dict[str, Any], key: str) -> ToolOutcome:
-        """Run one. Cancellation kills its group, unless it was to stay in the background."""
+        """Run one command. Cancellation kills its group, unless it runs in the background."""
         try:
             asked = read_arguments(BashArguments, name, args)
         except BadArguments as error:
@@ -67,7 +69,7 @@ class Bash:
         words = (self._shell, "-c", asked.command)
         env = {KEY_VARIABLE: f"{self._idempotency_key}:{key}"}
         if asked.background:
-            # Start one that outlives its call. It ends with the attempt.
+            # Start a command that outlives its call. It ends with the attempt.
             try:
                 pid = await self._programs.leave(words, env)
             except (OSError, ValueError) as error:
@@ -78,26 +80,26 @@ class Bash:
 
 
 def bash(programs: Subprocesses, *, idempotency_key: str, longest_seconds: float) -> BuiltinTool:
-    """The tool. ``longest_seconds`` bounds what a call may ask for."""
+    """Return the tool. ``longest_seconds`` limits the timeout of a call."""
     about = (
-        "Run a command line in the working directory. It reads nothing, and what it says on both streams comes back, "
-        f"shortened in the middle over {(HEAD_BYTES + TAIL_BYTES) // 1024} KiB. Each call is a shell of its own, and "
-        "what it leaves in the background ends with it: a server that later calls need is started by background: true."
+        "Run a command line in the working directory. Standard input is empty; both output streams are returned, "
+        f"shortened in the middle over {(HEAD_BYTES + TAIL_BYTES) // 1024} KiB. Each call runs in a new shell, and its "
+        "background processes end with the call. Use background: true to start a server that later calls need."
     )
     hand = Bash(programs, idempotency_key=idempotency_key, longest_seconds=longest_seconds)
     return BuiltinTool(hand=hand, spec=tool_spec("bash", about, BashArguments), read_only=BUILT_IN["bash"].read_only)
 
 
 HEAD_BYTES: Final = 16 * 1024
-"""Of an output that is too long, the beginning: what was run, and the first mistake."""
+"""Kept start of an output that is too long: usually the command and the first error."""
 TAIL_BYTES: Final = 32 * 1024
-"""And its end: what it came to."""
+"""Kept end of it: usually the result."""
 LINGER_SECONDS: Final = 1.0
-"""How long the pipe may stay open after the command ended: a process that left the group may hold it for ever."""
+"""Time for the pipe to stay open after the command has exited: a process that left the group may hold it forever."""
 
 
 class ToolCommand(msgspec.Struct, frozen=True, kw_only=True):
-    """A command to run. ``stdin`` is what it reads; ``env`` is added to what every program of the attempt sees."""
+    """A command to run. ``stdin`` is its input; ``env`` is added to the environment of the attempt's programs."""
 
     words: Sequence[str]
     env: Mapping[str, str]
@@ -108,7 +110,7 @@ class ToolCommand(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Excerpt:
-    """A stream of bytes of which the beginning and the end are kept."""
+    """A byte stream of which the start and the end are kept."""
 
     def __init__(self, head_bytes: int, tail_bytes: int) -> None:
         self._head_bytes = head_bytes
@@ -118,7 +120,7 @@ class Excerpt:
         self._dropped = 0
 
     def add(self, chunk: bytes) -> None:
-        """Take in what comes next."""
+        """Append a chunk."""
         room = self._head_bytes - len(self._head)
         self._head += chunk[:room]
         self._tail += chunk[room:]
@@ -128,7 +130,7 @@ class Excerpt:
             self._dropped += over
 
     def text(self) -> str:
-        """Return what is kept, and the size of the rest in its place."""
+        """Return the kept parts, with the size of the omitted part between them."""
         if not self._dropped:
             return (self._head + self._tail).decode("utf-8", "replace")
         head, tail = self._head.decode("utf-8", "ignore"), self._tail.decode("utf-8", "replace")
@@ -136,7 +138,7 @@ class Excerpt:
 
 
 async def run(programs: Subprocesses, command: ToolCommand) -> ToolOutcome:
-    """Run ``command`` to its end, or to that of its time. A failure is a result too.
+    """Run ``command`` until it exits or times out. A failure is a result too.
 
     Cancellation kills its group.
     """
@@ -151,7 +153,7 @@ async def run(programs: Subprocesses, command: ToolCommand) -> ToolOutcome:
     except (OSError, ValueError) as error:
         return ToolOutcome(f"{command.words[0]} could not be started: {error}", True)
     said = Excerpt(command.head_bytes, command.tail_bytes)
-    # Feed it and hear it until it has ended. Returns whether it did so by itself.
+    # Write its input and read its output until it exits; record whether it exited in time.
     async with trio.open_nursery() as nursery:
         heard = trio.Event()
         nursery.start_soon(_hear, process, said, heard)
@@ -167,12 +169,12 @@ async def run(programs: Subprocesses, command: ToolCommand) -> ToolOutcome:
     in_time = not scope.cancelled_caught
     text = said.text()
     if not in_time:
-        return ToolOutcome(f"{text}[ended after {command.seconds:g} s, and all it had started: {UNKNOWN}]", True)
+        return ToolOutcome(f"{text}[stopped after {command.seconds:g} s with all its processes: {UNKNOWN}]", True)
     if process.returncode == 0:
         return ToolOutcome(text)
     code = process.returncode
     if code is None:
-        how = "killed, and not gone yet"
+        how = "killed, but still exiting"
     elif code > 0:
         how = f"exit {code}"
     else:
@@ -198,7 +200,7 @@ async def _feed(process: trio.Process, data: bytes) -> None:
         try:
             await stream.send_all(data)
         except trio.BrokenResourceError:
-            return  # it does not want to know
+            return  # the command does not read its input
 
 
 _TYPES: Final[Mapping[str, tuple[type, ...]]] = {
@@ -212,7 +214,7 @@ _TYPES: Final[Mapping[str, tuple[type, ...]]] = {
 
 
 class ProjectToolRunner(msgspec.Struct, frozen=True, kw_only=True):
-    """Runs one of them."""
+    """Runner of a project tool."""
 
     tool: ProjectTool
     schema: Mapping[str, Any]
@@ -221,15 +223,15 @@ class ProjectToolRunner(msgspec.Struct, frozen=True, kw_only=True):
     longest_seconds: float
 
     async def run(self, name: str, args: dict[str, Any], key: str) -> ToolOutcome:
-        """Run it. Cancellation kills its group."""
+        """Run the tool. Cancellation kills its group."""
         fault = argument_fault(self.schema, args) or option_fault(self.tool.command, args)
         if fault is not None:
-            return ToolOutcome(f"the arguments of {name} do not fit: {fault}", True)
+            return ToolOutcome(f"invalid arguments of {name}: {fault}", True)
         if self.tool.mock is not None:
             return ToolOutcome(self.tool.mock)
         changed = await trio.to_thread.run_sync(self.programs.changed, self.tool.command)
         if changed is not None:
-            return ToolOutcome(f"{changed} is not what was trusted when you began, and is not run: ask the user", True)
+            return ToolOutcome(f"{changed} has changed since it was trusted and is not run: ask the user", True)
         command = ToolCommand(
             words=filled(self.tool.command, args),
             env={KEY_VARIABLE: f"{self.idempotency_key}:{key}"},
@@ -242,7 +244,7 @@ class ProjectToolRunner(msgspec.Struct, frozen=True, kw_only=True):
 def project_tool(
     name: str, tool: ProjectTool, programs: Subprocesses, *, idempotency_key: str, longest_seconds: float
 ) -> BuiltinTool:
-    """The tool ``name``. ``longest_seconds`` bounds what it says of its time."""
+    """Return the tool ``name``. ``longest_seconds`` limits the timeout of its definition."""
     schema = input_schema(tool.input)
     hand = ProjectToolRunner(
         tool=tool, schema=schema, programs=programs, idempotency_key=idempotency_key, longest_seconds=longest_seconds
@@ -252,7 +254,7 @@ def project_tool(
 
 
 def argument_fault(schema: Mapping[str, Any], args: Mapping[str, Any]) -> str | None:
-    """Describe an argument that is missing, unknown, or of another type. The rest is the command's to check."""
+    """Describe an argument that is missing, unknown, or of another type. The command checks the rest."""
     properties: Mapping[str, Any] = schema.get("properties", {})
     for name in schema.get("required", ()):
         if name not in args:
@@ -266,15 +268,15 @@ def argument_fault(schema: Mapping[str, Any], args: Mapping[str, Any]) -> str | 
         if isinstance(wanted, str):
             fits = wanted == "boolean" if isinstance(value, bool) else isinstance(value, _TYPES.get(wanted, (object,)))
             if not fits:
-                return f"{name} is to be of type {wanted}"
+                return f"{name} must be of type {wanted}"
     return None
 
 
 def option_fault(command: tuple[str, ...], args: Mapping[str, Any]) -> str | None:
-    """A text that the command would take for an option, which whoever agreed to it did not see; None: there is none."""
+    """Describe an argument that the command would parse as an option, which its trust does not cover."""
     plain = command[: command.index("--")] if "--" in command else command
     for name in placeholders(plain):
         value = args.get(name)
         if isinstance(value, str) and value.startswith("-"):
-            return f"{name} begins with -, and would be an option (its command can have a word -- before ${{{name}}})"
+            return f"{name} starts with - and would be parsed as an option (add -- to the command before ${{{name}}})"
     return None

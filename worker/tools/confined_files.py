@@ -1,9 +1,9 @@
-"""Files of the agent's working directory as its tools may see them: no link leads out. Every call blocks.
+"""Confined access to files of the agent's working directory: no link leads out. Every function blocks.
 
-A path is resolved once: links are followed while they stay inside, and from then on every part is opened, step by step
-from the top, as what it was. So swapping a folder for a link meanwhile gains nothing (faults XF01, XF05).
+A path is resolved once, following links that stay inside; then every part is opened step by step from the top without
+following links. Swapping a folder for a link meanwhile has no effect (faults XF01, XF05).
 
-Files are read with a bound, and replaced as a whole or not at all.
+Files are read up to a limit, and replaced atomically.
 """
 
 import os
@@ -17,12 +17,12 @@ from osfiles.atomic_write import replacing
 from osfiles.safe_open import FILE, FOLDER, closing_descriptor
 
 Parts = tuple[str, ...]
-"""A path below the working directory, links followed; () is the directory itself."""
+"""A path relative to the working directory, with links resolved; () is the directory itself."""
 
 _ABOVE: Final = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-"""O_PATH: folders on the way to the directory need not be readable."""
+"""O_PATH: folders above the directory need not be readable."""
 MAX_PATH: Final = 4096
-"""Characters of a path; no system takes a longer one."""
+"""Maximum length of a path; no system accepts a longer one."""
 
 _STEERINGFOLDERS: Final = frozenset({".agents", ".workflows"})
 _STEERING_FILES: Final = frozenset({"moniro.yaml", ".agents.yaml", ".mcp.json", ".gitmodules", ".worktreeinclude"})
@@ -30,14 +30,13 @@ _GIT: Final = ".git"
 
 
 class NotAllowed(Exception):
-    """A path that no tool touches, or with something else than was expected. The text, for the model, says so of it."""
+    """A path that tools must not access, or with an unexpected type. The text is for the model."""
 
 
 class ConfinedDir:
-    """The directory ``root``. ``hidden`` are folders that nothing of is shown, wherever they lie; what is
-    ``closed`` (folders and files) is not written.
+    """The directory ``root``. ``hidden`` folders are invisible; ``closed`` folders and files are read-only.
 
-    Links on the way to it are followed once, now. With ``as_it_is`` there were none, and none is followed.
+    Links in the path of ``root`` are resolved now. With ``as_it_is`` it contains none, and none is followed.
     """
 
     def __init__(
@@ -49,39 +48,39 @@ class ConfinedDir:
         self._closed = tuple(map(os.path.realpath, closed))
 
     def find(self, path: str) -> Parts:
-        """Resolve ``path``: relative to the directory, or absolute and in it. Raises NotAllowed, OSError."""
+        """Resolve ``path``: relative to the directory, or absolute and inside it. Raises NotAllowed, OSError."""
         if "\0" in path:
-            raise NotAllowed("it holds a NUL character")
+            raise NotAllowed("the path contains a NUL character")
         if len(path) > MAX_PATH:
-            raise NotAllowed(f"it is longer than {MAX_PATH} characters")
+            raise NotAllowed(f"the path is longer than {MAX_PATH} characters")
         real = os.path.realpath(os.path.join(self._root, path))
         if os.path.commonpath([self._root, real]) != self._root:
-            raise NotAllowed("it is outside the working directory")
+            raise NotAllowed("the path is outside the working directory")
         if any(os.path.commonpath([folder, real]) == folder for folder in self._hidden):
-            raise NotAllowed("it is not for tools")
+            raise NotAllowed("tools have no access to it")
         relative = os.path.relpath(real, self._root)
         return () if relative == os.curdir else tuple(relative.split(os.sep))
 
     def hides(self, parts: Parts) -> bool:
-        """Return whether nothing of the folder ``parts`` is shown."""
+        """Return whether the folder ``parts`` is hidden."""
         return os.path.join(self._root, *parts) in self._hidden
 
     def for_writing(self, path: str) -> Parts:
-        """As ``find``, of a file that may be written. Raises NotAllowed, OSError."""
+        """Resolve the path of a file to write. Raises NotAllowed, OSError."""
         parts = self.find(path)
         if not parts:
             raise NotAllowed("it is the working directory itself")
         low = tuple(map(_as_any_system_sees, parts))
         if _GIT in low or low[0] in _STEERINGFOLDERS or (len(low) == 1 and low[0] in _STEERING_FILES):
-            raise NotAllowed("it decides what is run here, so no tool writes it: ask the user to")
+            raise NotAllowed("tools cannot write files that control execution: ask the user to change it")
         real = os.path.join(self._root, *parts)
         if any(os.path.commonpath([folder, real]) == folder for folder in self._closed):
-            raise NotAllowed("it is read-only to you: ask the user to change it")
+            raise NotAllowed("the file is read-only for you: ask the user to change it")
         return parts
 
     def folder(self, parts: Parts, *, make: bool = False) -> int:
-        """A descriptor of a folder, which with ``make`` is made. Raises OSError."""
-        # A descriptor of the directory itself: step by step as well, for what is above it can be swapped too.
+        """Return a descriptor of a folder; create it with ``make``. Raises OSError."""
+        # Open the directory itself step by step too: its parents could be swapped as well.
         *top_above, last = self._root.split(os.sep)[1:]
         descriptor = os.open(os.sep, _ABOVE)
         for top_part, flags in (*((top_part, _ABOVE) for top_part in top_above), (last or os.curdir, FOLDER)):
@@ -96,7 +95,7 @@ class ConfinedDir:
         return descriptor
 
     def open(self, parts: Parts) -> int:
-        """A descriptor of a regular file, to read it. Raises NotAllowed, OSError."""
+        """Open a regular file for reading. Raises NotAllowed, OSError."""
         if not parts:
             raise NotAllowed("it is a folder")
         with closing_descriptor(self.folder(parts[:-1])) as folder:
@@ -104,7 +103,7 @@ class ConfinedDir:
 
 
 def open_regular(folder: int, name: str) -> int:
-    """The file ``name`` in ``folder``, to read it; never what a link points to. Raises NotAllowed, OSError."""
+    """Open the file ``name`` in ``folder`` for reading without following links. Raises NotAllowed, OSError."""
     descriptor = os.open(name, os.O_RDONLY | FILE, dir_fd=folder)
     mode = os.fstat(descriptor).st_mode
     if stat.S_ISREG(mode):
@@ -114,36 +113,36 @@ def open_regular(folder: int, name: str) -> int:
 
 
 def _as_any_system_sees(name: str) -> str:
-    """``name`` as a file system may compare it that knows no case, or leaves out what cannot be seen."""
+    """Return ``name`` as compared by file systems that ignore case or invisible characters."""
     plain = unicodedata.normalize("NFKC", name).casefold()
     return "".join(letter for letter in plain if unicodedata.category(letter) != "Cf")
 
 
 def shown(parts: Iterable[str]) -> str:
-    """A path as text: names are bytes, and may hold anything."""
+    """Return a path as text: names are bytes, and may contain anything."""
     text = os.fsencode("/".join(parts)).decode("utf-8", "replace")
     return "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text)
 
 
 LIMIT_BYTES: Final = 16 * 1024 * 1024
-"""Of a file that a tool reads or changes."""
+"""Maximum size of a file that a tool reads or changes."""
 _SNIFFED_BYTES: Final = 8192
 _MODE_BITS: Final = 0o777
 
 
 def is_binary(data: bytes) -> bool:
-    """Return whether ``data`` begins like something that nobody reads as text."""
+    """Return whether ``data`` starts like a binary file."""
     return b"\0" in data[:_SNIFFED_BYTES]
 
 
 def read(place: ConfinedDir, parts: Parts) -> bytes:
-    """All of a file. Raises NotAllowed, OSError."""
+    """Return the content of a file. Raises NotAllowed, OSError."""
     with open(place.open(parts), "rb", buffering=0) as file:
         return read_all(file.fileno())
 
 
 def read_all(descriptor: int) -> bytes:
-    """All of an open file. Raises NotAllowed where that is more than LIMIT_BYTES, OSError."""
+    """Return the content of an open file. Raises NotAllowed if it exceeds LIMIT_BYTES, OSError."""
     chunks: list[bytes] = []
     left = LIMIT_BYTES + 1
     while left > 0 and (chunk := os.read(descriptor, left)):
@@ -155,9 +154,9 @@ def read_all(descriptor: int) -> bytes:
 
 
 def replace(place: ConfinedDir, parts: Parts, data: bytes) -> bool:
-    """Have ``data`` in the file, whole or not at all, and on the disk. Folders above are made.
+    """Write ``data`` to the file atomically and durably; create parent folders.
 
-    Returns whether it is new. Raises NotAllowed, OSError.
+    Returns whether the file is new. Raises NotAllowed, OSError.
     """
     with closing_descriptor(place.folder(parts[:-1], make=True)) as folder:
         mode = _mode_of(folder, parts[-1])
@@ -170,7 +169,7 @@ def replace(place: ConfinedDir, parts: Parts, data: bytes) -> bool:
 
 
 def _mode_of(folder: int, name: str) -> int | None:
-    """The permissions of the file that is there, if one is. Raises NotAllowed for what is no file."""
+    """Return the permissions of an existing file, or None. Raises NotAllowed for other types."""
     try:
         descriptor = open_regular(folder, name)
     except FileNotFoundError:

@@ -1,7 +1,7 @@
-"""Searching the files below a folder: the walk through them, and the patterns that file tools take.
+"""Search in the files below a folder: the walk, and the patterns of file tools.
 
-The walk goes in a fixed order, bounded, and follows no link; every step blocks. Patterns are for google-re2: what they
-cost grows with the text, and with nothing else (XF23).
+The walk has a fixed order and limits, and follows no links; every step blocks. Patterns use google-re2, whose cost
+grows only with the text (XF23).
 """
 
 import os
@@ -18,27 +18,27 @@ from worker.tools.confined_files import ConfinedDir, Parts
 
 LIMIT_FILES: Final = 50_000
 LIMIT_DEPTH: Final = 64
-"""Folders within folders below the first: each on the way is held open."""
+"""Maximum depth below the first folder: each folder on the way is kept open."""
 SKIPPED: Final = frozenset(
     {".git", ".hg", ".svn", "node_modules", ".venv", "venv", "__pycache__", ".mypy_cache", ".ruff_cache", ".tox"}
 )
-"""Folders that are gone through only when they are asked for by name."""
+"""Folders that are only searched if requested by name."""
 
 
 class FoundFile(msgspec.Struct, frozen=True):
-    """A regular file. ``folder`` is a descriptor, open until the next one is asked for."""
+    """A regular file. ``folder`` is a descriptor that stays open until the next file is requested."""
 
     parts: Parts
     folder: int
 
     @property
     def name(self) -> str:
-        """The last part."""
+        """Return the last part of the path."""
         return self.parts[-1]
 
 
 class Walk:
-    """The regular files below ``top``. ``cut`` says afterwards what was left out; "" where nothing was."""
+    """The regular files below ``top``. ``cut`` describes afterwards what was left out, or is ""."""
 
     def __init__(self, place: ConfinedDir, top: Parts) -> None:
         self._place = place
@@ -46,7 +46,7 @@ class Walk:
         self.cut = ""
 
     def __iter__(self) -> Iterator[FoundFile]:
-        """Raises OSError where ``top`` is no folder. Cancellation of the task that waits for this thread ends it."""
+        """Yield the files. Raises OSError if ``top`` is not a folder. Cancelling the waiting task ends the walk."""
         seen = 0
         with closing_descriptor(self._place.folder(self._top)) as start:
             for path, folders, names, folder in os.fwalk(".", dir_fd=start, follow_symlinks=False):
@@ -55,64 +55,62 @@ class Walk:
                 entered = (one for one in folders if one not in SKIPPED and not self._place.hides((*below, one)))
                 folders[:] = sorted(entered)
                 if folders and len(below) - len(self._top) >= LIMIT_DEPTH:
-                    self.cut = f"folders more than {LIMIT_DEPTH} deep were not looked into"
+                    self.cut = f"folders more than {LIMIT_DEPTH} deep were not searched"
                     folders.clear()
                 for name in sorted(names):
                     seen += 1
                     if seen > LIMIT_FILES:
-                        self.cut = f"only the first {LIMIT_FILES} files were looked at"
+                        self.cut = f"only the first {LIMIT_FILES} files were searched"
                         return
                     try:
                         is_regular = stat.S_ISREG(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
                     except OSError:
-                        is_regular = False  # gone since it was listed
+                        is_regular = False  # deleted since the listing
                     if is_regular:
                         yield FoundFile((*below, name), folder)
 
 
 MAX_PATTERN: Final = 1000
-"""Characters of a pattern."""
+"""Maximum length of a pattern."""
 
 
 class BadPattern(ValueError):
-    """A pattern that RE2 does not take. The text is for the model."""
+    """A pattern that RE2 does not support. The text is for the model."""
 
 
 class Match(Protocol):
-    """A place in which a pattern was found."""
+    """A match of a pattern."""
 
     def start(self) -> int:
-        """The offset of its first byte."""
+        """Return the offset of its first byte."""
         ...
 
 
 class LinePattern:
-    """A regular expression that is looked for within lines; ``^`` and ``$`` are theirs."""
+    """A regular expression for single lines; ``^`` and ``$`` match their ends."""
 
     def __init__(self, pattern: str, *, ignore_case: bool = False) -> None:
-        """Raises BadPattern."""
         options = _options()
         options.never_nl = True
         options.case_sensitive = not ignore_case
         self._found = _compiled(f"(?m){pattern}", options).finditer
 
     def offsets(self, data: bytes) -> Iterator[int]:
-        """Yield the offsets in ``data`` at which it is found."""
+        """Yield the offsets of matches in ``data``."""
         return (cast(Match, match).start() for match in self._found(data))
 
 
 class Glob:
-    """``*.py`` (any folder), ``src/*.py`` (that folder), ``src/**/*.py`` (that folder and all below)."""
+    """A glob: ``*.py`` (any folder), ``src/*.py`` (that folder), ``src/**/*.py`` (that folder and all below)."""
 
     def __init__(self, text: str) -> None:
-        """Raises BadPattern."""
         pattern = text.removeprefix("./")
         if "/" not in pattern:
             pattern = f"**/{pattern}"
         self._matches = _compiled("".join(_glob_parts(pattern)), _options()).fullmatch
 
     def __contains__(self, path: str) -> bool:
-        """Return whether it matches ``path``, which is relative and has no leading ``./``."""
+        """Return whether the pattern matches ``path``, which is relative without a leading ``./``."""
         return self._matches(path.encode("utf-8", "replace")) is not None
 
 
@@ -130,7 +128,7 @@ def _compiled(pattern: str, options: Any) -> Any:
     except (re2.error, UnicodeEncodeError) as error:
         said = error.args[0] if error.args else error
         text = said.decode("utf-8", "replace") if isinstance(said, bytes) else str(said)
-        raise BadPattern(f"not a regular expression that RE2 takes: {text.partition(':')[0]}") from error
+        raise BadPattern(f"not a valid RE2 regular expression: {text.partition(':')[0]}") from error
 
 
 def _glob_parts(pattern: str) -> Iterator[str]:

@@ -1,7 +1,7 @@
-"""The file tools, which ``tools: [files]`` switches on: ``edit``, ``grep``, ``list``, ``read`` and ``write``.
+"""The file tools that ``tools: [files]`` enables: ``edit``, ``grep``, ``list``, ``read`` and ``write``.
 
-Each is its arguments, a function that blocks, and its FileTool, which runs it in a thread and tells the model of
-refusals as results; FILES at the end lists them.
+Each consists of its arguments, a blocking function, and its FileTool, which runs it in a thread and returns refusals as
+results; FILES at the end lists them.
 """
 
 import errno
@@ -37,20 +37,20 @@ from worker.tools.confined_files import (
 from worker.tools.file_search import BadPattern, Glob, LinePattern, Walk
 
 TOLD_CHARACTERS: Final = 16 * 1024
-"""Of one file: what a tool gives has to leave room for its own result."""
+"""Maximum length of the rules of one file, so that the tool's own result has room."""
 _NOTE: Final = "rules "
 
 
 class NestedRules:
-    """The rules below ``place`` that one attempt tells, when a file tool first touches something there.
+    """The nested rules of ``place`` that an attempt reports when a file tool first accesses a path below them.
 
-    The kernel says which files with rules were ``trusted``: by path, the SHA-256 of each. What is told is exactly that:
-    one that came later, or was changed (in a branch, or by an agent) is only named. Each is told once in an
-    instruction, whatever attempts it takes: which were is noted with the entry of the call.
+    ``trusted`` maps each rule file to its SHA-256. Only that content is shown: a new or changed file (in a branch, or
+    by an agent) is only named. Each is reported once per instruction, over all attempts: the note of the call's entry
+    records it.
     """
 
     def __init__(self, place: ConfinedDir, trusted: Mapping[str, str], earlier: Iterable[Entry] = ()) -> None:
-        """``earlier``: entries that the model still reads; rules that were told with them are not told again."""
+        """Prepare the rules; ``earlier`` are entries that the model still sees, whose rules are not repeated."""
         self._place = place
         self._trusted = trusted
         notes = (entry.note or "" for entry in earlier if entry.kind == "tool")
@@ -58,7 +58,7 @@ class NestedRules:
         self._told = {path for paths in told for path in paths}
 
     def first_touched(self, path: str) -> tuple[str, str | None]:
-        """The rules that are to be told with a call that touched ``path``, and the note to keep of it."""
+        """Return the rules to report with a call that accessed ``path``, and the note to store."""
         try:
             parts = self._place.find(path)
         except (NotAllowed, OSError, ValueError):
@@ -78,23 +78,23 @@ class NestedRules:
                 continue
             with suppress(NotAllowed, OSError):
                 data = read(self._place, file)
-                if data not in contents:  # one may be a copy of the other
+                if data not in contents:  # the two files may be copies
                     yield path, self._said(shown(file), shown(folder), data, self._trusted.get(path))
                 contents.add(data)
 
     def _said(self, path: str, folder: str, data: bytes, trusted: str | None) -> str:
         if hashlib.sha256(data).hexdigest() != trusted:
-            why = "nobody was asked about it" if trusted is None else "it is not what was trusted"
-            return f"\n\n[{path} may have rules of the project; they are not shown, for {why}]"
+            why = "they are not trusted yet" if trusted is None else "they have changed since they were trusted"
+            return f"\n\n[{path} may contain project rules; they are not shown because {why}]"
         text = data.decode("utf-8", "replace")
         cut = f"\n[cut here: read {path} for the rest]" if len(text) > TOLD_CHARACTERS else ""
         lines = "\n".join(f"> {line}" for line in text[:TOLD_CHARACTERS].rstrip().splitlines())
-        opening = f"# Rules of this project for what is in {folder}/"
-        return f"\n\n{opening}\n\n{path}, to be followed in the files there:\n\n{lines}{cut}"
+        opening = f"# Rules of this project for files in {folder}/"
+        return f"\n\n{opening}\n\n{path}; follow these rules for the files there:\n\n{lines}{cut}"
 
 
 class FileArguments(ToolArguments, frozen=True, kw_only=True):
-    """Arguments of a file tool. ``path`` is as seen from the working directory."""
+    """Arguments of a file tool. ``path`` is relative to the working directory."""
 
     path: str
 
@@ -103,9 +103,9 @@ A = TypeVar("A", bound=FileArguments)
 
 
 class FileTool(msgspec.Struct, Generic[A], frozen=True):
-    """One of them, described to models by the docstring of its arguments.
+    """A file tool, described to models by the docstring of its arguments.
 
-    ``act`` may raise NotAllowed, BadPattern and OSError, which the model is told.
+    ``act`` may raise NotAllowed, BadPattern and OSError, which become results.
     """
 
     name: str
@@ -113,7 +113,7 @@ class FileTool(msgspec.Struct, Generic[A], frozen=True):
     act: Callable[[ConfinedDir, A], str]
 
     def on(self, place: ConfinedDir, rules: NestedRules | None = None) -> BuiltinTool:
-        """The tool, for the files of ``place``, which tells the ``rules`` of folders that it touches."""
+        """Return the tool for the files of ``place``, which reports the ``rules`` of accessed folders."""
         read_only = BUILT_IN[self.name].read_only
         hand = _FileToolRunner(self, place, rules, leaves=read_only)
         return BuiltinTool(
@@ -125,7 +125,7 @@ class FileTool(msgspec.Struct, Generic[A], frozen=True):
 
 
 def _changed(place: ConfinedDir, args: dict[str, Any]) -> str | None:
-    """The file that a call with ``args`` writes, links followed; None where the call itself is refused for it."""
+    """Return the file that a call with ``args`` writes, with links resolved; None if the call will be refused."""
     try:
         return "/".join(place.for_writing(str(args.get("path"))))
     except (NotAllowed, OSError, ValueError):
@@ -137,10 +137,10 @@ class _FileToolRunner(msgspec.Struct, Generic[A], frozen=True):
     place: ConfinedDir
     rules: NestedRules | None
     leaves: bool
-    """Whether a call that is not waited for any more may be left to itself."""
+    """Whether a cancelled call may finish in the background."""
 
     async def run(self, name: str, args: dict[str, Any], key: str) -> ToolOutcome:
-        """Run one call. Cancellation waits for one that writes, which takes no time, and for no other."""
+        """Run one call. Cancellation waits only for calls that write, which are short."""
         try:
             asked = read_arguments(self.tool.asks, name, args)
         except BadArguments as error:
@@ -154,10 +154,10 @@ class _FileToolRunner(msgspec.Struct, Generic[A], frozen=True):
         except OSError as error:
             return ToolOutcome(f"{asked.path}: {os.strerror(error.errno or errno.EIO)}", True)
         except (MemoryError, RecursionError, UnicodeError) as error:
-            return ToolOutcome(f"{self.tool.name} cannot do that: {str(error) or type(error).__name__}", True)
+            return ToolOutcome(f"{self.tool.name} failed: {str(error) or type(error).__name__}", True)
 
     def _act(self, asked: A) -> ToolOutcome:
-        """What it gives, and rules of the folders that it is the first to touch. Blocks. Raises as FileTool.act."""
+        """Return the result, with rules of folders that it accesses first. Blocks. Raises as FileTool.act."""
         text = self.tool.act(self.place, asked)
         if self.rules is None:
             return ToolOutcome(text)
@@ -166,16 +166,16 @@ class _FileToolRunner(msgspec.Struct, Generic[A], frozen=True):
 
 
 _COMPARED_BYTES: Final = 1024 * 1024
-"""Of a file whose words are looked at one by one, to say what is wrong with a passage."""
+"""Maximum size of a file in which similar passages are searched for an error message."""
 
 
 class _EditArguments(FileArguments, frozen=True, kw_only=True):
-    """Replace a passage of a text file of the working directory. It must be there exactly as given, and once."""
+    """Replace a passage in a text file of the working directory. The passage must match exactly and occur once."""
 
-    path: Annotated[str, msgspec.Meta(min_length=1, description="The file, as seen from the working directory.")]
-    old: Annotated[str, msgspec.Meta(min_length=1, description="The passage, exactly as it is in the file.")]
-    new: Annotated[str, msgspec.Meta(description="What stands there afterwards.")]
-    all: Annotated[bool, msgspec.Meta(description="Replace it wherever it is; else it must be there once.")] = False
+    path: Annotated[str, msgspec.Meta(min_length=1, description="Path of the file, relative to the working directory.")]
+    old: Annotated[str, msgspec.Meta(min_length=1, description="The passage to replace, exactly as in the file.")]
+    new: Annotated[str, msgspec.Meta(description="The new text.")]
+    all: Annotated[bool, msgspec.Meta(description="Replace all occurrences (default: only a unique one).")] = False
 
 
 def _edit_file(place: ConfinedDir, asked: _EditArguments) -> str:
@@ -184,19 +184,19 @@ def _edit_file(place: ConfinedDir, asked: _EditArguments) -> str:
     old, new = clean(asked.old).encode(), clean(asked.new).encode()
     count = 0 if is_binary(data) else data.count(old)
     if not count:
-        # What would have made the difference, where it is only this.
+        # Explain the mismatch if it is only this.
         if b"\r\n" in data and old.replace(b"\n", b"\r\n") in data:
-            nearly = " (its lines end in CRLF)"
+            nearly = " (the file has CRLF line ends)"
         elif len(data) > _COMPARED_BYTES:
             nearly = ""
         else:
             squeezed = b" ".join(old.split())
-            nearly = " (but for spaces it has)" if squeezed and squeezed in b" ".join(data.split()) else ""
-        raise NotAllowed(f"it has no such passage{nearly}: read it, and copy what is there")
+            nearly = " (it differs only in white space)" if squeezed and squeezed in b" ".join(data.split()) else ""
+        raise NotAllowed(f"passage not found{nearly}: read the file and copy the exact text")
     if count > 1 and not asked.all:
-        raise NotAllowed(f"it has that {count} times: give more of what is around it, or say all")
+        raise NotAllowed(f"the passage occurs {count} times: include more context, or set all")
     if len(data) + count * (len(new) - len(old)) > LIMIT_BYTES:
-        raise NotAllowed(f"it would become larger than {LIMIT_BYTES // 2**20} MiB")
+        raise NotAllowed(f"the file would exceed {LIMIT_BYTES // 2**20} MiB")
     replace(place, parts, data.replace(old, new))
     line = data.count(b"\n", 0, data.index(old)) + 1
     return f"replaced {count} passages in {shown(parts)}" if count > 1 else f"replaced line {line} of {shown(parts)}"
@@ -204,17 +204,17 @@ def _edit_file(place: ConfinedDir, asked: _EditArguments) -> str:
 
 MATCHES: Final = 200
 LINE_LIMIT: Final = 300
-"""Characters of a line that are shown."""
+"""Maximum displayed length of a line."""
 
-Limit = Annotated[int, msgspec.Meta(ge=1, le=MATCHES, description="At most so many lines.")]
+Limit = Annotated[int, msgspec.Meta(ge=1, le=MATCHES, description="Maximum number of lines.")]
 
 
 class _GrepArguments(FileArguments, frozen=True, kw_only=True):
-    """Find lines in the text files of the working directory, by a regular expression."""
+    """Find lines in text files of the working directory that match a regular expression."""
 
-    pattern: Annotated[str, msgspec.Meta(min_length=1, description="A regular expression (RE2), within a line.")]
-    path: Annotated[str, msgspec.Meta(description="A folder, or one file.")] = "."
-    glob: Annotated[str, msgspec.Meta(min_length=1, description="Only such files: *.py or src/**/*.py.")] | None = None
+    pattern: Annotated[str, msgspec.Meta(min_length=1, description="Regular expression (RE2), matched within a line.")]
+    path: Annotated[str, msgspec.Meta(description="A folder or file to search.")] = "."
+    glob: Annotated[str, msgspec.Meta(min_length=1, description="Files to search: *.py or src/**/*.py.")] | None = None
     ignore_case: bool = False
     limit: Limit = MATCHES
 
@@ -233,7 +233,7 @@ def _grep(place: ConfinedDir, asked: _GrepArguments) -> str:
                 with open(open_regular(file.folder, file.name), "rb", buffering=0) as opened:
                     content = read_all(opened.fileno())
             except (OSError, NotAllowed):
-                continue  # it cannot be read, or is too large
+                continue  # unreadable or too large
             found += _hits(shown(file.parts), content, lines, asked.limit + 1 - len(found))
             if len(found) > asked.limit:
                 return "\n".join([*found[: asked.limit], f"[more than {asked.limit} lines]"])
@@ -252,7 +252,7 @@ def _hits(path: str, data: bytes, lines: LinePattern, limit: int) -> list[str]:
     number, counted, end = 1, 0, -1
     for offset in lines.offsets(data):
         if offset <= end:
-            continue  # the same line again
+            continue  # another match on the same line
         number += data.count(b"\n", counted, offset)
         counted = offset
         start = data.rfind(b"\n", 0, offset) + 1
@@ -266,14 +266,14 @@ def _hits(path: str, data: bytes, lines: LinePattern, limit: int) -> list[str]:
 
 
 LIMIT: Final = 1000
-"""Lines of one answer."""
+"""Maximum number of lines in one answer."""
 
 
 class _ListArguments(FileArguments, frozen=True, kw_only=True):
-    """List a folder of the working directory, or find files below it by a glob."""
+    """List a folder of the working directory, or find files below it with a glob pattern."""
 
-    path: Annotated[str, msgspec.Meta(description="The folder, as seen from the working directory.")] = "."
-    glob: Annotated[str, msgspec.Meta(min_length=1, description="Files below it: *.py or src/**/*.py.")] | None = None
+    path: Annotated[str, msgspec.Meta(description="Path of the folder, relative to the working directory.")] = "."
+    glob: Annotated[str, msgspec.Meta(min_length=1, description="Files to find: *.py or src/**/*.py.")] | None = None
 
 
 def _list_directory(place: ConfinedDir, asked: _ListArguments) -> str:
@@ -286,7 +286,7 @@ def _list_directory(place: ConfinedDir, asked: _ListArguments) -> str:
         for file in walk:
             if "/".join(file.parts[depth:]) in glob:
                 if len(lines) == LIMIT:
-                    return "\n".join([*lines, "[there are more]"])
+                    return "\n".join([*lines, "[more files found]"])
                 lines.append(shown(file.parts))
         if walk.cut:
             lines.append(f"[{walk.cut}]")
@@ -311,20 +311,20 @@ def _line(folder: int, name: str) -> str:
 
 LINES: Final = 2000
 TEXT_LIMIT: Final = 64 * 1024
-"""Characters of one answer."""
+"""Maximum length of one answer."""
 READ_FILE_LINE_LIMIT: Final = 2000
-"""Characters of one line."""
+"""Maximum length of one line."""
 
 _END: Final = b"\n"
 
 LineNumber = Annotated[int, msgspec.Meta(ge=1, description="The first line to show, from 1.")]
-Count = Annotated[int, msgspec.Meta(ge=1, le=LINES, description="At most so many lines.")]
+Count = Annotated[int, msgspec.Meta(ge=1, le=LINES, description="Maximum number of lines.")]
 
 
 class _ReadArguments(FileArguments, frozen=True, kw_only=True):
-    """Read a text file of the working directory: its lines, numbered, 2000 at most in one call."""
+    """Read a text file of the working directory. Returns numbered lines, at most 2000 in one call."""
 
-    path: Annotated[str, msgspec.Meta(min_length=1, description="The file, as seen from the working directory.")]
+    path: Annotated[str, msgspec.Meta(min_length=1, description="Path of the file, relative to the working directory.")]
     offset: LineNumber = 1
     limit: Count = LINES
 
@@ -337,7 +337,7 @@ def _read_file(place: ConfinedDir, asked: _ReadArguments) -> str:
         return "[an empty file]"
     count = data.count(b"\n") + (not data.endswith(b"\n"))
     if asked.offset > count:
-        return f"[there are {count} lines]"
+        return f"[the file has {count} lines]"
     shown: list[str] = []
     room = TEXT_LIMIT
     lines = islice(BytesIO(data), asked.offset - 1, asked.offset - 1 + asked.limit)
@@ -350,22 +350,22 @@ def _read_file(place: ConfinedDir, asked: _ReadArguments) -> str:
             break
         shown.append(text)
     after = asked.offset + len(shown)
-    more = [f"[{count} lines; go on with offset {after}]"] if after <= count else []
+    more = [f"[{count} lines; continue with offset {after}]"] if after <= count else []
     return "\n".join([*shown, *more])
 
 
 class _WriteArguments(FileArguments, frozen=True, kw_only=True):
-    """Write a file of the working directory, in place of what is there; folders above it are made."""
+    """Write a file of the working directory. Replaces existing content and creates missing folders."""
 
-    path: Annotated[str, msgspec.Meta(min_length=1, description="The file, as seen from the working directory.")]
-    content: Annotated[str, msgspec.Meta(description="All of its text.")]
+    path: Annotated[str, msgspec.Meta(min_length=1, description="Path of the file, relative to the working directory.")]
+    content: Annotated[str, msgspec.Meta(description="The complete text.")]
 
 
 def _write_file(place: ConfinedDir, asked: _WriteArguments) -> str:
     parts = place.for_writing(asked.path)
     data = clean(asked.content).encode()
     new = replace(place, parts, data)
-    return f"{'made' if new else 'wrote'} {shown(parts)}, {len(data)} bytes"
+    return f"{'created' if new else 'wrote'} {shown(parts)}, {len(data)} bytes"
 
 
 FILES: Final[tuple[FileTool[Any], ...]] = (

@@ -1,4 +1,4 @@
-"""The ``skill`` tool: instructions that are read when they are needed. Names are listed at once, the rest on a call."""
+"""The ``skill`` tool: instructions that are read when needed. Only names and descriptions are in the prompt."""
 
 import hashlib
 from collections.abc import Iterable, Mapping
@@ -16,37 +16,37 @@ from worker.tools.file_search import Walk
 
 INSTRUCTIONS: Final = "SKILL.md"
 LIST_CHARACTERS: Final = 20_000
-"""Of all descriptions together."""
+"""Maximum length of all descriptions together."""
 FILES: Final = 200
-"""Names of files beside the instructions that are told with them."""
+"""Maximum number of listed files besides the instructions."""
 _ABOUT: Final = (
-    "Read up on how a kind of work is done here, before you do it. Give a skill's name for its instructions, and also "
-    "the path of a file that these mention for that file. There are:"
+    "Read the instructions for a kind of work before you do it. Pass a skill's name to get its instructions, and a "
+    "file path to get a file that they mention. Available skills:"
 )
 
 
 class SkillArguments(ToolArguments, frozen=True, kw_only=True):
     """Arguments of skill."""
 
-    name: Annotated[str, msgspec.Meta(min_length=1, description="The skill.")]
-    file: Annotated[str, msgspec.Meta(min_length=1, description="A file of it, as its folder has it.")] | None = None
+    name: Annotated[str, msgspec.Meta(min_length=1, description="Name of the skill.")]
+    file: Annotated[str, msgspec.Meta(min_length=1, description="Path of a file in the skill's folder.")] | None = None
 
 
 class SkillReader:
-    """Reads skills. What was trusted is read again when it is asked for, and is told only if it still is that."""
+    """Reader of skills. Files are read on each call, and only returned if their content is the trusted one."""
 
     def __init__(self, skills: Iterable[Skill]) -> None:
         self._skills: Mapping[str, Skill] = {skill.name: skill for skill in skills}
 
     async def run(self, name: str, args: dict[str, Any], key: str) -> ToolOutcome:
-        """Read the instructions of one, or a file."""
+        """Read the instructions or a file of a skill."""
         try:
             asked = read_arguments(SkillArguments, name, args)
         except BadArguments as error:
             return error.outcome
         found = self._skills.get(asked.name)
         if found is None:
-            return ToolOutcome(f"there is no skill {asked.name[:80]}; there are {', '.join(self._skills)}", True)
+            return ToolOutcome(f"skill {asked.name[:80]} not found; available: {', '.join(self._skills)}", True)
         act = partial(_instructions, found) if asked.file is None else partial(_file, found, asked.file)
         try:
             return ToolOutcome(await trio.to_thread.run_sync(act, abandon_on_cancel=True))
@@ -56,7 +56,7 @@ class SkillReader:
 
 
 def skill(skills: tuple[Skill, ...]) -> BuiltinTool:
-    """The tool, for ``skills``."""
+    """Return the tool for ``skills``."""
     room = LIST_CHARACTERS // max(len(skills), 1)
     lines = [f"- {one.name}: {' '.join(one.description.split())[:room]}" for one in skills]
     about = "\n".join([_ABOUT, *lines])
@@ -67,7 +67,7 @@ def skill(skills: tuple[Skill, ...]) -> BuiltinTool:
 
 def _instructions(skill: Skill) -> str:
     place = ConfinedDir(skill.folder, as_it_is=True)
-    # The front matter is left out.
+    # Omit the front matter.
     text = _trusted(skill, place, (INSTRUCTIONS,)).decode("utf-8", "replace")
     lines = text.lstrip("\ufeff").splitlines()
     if lines and lines[0].rstrip() == "---":
@@ -76,7 +76,7 @@ def _instructions(skill: Skill) -> str:
     others = sorted(shown(file.parts) for file in Walk(place, ()) if file.parts != (INSTRUCTIONS,))
     told = [f"- {name}" for name in others[:FILES]]
     folder_text = f"[The folder of this skill is {skill.folder}"
-    return "\n".join([text, f"{folder_text}; beside these instructions it has:" if told else f"{folder_text}.]", *told])
+    return "\n".join([text, f"{folder_text}; it also contains:" if told else f"{folder_text}.]", *told])
 
 
 def _file(skill: Skill, path: str) -> str:
@@ -86,8 +86,8 @@ def _file(skill: Skill, path: str) -> str:
 
 
 def _trusted(skill: Skill, place: ConfinedDir, parts: Parts) -> bytes:
-    """The content of a file, as it was trusted. Raises NotAllowed, OSError."""
+    """Return the trusted content of a file. Raises NotAllowed, OSError."""
     data = read_file(place, parts)
     if skill.files.get("/".join(parts)) != hashlib.sha256(data).hexdigest():
-        raise NotAllowed("it is not what was trusted when you began: ask the user")
+        raise NotAllowed("the file has changed since it was trusted: ask the user")
     return data

@@ -1,5 +1,5 @@
-"""A machine elsewhere as a launcher: a kernel's session with it, and the process that serves there.
+"""A remote machine as a launcher: the kernel's session with it, and the node process that serves there.
 
-One stream of bytes carries all that its processes say and are told. When it ends the node ends every tree, at the
-latest with its lease, and only after that the kernel calls its work lost. The next stream has another session.
+One byte stream carries all data of its processes. When it ends, the node kills every tree, at the latest at the end of
+its lease, and only then the kernel marks the work as lost. The next stream has a new session.
 """

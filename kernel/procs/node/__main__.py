@@ -45,10 +45,10 @@ def _parse() -> argparse.Namespace:
         metavar="DIR",
         type=lambda text: Path(text).expanduser().absolute(),
         required=True,
-        help="the node's folder",
+        help="folder of the node",
     )
-    parser.add_argument("--project", metavar="ID", help="serve this project, and no other")
-    parser.add_argument("--join", metavar="WORD", help="dial and serve the kernel that gave this word (- reads it)")
+    parser.add_argument("--project", metavar="ID", help="serve only this project")
+    parser.add_argument("--join", metavar="WORD", help="join the kernel of this join token (- reads standard input)")
     decode_times = msgspec.json.Decoder(LeaseTimes).decode
     parser.add_argument("--times", type=decode_times, default=LeaseTimes(), help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -60,7 +60,7 @@ def _parse() -> argparse.Namespace:
 def _serve(options: argparse.Namespace, state: Path) -> int:
     times: LeaseTimes = options.times
     word = None if options.join is None else decode_join_word(options.join)
-    guard = LeaseGuard(times.margin_seconds / 2)  # before anything has threads or a loop
+    guard = LeaseGuard(times.margin_seconds / 2)  # before the process has threads or an event loop
     import trio  # noqa: PLC0415
 
     from kernel.procs.node.fence import TermUnreadable  # noqa: PLC0415
@@ -98,7 +98,7 @@ def _serve(options: argparse.Namespace, state: Path) -> int:
             await host.serve(trio.StapledStream(trio.lowlevel.FdStream(writing), trio.lowlevel.FdStream(reading)))
         except (*BROKEN, Garbled, NotServed, TermUnreadable, trio.TooSlowError) as error:
             logger.warning("node.transport_broke %s", describe(error))
-            with suppress(OSError):  # what led here may be gone
+            with suppress(OSError):  # the remote shell may have exited
                 os.write(errors, f"error: {describe(error)}\n".encode())
 
     trio.run(until_signal, serve)
@@ -106,7 +106,7 @@ def _serve(options: argparse.Namespace, state: Path) -> int:
 
 
 def _take_standard_streams(state: Path) -> tuple[int, int, int]:
-    """Return the three standard streams under other numbers: what is started here has the log, and none of them."""
+    """Move the standard streams to other descriptors: started processes get the log instead."""
     kept = os.dup(0), os.dup(1), os.dup(2)
     log, nothing = open_log(state), os.open(os.devnull, os.O_RDWR)
     for number, descriptor in enumerate((nothing, log, log)):

@@ -1,10 +1,8 @@
-"""The fence of a node: a folder of one node process, the highest term that it was given, and a lease with its guard.
+"""The fence of a node: a private folder of one node process, the highest term that it was given, and a guarded lease.
 
-The folder is private, ours, and of one node process at a time. A home that machines share has one for each: of a lock
-or a process in a shared folder, no machine can tell whether it is its own.
-
-The lease goes by a clock that goes on while the machine sleeps. Past it a node ends all that it runs: it cannot know
-whether its kernel has given that work to somebody else.
+A home shared by machines contains one folder for each: no machine can tell whether a lock or a process in a shared
+folder is its own. The lease uses a clock that continues while the machine sleeps. After it, the node kills all its
+processes, because the kernel may have given their work to another node.
 """
 
 import fcntl
@@ -30,7 +28,7 @@ from protocol.node import NodeFacts
 LOCK: Final = "node.lock"
 LOG: Final = "node.log"
 LOG_BYTES: Final = 1024 * 1024
-"""A log that is longer is truncated by the next node process."""
+"""Size above which the next node process truncates the log."""
 RUN: Final = "run"
 _PASSED_ON = frozenset(
     {"HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TERM", "TZ", "TMPDIR", "SSL_CERT_FILE", "SSL_CERT_DIR"}
@@ -40,26 +38,26 @@ _ODD = re.compile(r"[^A-Za-z0-9._-]", re.ASCII)
 
 
 class FolderRefused(Exception):
-    """The folder is somebody else's, or none."""
+    """The folder belongs to another user, or is not a folder."""
 
 
 def of_this_machine(state: Path) -> Path:
-    """The part of ``state`` that belongs to this machine."""
+    """Return the subfolder of ``state`` for this machine."""
     return state / (_ODD.sub("_", socket.gethostname()).lstrip(".")[:64] or "machine")
 
 
 def prepare_folder(state: Path) -> None:
-    """Make it with mode 0700, or see that it is ours and that nobody else reads it. Raises FolderRefused, OSError."""
+    """Create the folder with mode 0700, or check that it is private and ours. Raises FolderRefused, OSError."""
     state.mkdir(mode=0o700, parents=True, exist_ok=True)
     info = os.lstat(state)
     if not stat.S_ISDIR(info.st_mode) or info.st_uid != os.geteuid():
-        raise FolderRefused(f"{state} is not a directory of yours: name another one with --state")
+        raise FolderRefused(f"{state} is not a directory that you own: name another one with --state")
     if info.st_mode & 0o077:
         os.chmod(state, 0o700)
 
 
 def lock_folder(state: Path) -> int | None:
-    """Be the one node process of this folder, as long as the descriptor is open; None where there is one."""
+    """Lock the folder for this node process while the descriptor is open; return None if it is locked."""
     descriptor = os.open(state / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -72,12 +70,12 @@ def lock_folder(state: Path) -> int | None:
 
 
 def holder_of(state: Path) -> int:
-    """Return the node process that has locked the folder. Raises OSError, ValueError."""
+    """Return the node process that holds the lock of the folder. Raises OSError, ValueError."""
     return int((state / LOCK).read_text("ascii"))
 
 
 def open_log(state: Path) -> int:
-    """Open the log of the folder, to append to."""
+    """Open the log of the folder for appending."""
     log = os.open(state / LOG, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     if os.fstat(log).st_size > LOG_BYTES:
         os.ftruncate(log, 0)
@@ -85,13 +83,13 @@ def open_log(state: Path) -> int:
 
 
 def search_path(environ: Mapping[str, str]) -> str:
-    """The folders of programs: PATH without relative folders, which would follow the working directory."""
+    """Return the PATH without relative folders, which depend on the working directory."""
     parts = (environ.get("PATH") or _DEFAULT_PATH).split(":")
     return ":".join(part for part in parts if part.startswith("/")) or _DEFAULT_PATH
 
 
 def passed_on(environ: Mapping[str, str]) -> dict[str, str]:
-    """The part of the environment that a worker has; its programs get theirs from the start frame."""
+    """Return the environment of workers; their programs get theirs from the start frame."""
     kept = {name: value for name, value in environ.items() if name in _PASSED_ON or name.startswith("LC_")}
     return {**kept, "PATH": search_path(environ)}
 
@@ -100,7 +98,7 @@ _CGROUP_MEMORY: Final = Path("/sys/fs/cgroup/memory.max")
 
 
 def gather(state: Path, environ: Mapping[str, str], mcp_url: str) -> NodeFacts:
-    """Look at the machine now."""
+    """Return the current facts of this machine."""
     return NodeFacts(
         version=VERSION,
         cpus=len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
@@ -115,7 +113,7 @@ def gather(state: Path, environ: Mapping[str, str], mcp_url: str) -> NodeFacts:
 
 def _memory_bytes() -> int:
     machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    with suppress(OSError, ValueError):  # there is no such file, or it says max
+    with suppress(OSError, ValueError):  # the file does not exist, or contains "max"
         return min(machine, int(_CGROUP_MEMORY.read_text("ascii")))
     return machine
 
@@ -129,37 +127,37 @@ def _gpus(environ: Mapping[str, str]) -> int:
 
 _CLOCK: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 LOOK_SECONDS: Final = 0.5
-"""A sleep is measured by a clock that stands still with the machine: so long after it has woken the end is seen."""
+"""Check interval: the clock for waits stops during sleep, so the end is noticed this long after a wake-up."""
 TERM_FILE: Final = "term"
 
 
 def boot_seconds() -> float:
-    """The time since this machine started, its sleep included."""
+    """Return the time since boot, including sleep."""
     return time.clock_gettime(_CLOCK)
 
 
 async def wait_past(until: Callable[[], float]) -> None:
-    """Return once a time of ``boot_seconds`` is over, which may be moved meanwhile."""
-    while (rest := until() - boot_seconds()) > 0:  # noqa: ASYNC110  (it is moved meanwhile)
+    """Return when a time of ``boot_seconds``, which may be postponed meanwhile, has passed."""
+    while (rest := until() - boot_seconds()) > 0:  # noqa: ASYNC110  (the time may be postponed)
         await trio.sleep(min(rest, LOOK_SECONDS))
 
 
 class Lease:
-    """The time up to which a node may run what it was given. It is over until it is renewed for the first time."""
+    """The time until which a node may run its work. Expired until the first renewal."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
         self.until = 0.0
-        """Its end, by ``boot_seconds``."""
+        """End of the lease, by ``boot_seconds``."""
         self._said_ms = 0
 
     def beat(self) -> int:
-        """The time now, in milliseconds, to be echoed by the kernel."""
+        """Return the current time in milliseconds, which the kernel echoes."""
         self._said_ms = int(boot_seconds() * 1000)
         return self._said_ms
 
     def renew(self, at_ms: int) -> None:
-        """The beat of that time came back. One that was never sent changes nothing."""
+        """Renew the lease after the echo of that beat. A beat that was never sent is ignored."""
         if at_ms <= self._said_ms:
             self.until = max(self.until, at_ms / 1000 + self._seconds)
 
@@ -169,31 +167,33 @@ class Lease:
         return boot_seconds() >= self.until
 
     async def wait_until_over(self) -> None:
-        """Return when it is over."""
+        """Return when the lease has expired."""
         await wait_past(lambda: self.until)
 
 
 class TermUnreadable(Exception):
-    """Nobody can tell which kernel of the project is the latest one, so none is served."""
+    """The latest kernel of the project is unknown, so no kernel is served."""
 
 
 class TermFile:
-    """The highest term in which this node has served, in a file of its folder."""
+    """The highest term served by this node, in a file of its folder."""
 
     def __init__(self, state_dir: Path) -> None:
         self._file = state_dir / TERM_FILE
 
     def highest(self) -> int:
-        """Return it; 0 where it has served nobody. Raises TermUnreadable, OSError."""
+        """Return the highest term; 0 if none was served. Raises TermUnreadable, OSError."""
         try:
             return int(self._file.read_text("ascii"))
         except FileNotFoundError:
             return 0
         except ValueError:
-            raise TermUnreadable(f"{self._file} has no number: write the project's term there, or remove it") from None
+            raise TermUnreadable(
+                f"{self._file} contains no number: write the project's term, or remove the file"
+            ) from None
 
     def keep(self, term: int) -> None:
-        """Write it down, for good."""
+        """Store the term durably."""
         with replacing(self._file, 0o666, beside=self._file.with_suffix(".new")) as file:
             file.write(str(term).encode("ascii"))
         sync_folder(self._file.parent)
@@ -205,14 +205,14 @@ _MOST_BYTES: Final = _DEADLINE.size * 512
 
 
 class LeaseGuard:
-    """A process beside the node process that kills it when its lease is over and it has not ended its trees itself.
+    """A process that kills the node process when its lease has expired and its trees have not exited.
 
-    A process that is stopped, or hangs, cannot fence itself; its keepers end their trees when it is gone. The guard is
-    forked before the node process has a loop, holds nothing but a pipe, and goes with it. One that dies is replaced.
+    A stopped or stuck process cannot fence itself; its keepers kill their trees when it has exited. The guard is forked
+    before the node process has an event loop, holds only a pipe, and exits with it. A dead guard is replaced.
     """
 
     def __init__(self, patience_seconds: float) -> None:
-        """Fork it. ``patience_seconds``: what the node process has to end its trees, once its lease is over."""
+        """Fork the guard. ``patience_seconds``: time for the node process to stop its trees after its lease."""
         self._patience_seconds = patience_seconds
         self._fork()
 
@@ -228,21 +228,21 @@ class LeaseGuard:
         os.set_blocking(self._write, False)
 
     def expect(self, until: float) -> None:
-        """The lease lasts until then, by ``boot_seconds``. A guard that has died is replaced."""
+        """Extend the lease until ``until``, by ``boot_seconds``. A dead guard is replaced."""
         try:
             try:
                 os.write(self._write, _DEADLINE.pack(until))
-            except BrokenPipeError:  # it was killed: the machine was short of memory, say
+            except BrokenPipeError:  # killed, for example because memory ran out
                 dead = self.pid
                 os.close(self._write)
                 self._fork()
                 os.write(self._write, _DEADLINE.pack(until))
                 os.waitpid(dead, 0)
-        except BlockingIOError:  # it is stopped itself: a later one will do
+        except BlockingIOError:  # the guard is stopped: a later update suffices
             return
 
     def stand_down(self) -> None:
-        """Nothing runs that would have to be ended."""
+        """Disarm the guard: no process runs that would have to be killed."""
         self.expect(_NONE)
 
 

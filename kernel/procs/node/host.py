@@ -1,6 +1,6 @@
-"""The node process: an ordinary launcher below a folder of its own, and one session with a kernel elsewhere.
+"""The node process: a regular launcher below a private folder, and one session with a remote kernel.
 
-When the transport breaks, or the lease is over, it ends all that it runs.
+When the transport breaks, or the lease expires, it kills all its processes.
 """
 
 import hashlib
@@ -44,12 +44,12 @@ logger = logging.getLogger(__name__)
 HELLO_SECONDS: Final = 30.0
 BACKLOG: Final = 512
 LEAVE_SECONDS: Final = 6.0
-"""For the node process of an earlier session to end its trees: its transport is closed. Then it is killed."""
+"""Time for the node process of an earlier session, whose transport is closed, to stop its trees before it is killed."""
 LOOK_SECONDS: Final = 0.02
 
 
 class NotServed(Exception):
-    """The kernel went away before it had greeted."""
+    """The kernel disconnected before its greeting."""
 
 
 class NodeHost:
@@ -67,12 +67,12 @@ class NodeHost:
         self._locked = False
 
     def lock(self) -> bool:
-        """Be the one node process of the folder; False where there is one."""
+        """Lock the folder for this node process; return False if it is locked."""
         self._locked = self._locked or lock_folder(self._state) is not None
         return self._locked
 
     async def serve(self, transport: trio.abc.Stream) -> None:
-        """Serve over ``transport`` until it breaks or the lease is over, and close it; then nothing runs here.
+        """Serve over ``transport`` until it breaks or the lease expires, and close it; then no process remains.
 
         Raises Garbled, NotServed, TermUnreadable, OSError, trio.TooSlowError and the errors of a broken stream.
         """
@@ -81,9 +81,9 @@ class NodeHost:
             with trio.fail_after(HELLO_SECONDS):
                 hello = await read_greeting(transport, unpacker)
             if hello is None:
-                raise NotServed("the kernel went away before it had greeted")
+                raise NotServed("the kernel disconnected before its greeting")
             if not isinstance(hello, node.KernelHello):
-                raise Garbled("the other side is no kernel")
+                raise Garbled("the other side is not a kernel")
             refusal = await self._admit(hello)
             if refusal is not None:
                 logger.warning("node.refused %s", refusal.why)
@@ -97,13 +97,13 @@ class NodeHost:
                 self._guard.stand_down()
 
     async def _admit(self, hello: node.KernelHello) -> node.Refusal | None:
-        """Begin to serve, in place of the process that serves an earlier session. Returns why the kernel is refused."""
+        """Start to serve, replacing the process of an earlier session. Returns why the kernel is refused, or None."""
         for left in (True, False):
             refusal = refusal_of(hello, self._project, self._terms.highest())
             if refusal is not None:
                 return refusal
             with trio.move_on_after(LEAVE_SECONDS):
-                while not self.lock():  # noqa: ASYNC110  (of a lock nobody tells)
+                while not self.lock():  # noqa: ASYNC110  (a lock sends no event)
                     await trio.sleep(LOOK_SECONDS)
             if self._locked:
                 break
@@ -111,7 +111,7 @@ class NodeHost:
                 with suppress(OSError, ValueError):
                     os.kill(holder_of(self._state), signal.SIGKILL)
         else:
-            return node.Refusal(code="busy", why="the node process of an earlier session does not end")
+            return node.Refusal(code="busy", why="the node process of an earlier session does not exit")
         refusal = refusal_of(hello, self._project, self._terms.highest())
         if refusal is None:
             self._terms.keep(hello.term)
@@ -128,7 +128,7 @@ class NodeHost:
             await nursery.start(launcher.run)
             listeners = await trio.open_tcp_listeners(0, host="127.0.0.1", backlog=BACKLOG)
             facts = gather(self._state, self._environ, f"http://127.0.0.1:{listeners[0].socket.getsockname()[1]}")
-            async with trio.open_nursery() as work:  # its trees end before the launcher does
+            async with trio.open_nursery() as work:  # its trees exit before the launcher
                 hello = node.PREAMBLE + pack(node.NodeHello(protocol=protocol, facts=facts))
                 tenancy = Tenancy(launcher, self._times, self._guard, work)
                 work.start_soon(partial(trio.serve_listeners, tenancy.serve_connection, listeners))
@@ -155,14 +155,14 @@ class Tenancy:
         self._connected = 0
 
     async def keep_lease(self) -> None:
-        """Beat, until the lease is over; then end the session."""
+        """Send beats until the lease expires; then end the session."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._beat)
             with trio.move_on_after(self._times.lease_seconds):  # for the first echo
                 await self._leased.wait()
             await self._lease.wait_until_over()
             logger.warning("node.fenced its kernel is silent")
-            self.wire.end("the lease is over")
+            self.wire.end("the lease has expired")
             nursery.cancel_scope.cancel()
 
     async def _beat(self) -> None:
@@ -171,14 +171,14 @@ class Tenancy:
             await trio.sleep(self._times.beat_seconds)
 
     def take(self, frame: node.KernelSays) -> None:
-        """Have a frame take effect. An echo renews the lease. Raises Garbled."""
+        """Process a frame. An echo renews the lease. Raises Garbled."""
         if isinstance(frame, node.Echo):
             self._lease.renew(frame.at_ms)
             if not self._lease.is_over:
                 self._guard.expect(self._lease.until)
                 self._leased.set()
         elif self._lease.is_over:
-            raise Garbled("there is no lease")
+            raise Garbled("no lease")
         elif isinstance(frame, node.Data | node.End | node.Close | node.Credit):
             number, role = divmod(frame.channel, 4)
             if role == node.CONNECTION:
@@ -192,7 +192,7 @@ class Tenancy:
             self._processes[frame.process] = Hosted(frame, self.wire)
             self._nursery.start_soon(self._host, frame.process)
         elif frame.process not in self._processes:
-            return  # it has ended, or was never started
+            return  # it has exited, or was never started
         elif isinstance(frame, node.Release):
             self._processes[frame.process].release()
         else:
@@ -205,7 +205,7 @@ class Tenancy:
             del self._processes[number]
 
     async def serve_connection(self, stream: trio.SocketStream) -> None:
-        """Carry a connection to the daemon's MCP to the kernel, and its answers back. Closes it."""
+        """Forward a connection to Daemon MCP to the kernel, and the answers back. Closes it."""
         async with stream:
             if self._lease.is_over or len(self._connections) >= node.MOST_CONNECTIONS:
                 return
@@ -246,15 +246,15 @@ class Hosted:
             NodeChannel(node.channel_of(order.process, role), wire) for role in (node.STDIN, node.STDOUT, node.STDERR)
         ]
         self.orders, self._given = trio.open_memory_channel[Kill | Bound | node.Signal | node.Destroy](math.inf)
-        """Carried out one after the other."""
+        """Executed one after the other."""
         self._released = trio.CancelScope()
 
     def release(self) -> None:
-        """End what is left of it, and forget it."""
+        """Stop the rest of it, and forget it."""
         self._released.cancel()
 
     async def run(self, launcher: Launcher) -> None:
-        """Start it, and follow it until it is released. Cancellation ends it; then nothing of its tree is left."""
+        """Start the process, and monitor it until it is released. Cancellation stops it with its whole tree."""
         order = self._order
         with self._released:
             try:
@@ -293,7 +293,7 @@ class Hosted:
 
 
 async def copy(source: trio.abc.ReceiveStream, sink: trio.abc.SendStream) -> None:
-    """Copy to the end of ``source``, and close the sink; where the sink is not read, close the source."""
+    """Copy to the end of ``source``, and close the sink; if the sink is not read, close the source."""
     try:
         while chunk := await source.receive_some(node.CHUNK_BYTES):
             await sink.send_all(chunk)
@@ -309,10 +309,10 @@ _SHOWN_PROJECT = 100
 def refusal_of(
     hello: node.KernelHello, project: str | None, highest_term: int, spoken: tuple[int, int] = node.SPOKEN
 ) -> node.Refusal | None:
-    """Return why the kernel is not served; None: it is.
+    """Return why the kernel is refused, or None.
 
-    ``project`` is the one that the node was started for; None: a join token leads to one alone. ``highest_term`` is
-    the highest that was served in its folder.
+    ``project`` is the one that the node was started for; None: a join token belongs to one project. ``highest_term`` is
+    the highest term served in its folder.
     """
     theirs, ours = hello.protocol[1], spoken[1]
     if node.agree(spoken, hello.protocol) is None:
@@ -327,29 +327,29 @@ def refusal_of(
     if project is not None and hello.project != project:
         return node.Refusal(
             code="project",
-            why=(f"this node serves project {project[:_SHOWN_PROJECT]!r}, and not {hello.project[:_SHOWN_PROJECT]!r}"),
+            why=(f"this node serves project {project[:_SHOWN_PROJECT]!r}, not {hello.project[:_SHOWN_PROJECT]!r}"),
         )
     if hello.term < highest_term:
         return node.Refusal(
             code="term",
-            why=f"a later kernel of this project was here: term {highest_term}, and this one has {hello.term}",
+            why=f"a later kernel, term {highest_term}, has used this node; this kernel has term {hello.term}",
         )
     return None
 
 
 CONNECT_SECONDS: Final = 20.0
 _PAUSES_SECONDS: Final = (0.5, 1.0, 2.0, 5.0, 10.0)
-"""Before the next try, by how many in a row failed. The longest is shorter than a lease."""
+"""Delays between attempts, by the number of consecutive failures. The longest is shorter than a lease."""
 _WORKED_SECONDS: Final = 10.0
-"""A transport that lasted so long was one."""
+"""Minimum duration of a transport that counts as successful."""
 OTHER_WORD: Final = (
-    "the join word is not known there any more, or another machine has it too; "
-    "awk node add NAME --join, typed where the kernel is, makes another"
+    "the join token is no longer valid, or another machine uses it; "
+    "run awk node add NAME --join on the kernel's machine to create a new one"
 )
 
 
 class WrongKernel(Exception):
-    """Somebody else answers under the kernel's address."""
+    """Another server answers at the kernel's address."""
 
 
 class Dialling:
@@ -359,7 +359,7 @@ class Dialling:
         self._word = word
 
     async def run(self, serve: Callable[[trio.abc.Stream], Awaitable[None]]) -> None:
-        """Connect, have the transport served, and connect again, until cancelled."""
+        """Connect, serve the transport, and reconnect, until cancelled."""
         failures = 0
         while True:
             began = trio.current_time()
@@ -379,7 +379,7 @@ class Dialling:
         word = self._word
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.minimum_version = ssl.TLSVersion.TLSv1_3
-        context.check_hostname = False  # it is known by its certificate alone
+        context.check_hostname = False  # only the certificate identifies the kernel
         context.verify_mode = ssl.CERT_NONE
         tcp = await trio.open_tcp_stream(word.host, word.port)
         transport = trio.SSLStream(tcp, context, server_hostname=word.host, https_compatible=True)
@@ -387,7 +387,7 @@ class Dialling:
             await transport.do_handshake()
             shown = hashlib.sha256(transport.getpeercert(binary_form=True) or b"").hexdigest()
             if not hmac.compare_digest(shown, word.sha256):
-                raise WrongKernel("the certificate is not the one of the join word: nothing was said to it")
+                raise WrongKernel("the certificate does not match the join token: nothing was sent")
             await transport.send_all(word.line())
         except BaseException:
             await trio.aclose_forcefully(transport)

@@ -1,6 +1,6 @@
-"""A process on a node, as the kernel has it: a handle like any other, whose keeper, streams and directory are there.
+"""A process on a node, in the kernel: a handle like any other, with a remote keeper, streams and directory.
 
-Each frame about it is compared with what it was leased for before it takes effect.
+Each frame about it is checked against its lease before it takes effect.
 """
 
 from collections.abc import Callable
@@ -16,14 +16,15 @@ from protocol import node
 from protocol.ipc import Bound, Census, Exited, Kill
 
 DESTROY_SECONDS: Final = 10.0
-"""For a node to end something without the keeper's help. One that cannot is not believed any more: its lease ends."""
+"""Timeout for a node to kill a process without its keeper. After that the node is no longer trusted, and its lease
+ends."""
 EXIT_CHARACTERS: Final = 16 * 1024
-"""For a node to say how a process ended: the path that could not be executed may be long."""
+"""Maximum length of an exit message: the path that could not be executed may be long."""
 LOST: Final = Exited(signal=SIGKILL, lost=True)
 
 
 class RemoteProcess:
-    """A process on a node, from its order to its release. To a handle it is the way to its keeper."""
+    """A process on a node, from its order to its release. For a handle, the connection to its keeper."""
 
     def __init__(self, number: int, wire: NodeWire) -> None:
         self.number = number
@@ -36,31 +37,31 @@ class RemoteProcess:
         self.answer: node.Spawned | node.NotSpawned | None = None
         self.exited: Exited | None = None
         self.released = False
-        """What comes from the node about it is ignored."""
+        """Set when frames of the node about it are ignored."""
         self.heard = trio.lowlevel.ParkingLot()
         self.gone = trio.Event()
-        """The node has nothing of it any more."""
+        """Set when the node has removed it."""
 
     def tell(self, order: Kill | Bound | node.Signal | node.Destroy) -> None:
-        """Give the node an order about it."""
+        """Send an order about the process to the node."""
         self._wire.say(node.Tell(process=self.number, order=order))
 
     def take(self, frame: node.Spawned | node.NotSpawned | node.ProcessEnded) -> None:
-        """Have a frame take effect. Raises Garbled for one that does not follow from those before."""
+        """Process a frame. Raises Garbled for a frame in the wrong order."""
         if not isinstance(frame, node.ProcessEnded):
             if self.answer is not None:
                 raise Garbled(f"process {self.number} was started twice")
             self.answer = frame
         else:
             if not isinstance(self.answer, node.Spawned) or self.exited is not None or frame.exited.lost:
-                raise Garbled(f"process {self.number} does not run, and cannot end")
+                raise Garbled(f"process {self.number} is not running, so it cannot end")
             if len(frame.exited.failed or "") + len(frame.exited.exceeded or "") > EXIT_CHARACTERS:
                 raise Garbled(f"the end of process {self.number} has more than {EXIT_CHARACTERS} characters")
             self.exited = frame.exited
         self.heard.unpark_all()
 
     def take_bytes(self, role: int, frame: node.ChannelFrame) -> None:
-        """Have a frame of one of its streams take effect. Raises Garbled."""
+        """Process a frame of one of its streams. Raises Garbled."""
         if not isinstance(self.answer, node.Spawned):
             raise Garbled(f"process {self.number} was not started, and has no streams")
         if not self.released:
@@ -77,23 +78,23 @@ class RemoteProcess:
     # -- as KeeperWire ----------------------------------------------------------------------------------
 
     async def receive(self) -> Exited:
-        """Return how it ended, once that is known."""
+        """Return how it ended, when that is known."""
         while self.exited is None:
             await self.heard.park()
         return self.exited
 
     async def send(self, frame: Kill | Bound | Census) -> None:
-        """Tell the keeper. Its processes are not counted over a node."""
+        """Send a frame to the keeper. Processes are not counted on a node."""
         if not isinstance(frame, Census):
             self.tell(frame)
         await trio.lowlevel.checkpoint()
 
     def is_quiet(self) -> bool:
-        """Return whether its end is not known."""
+        """Return whether its end is unknown."""
         return self.exited is None
 
     def close(self) -> None:
-        """Have the node end what is left of it, and forget it."""
+        """Let the node stop the rest of it, and forget it."""
         if not self.released:
             self.released = True
             self._wire.say(node.Release(process=self.number))
@@ -104,7 +105,7 @@ class RemoteProcess:
 
 
 class NodeHandle(Handle):
-    """A process on a node. It ends at the latest with the node's lease: then ``wait`` says ``lost``."""
+    """A process on a node. It ends at the latest with the node's lease: then ``wait`` returns ``lost``."""
 
     def __init__(
         self,
@@ -133,22 +134,25 @@ class NodeHandle(Handle):
         return 0
 
     async def signal(self, number: int) -> None:
-        """Have the node signal the child alone."""
+        """Let the node signal only the child."""
         if self.pid:
             self._process.tell(node.Signal(number=number))
         await trio.lowlevel.checkpoint()
 
     async def destroy(self) -> Exited:
-        """Have the node kill it without the keeper's help. A node that cannot is given up, and its lease awaited."""
+        """Let the node kill it without its keeper.
+
+        If that fails, abandon the node and wait for the end of its lease.
+        """
         if self.is_quiet():
             self._process.tell(node.Destroy())
             with trio.move_on_after(DESTROY_SECONDS):
                 return await self.wait()
-            self._abandon(f"{self.attempt} was not ended for {DESTROY_SECONDS:.0f} s")
+            self._abandon(f"{self.attempt} was not killed within {DESTROY_SECONDS:.0f} s")
         return await self.wait()
 
     async def aclose(self) -> None:
-        """Kill what still runs, and wait until it is gone: at the latest its lease is over then. See ``Handle``."""
+        """Stop the process, and wait until it has exited, at the latest with its lease. See ``Handle``."""
         await super().aclose()
-        with trio.move_on_after(CLOSE_SECONDS, shield=True):  # for its directory to be removed
+        with trio.move_on_after(CLOSE_SECONDS, shield=True):  # for the removal of its directory
             await self._process.gone.wait()

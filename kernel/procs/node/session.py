@@ -1,7 +1,7 @@
-"""A kernel's session with one node: one lease, over one transport.
+"""A kernel's session with one node: one lease over one transport.
 
-Once the transport has broken the node ends what it runs, at the latest when its lease is over. The kernel waits for
-that, and only then calls the work of the node lost. The next transport carries another session.
+After the transport has broken, the node kills its processes, at the latest when its lease expires. The kernel waits for
+that before it marks the work of the node as lost. The next transport has a new session.
 """
 
 import logging
@@ -23,25 +23,25 @@ from protocol.text import shown_name
 logger = logging.getLogger(__name__)
 
 ANSWER_SECONDS: Final = 90.0
-"""For a node to start something: longer than it waits itself for a keeper."""
+"""Timeout for a node to start a process: longer than its own timeout for a keeper."""
 HELLO_SECONDS: Final = 60.0
-"""For a node to answer: a far machine may have to start Python first."""
+"""Timeout for the first answer of a node: a remote machine may have to start Python first."""
 _BANNER_BYTES = 64 * 1024
-"""For what a shell may print before the node speaks."""
+"""Maximum output of a shell before the node's first frame."""
 _SHOWN = 300
 
 ServeMcp = Callable[[trio.abc.Stream], Awaitable[None]]
 
 
 class NodeRefused(Exception):
-    """The node will not serve this kernel, or is none: to try again at once is of no use."""
+    """The node refuses this kernel, or is not a node: an immediate retry is useless."""
 
 
 class NodeSession:
     """The kernel's side: ``speak`` over its transport, then ``fence``; at last ``end``. Meanwhile it is a launcher.
 
-    A node may speak of what it was given, and of nothing else: a report of a process that it does not have, an answer
-    that nobody asked for, or bytes beyond its credit end the session.
+    A node may only send frames about its own work: reports about unknown processes, unexpected answers, or bytes beyond
+    its credit end the session.
     """
 
     def __init__(
@@ -53,14 +53,10 @@ class NodeSession:
         times: node.LeaseTimes = node.LeaseTimes(),  # noqa: B008  (frozen)
         hello_seconds: float = HELLO_SECONDS,
     ) -> None:
-        """``serve_mcp`` serves a connection that a process of this node made, to its end.
-
-        ``hello_seconds`` is for the node to answer.
-        """
         self.name = name
         self.facts: node.NodeFacts | None = None
         self.connected = trio.Event()
-        """The node has a lease."""
+        """Set when the node has a lease."""
         self._hello = node.KernelHello(project=project, term=term, version=VERSION)
         self._times = times
         self._hello_seconds = hello_seconds
@@ -73,12 +69,12 @@ class NodeSession:
         self._nursery: trio.Nursery | None = None
         self._tell_connected: Callable[[], None] = lambda: None
         self._until = 0.0
-        """When the lease is certainly over, by ``boot_seconds``."""
+        """Time when the lease has certainly expired, by ``boot_seconds``."""
 
     async def speak(self, transport: trio.abc.Stream, connected: Callable[[], None] = lambda: None) -> None:
-        """Use ``transport`` until it breaks or the lease is over, and close it. Raises NodeRefused.
+        """Use ``transport`` until it breaks or the lease expires, and close it. Raises NodeRefused.
 
-        ``connected`` is called once the node has a lease.
+        ``connected`` is called when the node has a lease.
         """
         self._tell_connected = connected
         try:
@@ -100,13 +96,13 @@ class NodeSession:
             self._wire.end()
 
     async def fence(self) -> bool:
-        """Return once nothing of this session can run there any more; False where nothing ever could."""
+        """Return when no process of this session can run there any more; False if none ever could."""
         await wait_past(lambda: self._until)
         self.end()
         return self._until > 0
 
     def end(self) -> None:
-        """Have all that was leased be lost."""
+        """Mark all leased processes as lost."""
         self._wire.end()
         for process in self._processes.values():
             process.fail()
@@ -116,21 +112,21 @@ class NodeSession:
         self._connections.clear()
 
     def need(self, modules: frozenset[str]) -> None:
-        """Have workers that import ``modules`` start sooner there."""
+        """Preload ``modules`` on the node, so that workers start sooner."""
         self._wire.say(node.Need(modules=tuple(sorted(modules))))
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Wait until cancelled: it is the session that is run."""
+        """Wait until cancelled: the session itself is run elsewhere."""
         task_status.started()
         await trio.sleep_forever()
 
     async def spawn(self, spec: Spec) -> Handle:
-        """Start a worker or a command there. Raises SpawnTransient; NodeLost where the node is not there, or goes."""
+        """Start a worker or a command there. Raises SpawnTransient; NodeLost if the node is or gets disconnected."""
         facts = self.facts
         if facts is None or not self.connected.is_set() or self._wire.over:
             raise NodeLost(f"cannot start {spec.attempt}: node {self.name} is not connected")
         if len(self._processes) >= node.MOST_PROCESSES:
-            raise SpawnTransient(f"the node has {node.MOST_PROCESSES} processes, and takes no more")
+            raise SpawnTransient(f"the node has {node.MOST_PROCESSES} processes, which is the limit")
         self._numbered += 1
         process = self._processes[self._numbered] = RemoteProcess(self._numbered, self._wire)
         try:
@@ -161,16 +157,16 @@ class NodeSession:
 
     async def _end_with_lease(self) -> None:
         await wait_past(lambda: self._until)
-        self._wire.end("it did not answer for longer than its lease")
+        self._wire.end("no answer for longer than its lease")
 
     def _abandon(self, why: str) -> None:
         logger.error("node.abandoned %s: %s", self.name, why)
         self._wire.end(why)
 
     def _take(self, frame: node.NodeSays) -> None:
-        """Have a frame take effect. Raises Garbled, and then it has none.
+        """Process a frame. If it raises Garbled, the frame has no effect.
 
-        The lease that a beat renews is counted from now, which is later than the beat.
+        The lease that a beat renews counts from now, which is later than the beat.
         """
         if isinstance(frame, node.Beat):
             self._renew()
@@ -191,7 +187,7 @@ class NodeSession:
             self._open(frame.connection)
         elif isinstance(frame, node.Released):
             if not self._process(frame.process).released:
-                raise Garbled(f"process {frame.process} is given back, and nobody asked for that")
+                raise Garbled(f"process {frame.process} was returned without a request")
             self._processes.pop(frame.process).gone.set()
         else:
             self._process(frame.process).take(frame)
@@ -201,7 +197,7 @@ class NodeSession:
     def _process(self, number: int) -> RemoteProcess:
         process = self._processes.get(number)
         if process is None:
-            raise Garbled(f"process {number} is not leased to it")
+            raise Garbled(f"process {number} is not leased to the node")
         return process
 
     def _open(self, number: int) -> None:
@@ -216,19 +212,19 @@ class NodeSession:
             self._nursery.start_soon(self._serve_connection, channel)
 
     async def _introduce(self, transport: trio.abc.Stream, unpacker: Unpacker) -> node.NodeFacts:
-        """Return what the node says of itself. Raises NodeRefused, Garbled."""
+        """Return the facts that the node reports. Raises NodeRefused, Garbled."""
         try:
             with trio.fail_after(self._hello_seconds):
                 await transport.send_all(pack(self._hello))
                 answer = await read_greeting(transport, unpacker, await _after_banner(transport))
         except trio.TooSlowError:
-            raise Garbled(f"it has said nothing for {self._hello_seconds:.0f} s") from None
+            raise Garbled(f"no answer for {self._hello_seconds:.0f} s") from None
         if answer is None:
-            raise Garbled("the node went away before it had answered")
+            raise Garbled("the node disconnected before its answer")
         if isinstance(answer, node.Refusal):
-            raise NodeRefused(f"node {self.name} refuses: {shown_name(answer.why[:_SHOWN])}")
+            raise NodeRefused(f"node {self.name} refused the kernel: {shown_name(answer.why[:_SHOWN])}")
         if not isinstance(answer, node.NodeHello):
-            raise Garbled("it answers with something else than was asked")
+            raise Garbled("unexpected answer to the greeting")
         if not node.SPOKEN[0] <= answer.protocol <= node.SPOKEN[1]:
             raise NodeRefused(f"node {self.name} speaks protocol {answer.protocol}, this kernel {node.SPOKEN[1]}")
         return answer.facts
@@ -245,12 +241,12 @@ class NodeSession:
 
 
 async def _after_banner(transport: trio.abc.Stream) -> bytes:
-    """Read what stands before the node's first frame, and return what was read of the frame. Raises Garbled."""
+    """Skip output before the node's first frame, and return the start of the frame. Raises Garbled."""
     banner = b""
     while node.PREAMBLE not in banner:
         chunk = await transport.receive_some(_BANNER_BYTES)
         if not chunk or len(banner) > _BANNER_BYTES:
             said = banner[-_SHOWN:].decode("utf-8", "replace")
-            raise Garbled(f"no node answers there{f': {said!r}' if said else ''}")
+            raise Garbled(f"no node answers{f': {said!r}' if said else ''}")
         banner += chunk
     return banner.partition(node.PREAMBLE)[2]

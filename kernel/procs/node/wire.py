@@ -1,6 +1,6 @@
-"""Frames over the one transport of a session: a length and a body in MessagePack each.
+"""Frames over the single transport of a session: each has a length and a body in MessagePack.
 
-A transport that breaks, or that carries what may not be said, ends its session. Nothing is sent again.
+A broken transport, or an invalid frame, ends its session. No frame is sent again.
 """
 
 from collections import deque
@@ -19,24 +19,24 @@ BATCH_BYTES: Final = 64 * 1024
 LENGTH_BYTES: Final = 4
 Frame = TypeVar("Frame")
 BROKEN: Final = (OSError, trio.BrokenResourceError, trio.ClosedResourceError)
-"""The errors of a transport that broke."""
+"""Errors of a broken transport."""
 _encoder: Final = msgspec.msgpack.Encoder()
 _greetings: Final[msgspec.msgpack.Decoder[node.Greeting]] = msgspec.msgpack.Decoder(node.Greeting)
 _UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""The errors of a decoder. Text that is no UTF-8 is none of msgspec's own."""
+"""Errors of a decoder. Invalid UTF-8 raises an error that is not msgspec's own."""
 
 
 class Garbled(Exception):
-    """The other side said what it may not say: its transport is of no more use."""
+    """The other side sent an invalid frame: its transport is unusable."""
 
 
 def describe(error: Exception) -> str:
-    """Return the reason in words."""
+    """Return the reason as text."""
     return str(error) or type(error).__name__
 
 
 def pack(frame: msgspec.Struct) -> bytes:
-    """Return a frame as bytes. Raises LineTooLong."""
+    """Encode a frame. Raises LineTooLong."""
     body = _encoder.encode(frame)
     if len(body) > node.FRAME_LIMIT_BYTES:
         raise LineTooLong(f"a {type(frame).__name__} frame of {len(body)} bytes exceeds {node.FRAME_LIMIT_BYTES}")
@@ -44,20 +44,20 @@ def pack(frame: msgspec.Struct) -> bytes:
 
 
 class Unpacker:
-    """Turns chunks of bytes into bodies of frames. Holds one at most, whatever length is announced."""
+    """Splitter of chunks into frame bodies. Stores at most one, whatever length is announced."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()
 
     def feed(self, chunk: bytes | bytearray) -> Iterator[bytes]:
-        """Yield what ``chunk`` completes. Raises Garbled."""
+        """Yield the bodies that ``chunk`` completes. Raises Garbled."""
         self._buffer += chunk
         at = 0
         try:
             while len(self._buffer) - at >= LENGTH_BYTES:
                 length = int.from_bytes(self._buffer[at : at + LENGTH_BYTES])
                 if length > node.FRAME_LIMIT_BYTES:
-                    raise Garbled(f"a frame of {length} bytes is announced, and {node.FRAME_LIMIT_BYTES} is the limit")
+                    raise Garbled(f"a frame of {length} bytes exceeds the limit of {node.FRAME_LIMIT_BYTES}")
                 end = at + LENGTH_BYTES + length
                 if len(self._buffer) < end:
                     return
@@ -69,7 +69,7 @@ class Unpacker:
 
 
 async def read_greeting(transport: trio.abc.Stream, unpacker: Unpacker, first: bytes = b"") -> node.Greeting | None:
-    """Return the first frame, of which ``first`` was read; None where the transport ends before. Raises Garbled."""
+    """Return the first frame, of which ``first`` was read; None if the transport ends before. Raises Garbled."""
     chunk = first
     while True:
         for body in unpacker.feed(chunk):
@@ -80,18 +80,18 @@ async def read_greeting(transport: trio.abc.Stream, unpacker: Unpacker, first: b
 
 
 def decoded(decoder: msgspec.msgpack.Decoder[Frame], body: bytes) -> Frame:
-    """Return the frame. Raises Garbled."""
+    """Decode the frame. Raises Garbled."""
     try:
         return decoder.decode(body)
     except _UNREADABLE as error:
-        raise Garbled(f"a frame is not understood: {error}") from error
+        raise Garbled(f"a frame cannot be decoded: {error}") from error
 
 
 class NodeWire:
-    """One side of a session: what it says goes out in order, beats and echoes before all others."""
+    """One side of a session: frames are sent in order, beats and echoes before all others."""
 
     def __init__(self, frames: Hashable) -> None:
-        """``frames`` is the union of what the other side says."""
+        """Set up the wire; ``frames`` is the union of the frames that the other side may send."""
         self._decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(frames)
         self._queue: deque[bytes] = deque()
         self._queued_bytes = 0
@@ -99,9 +99,9 @@ class NodeWire:
         self._stirred = trio.lowlevel.ParkingLot()
         self._roomy = trio.lowlevel.ParkingLot()
         self._scope = trio.CancelScope()
-        self._why = "the session is over"
+        self._why = "the session has ended"
         self.over = False
-        """What is said from now on is dropped."""
+        """Whether further frames are dropped."""
 
     def say(self, frame: msgspec.Struct) -> None:
         """Send a frame. Raises LineTooLong."""
@@ -111,26 +111,26 @@ class NodeWire:
         self._queue.append(data)
         self._queued_bytes += len(data)
         if self._queued_bytes > node.QUEUE_LIMIT_BYTES:
-            self.end(f"the other side reads nothing, and {node.QUEUE_LIMIT_BYTES} bytes wait")
+            self.end(f"the other side does not read: {node.QUEUE_LIMIT_BYTES} bytes are queued")
         self._stirred.unpark_all()
 
     def say_now(self, frame: node.Beat | node.Echo) -> None:
-        """Send a frame before all others. One that has not been sent is replaced."""
+        """Send a frame before all others, replacing an unsent one."""
         self._urgent = pack(frame)
         self._stirred.unpark_all()
 
     @property
     def has_room(self) -> bool:
-        """Return whether bytes of channels may be sent."""
+        """Return whether channel data may be sent."""
         return self.over or self._queued_bytes < node.QUEUE_WINDOW_BYTES
 
     async def room(self) -> None:
-        """Wait until bytes of channels may be sent."""
+        """Wait until channel data may be sent."""
         while not self.has_room:
             await self._roomy.park()
 
-    def end(self, why: str = "the session is over") -> None:
-        """Say and hear nothing more."""
+    def end(self, why: str = "the session has ended") -> None:
+        """Stop sending and receiving."""
         if not self.over:
             self.over, self._why = True, why
             self._scope.cancel()
@@ -139,9 +139,9 @@ class NodeWire:
     async def speak(
         self, transport: trio.abc.Stream, unpacker: Unpacker, take: Callable[[Any], None], first: bytes = b""
     ) -> str:
-        """Use ``transport``, of which ``unpacker`` has read the beginning, until it breaks. Returns why.
+        """Use ``transport``, whose start ``unpacker`` has read, until it breaks. Returns the reason.
 
-        ``first`` goes out before all frames. ``take`` has a frame take effect, awaits nothing, and raises Garbled.
+        ``first`` is sent before all frames. ``take`` processes a frame without waiting, and raises Garbled.
         """
         with self._scope:
             async with trio.open_nursery() as nursery:
@@ -169,7 +169,7 @@ class NodeWire:
             self.end(f"it broke: {describe(error)}")
 
     async def _read(self, transport: trio.abc.Stream, unpacker: Unpacker, take: Callable[[Any], None]) -> str:
-        chunk: bytes | bytearray = b""  # what is in the unpacker comes first
+        chunk: bytes | bytearray = b""  # the unpacker's content comes first
         try:
             while True:
                 for body in unpacker.feed(chunk):
@@ -178,7 +178,7 @@ class NodeWire:
                         return self._why
                 chunk = await transport.receive_some(RECEIVE_BYTES)
                 if not chunk:
-                    return "it was closed"
+                    return "closed by the other side"
         except BROKEN as error:
             return f"it broke: {describe(error)}"
         except Garbled as error:
@@ -186,17 +186,17 @@ class NodeWire:
 
 
 GRANT_BYTES: Final = node.CHANNEL_WINDOW_BYTES // 2
-"""Read since the last grant: then the writer is given credit for as much."""
+"""Number of bytes read since the last grant, after which the writer gets credit for as many."""
 
 
 class NodeChannel(trio.abc.HalfCloseableStream, ChildStream):
-    """A stream of bytes over a wire, with credit: neither side holds more of them than CHANNEL_WINDOW_BYTES.
+    """A byte stream over a wire with credit: each side buffers at most CHANNEL_WINDOW_BYTES.
 
-    One task writes and one reads at a time. A reader that does not read stops its own writer, and no other.
+    One task writes and one reads at a time. A slow reader only blocks its own writer.
     """
 
     def __init__(self, number: int, wire: NodeWire, *, reads: bool = True) -> None:
-        """``reads``: bytes may come from the other side."""
+        """Set up the channel; ``reads``: the other side may send bytes."""
         self._number = number
         self._wire = wire
         self._credit = node.CHANNEL_WINDOW_BYTES
@@ -208,30 +208,30 @@ class NodeChannel(trio.abc.HalfCloseableStream, ChildStream):
 
     @property
     def is_over(self) -> bool:
-        """Return whether nothing more can come, or go."""
+        """Return whether no more bytes can be received or sent."""
         return self._closed and self._left
 
     def take(self, frame: node.ChannelFrame) -> None:
-        """Have a frame of the other side take effect. Raises Garbled."""
+        """Process a frame of the other side. Raises Garbled."""
         if isinstance(frame, node.Data):
             if self._heard_end or self._left or len(frame.data) > self._allowed:
-                raise Garbled(f"channel {self._number} carries bytes that nobody asked for")
+                raise Garbled(f"channel {self._number} received unexpected bytes")
             self._allowed -= len(frame.data)
             if not self._closed:
                 self._arrived += frame.data
         elif isinstance(frame, node.Credit):
             if self._credit + frame.size > node.CHANNEL_WINDOW_BYTES:
-                raise Garbled(f"channel {self._number} is given credit for bytes that it never had")
+                raise Garbled(f"channel {self._number} received credit for bytes that were not sent")
             self._credit += frame.size
         elif self._left or (self._heard_end and isinstance(frame, node.End)):
-            raise Garbled(f"channel {self._number} has ended twice")
+            raise Garbled(f"channel {self._number} ended twice")
         else:
             self._heard_end = True
             self._left = isinstance(frame, node.Close)
         self._changed.unpark_all()
 
     def fail(self) -> None:
-        """Note that the other side is gone: what has arrived can be read, and then there is an end."""
+        """Note that the other side is gone: received bytes can be read, followed by the end."""
         self._left = True
         self._changed.unpark_all()
 
@@ -285,7 +285,7 @@ class NodeChannel(trio.abc.HalfCloseableStream, ChildStream):
         return data
 
     def close(self) -> None:
-        """Write and read no more, and tell the other side."""
+        """Stop reading and writing, and notify the other side."""
         if not self._closed:
             self._closed = True
             self._arrived.clear()

@@ -286,7 +286,7 @@ def _one(history: History, number: int) -> None:
     seen = history.seen()
     if code not in (0, 1, -signal.SIGKILL):
         raise Wrong(f"it failed: {said}")
-    in_part = code == 1 and ("may stand in two files" in said or "was written" in said)
+    in_part = code == 1 and ("may exist in two files" in said or "was written" in said)
     possible = [step.after] if code == 0 else [before] if code == 1 and not in_part else [before, step.after]
     if not any(same(seen, one) for one in possible):
         raise Wrong(f"there is {seen}, and should be {' or '.join(map(str, possible))}")

@@ -67,7 +67,8 @@ async def test_what_is_missing_says_where_it_was_looked_for_and_how_to_get_it(pr
     row = (await programs.rows())["opencode"]
     assert not row.available
     assert row.missing == (
-        f"opencode is not on the PATH of workers (/nowhere:{programs.folder}); get it: npm install -g opencode-ai"
+        f"opencode not found on the PATH of workers (/nowhere:{programs.folder}). "
+        "Install it: npm install -g opencode-ai"
     )
 
 
@@ -76,7 +77,7 @@ async def test_a_program_of_the_same_name_is_not_taken_for_cursors(programs: Pro
     path = programs.install("cursor-agent", "1.0.3", about="An agent for your terminal")
     row = (await programs.rows())["cursor"]
     assert not row.available
-    assert (row.missing or "").startswith(f"{path} is not Cursor's")
+    assert (row.missing or "").startswith(f"{path} is not Cursor, ")
 
 
 async def test_a_program_that_does_not_run_is_not_available(programs: Programs) -> None:

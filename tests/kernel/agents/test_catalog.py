@@ -65,7 +65,7 @@ def test_a_context_has_a_folder_of_its_own_in_the_project(tmp_path: Path) -> Non
     assert [one.definition.name for one in survey.loaded] == ["alice", "carl"]
     [error] = survey.errors
     assert (error.path, error.where) == (".agents/bob.yaml", "context.dir")
-    assert error.message == "'team/one' is the context of alice too"
+    assert error.message == "'team/one' is also the context folder of agent alice"
 
 
 def test_contexts_outside_the_folder_of_agents_are_known_also_of_agents_whose_files_broke(tmp_path: Path) -> None:
@@ -141,53 +141,53 @@ MOCK = "backend: mock\nmock:\n"
 @pytest.mark.parametrize(
     ("text", "where", "message", "hint"),
     [
-        ("prompt: {system: x}\n", "model", "is missing", "backend mock needs none"),
-        ("model: openai/x\nprompt: {system: x}\nrestart: {delay: 1m}", "restart.delay", "which is 30s", "shorten"),
+        ("prompt: {system: x}\n", "model", "is missing", "not needed for backend mock"),
+        ("model: openai/x\nprompt: {system: x}\nrestart: {delay: 1m}", "restart.delay", "max_delay (30s)", "shorten"),
         ("model: openai/x\nprompt: {system: x}\nrestart: {window: 2h}", "restart.window", "1h", ""),
-        ("backend: claude\nmodel: anthropic/x\nprompt: {system: x}\nreuse: 2", "reuse", "claude is a program", "leave"),
-        ("backend: exec\ncommand: [x]\nreuse: 2", "reuse", "ends with its work", "backend: sdk"),
-        ("backend: acp\ncommand: [x]\nreuse: 2", "reuse", "ends with its work", "backend: sdk"),
+        ("backend: claude\nmodel: anthropic/x\nprompt: {system: x}\nreuse: 2", "reuse", "starts a program", "remove"),
+        ("backend: exec\ncommand: [x]\nreuse: 2", "reuse", "starts a program for each attempt", "backend: sdk"),
+        ("backend: acp\ncommand: [x]\nreuse: 2", "reuse", "starts a program for each attempt", "backend: sdk"),
         ("backend: acp", "command", "backend acp runs a program", "[gemini, --acp]"),
-        ("backend: acp\ncommand: [x]\neffort: low", "effort", "nothing that backend acp can tell", "remove it"),
-        ("backend: acp\ncommand: [x]\nprovider: openai", "provider", "nothing that backend acp can tell", "remove"),
-        ("backend: acp\ncommand: [x]\nmodel: --yolo", "model", "'--yolo' is not a model", "an id"),
-        ("backend: acp\ncommand: [x]\nlogin: true\nsandbox: 'on'", "login", "hides your home", "leave one"),
-        ("command: [x]\n" + MINIMAL, "command", "what the backends acp and exec run", "remove it"),
-        ("model: openai/x\nprompt: {system: x}\nsandbox: 'on'\nreuse: 2", "reuse", "confines one attempt", "leave one"),
+        ("backend: acp\ncommand: [x]\neffort: low", "effort", "not supported by backend acp", "remove it"),
+        ("backend: acp\ncommand: [x]\nprovider: openai", "provider", "not supported by backend acp", "remove"),
+        ("backend: acp\ncommand: [x]\nmodel: --yolo", "model", "'--yolo' is not a model", "use letters"),
+        ("backend: acp\ncommand: [x]\nlogin: true\nsandbox: 'on'", "login", "hides your home", "remove one"),
+        ("command: [x]\n" + MINIMAL, "command", "only for the backends acp and exec", "remove it"),
+        ("model: openai/x\nprompt: {system: x}\nsandbox: 'on'\nreuse: 2", "reuse", "would share", "remove one"),
         ("model: openai/x\nprompt: {system: x}\nreuse: 0", "reuse", "1", ""),
         ("model: openai/x\nprompt: {system: x}\nreuse: 1001", "reuse", "1000", ""),
         ("model: openai/x\n", "prompt", "is missing", "system_file"),
         ("model: llama\nprompt: {system: x}", "model", "'llama' is not a model", "provider/name"),
-        ("model: anthropic/--danger\nprompt: {system: x}", "model", "'anthropic/--danger' is not a model", "an id"),
-        ("backend: claude\nmodel: anthropic/-p\nprompt: {system: x}", "model", "'anthropic/-p' is not", "an id"),
-        ("backend: cursor\nmodel: cursor/--force\nprompt: {system: x}", "model", "'cursor/--force' is not", "an id"),
+        ("model: anthropic/--danger\nprompt: {system: x}", "model", "'anthropic/--danger' is not", "use"),
+        ("backend: claude\nmodel: anthropic/-p\nprompt: {system: x}", "model", "'anthropic/-p' is not", "use letters"),
+        ("backend: cursor\nmodel: cursor/--force\nprompt: {system: x}", "model", "'cursor/--force' is not", "letters"),
         ("model: 'openai/a b'\nprompt: {system: x}", "model", "'openai/a b' is not a model", "letters, digits"),
-        (MOCK + "  - {text: x}\nmodel: mock/--x", "model", "'mock/--x' is not a model", "an id"),
+        (MOCK + "  - {text: x}\nmodel: mock/--x", "model", "'mock/--x' is not a model", "use letters"),
         ("model: antropic/x\nprompt: {system: x}", "model", "known: anthropic, cursor, deepseek", "mean anthropic?"),
         ("model: openai/x\nprovider: opnai\nprompt: {system: x}", "provider", "unknown provider", "mean openai?"),
-        ("model: mock/x\n", "mock", "a mock needs a script", "mock: [{text"),
-        ("backend: mock\n", "mock", "a mock needs a script", ""),
-        ("backend: claude\n" + MINIMAL, "backend", "backend claude speaks anthropic", "backend: sdk"),
+        ("model: mock/x\n", "mock", "a mock agent needs a script", "mock: [{text"),
+        ("backend: mock\n", "mock", "a mock agent needs a script", ""),
+        ("backend: claude\n" + MINIMAL, "backend", "backend claude supports anthropic", "backend: sdk"),
         ("backend: skd\n" + MINIMAL, "backend", "'skd' is not allowed", "did you mean sdk?"),
-        ("name: bob\n" + MINIMAL, "name", "must be alice, as the file is called alice.yaml; it is 'bob'", "leave"),
+        ("name: bob\n" + MINIMAL, "name", "must be alice, because the file is named alice.yaml; found 'bob'", "remove"),
         ("memory: {budget: -1}\n" + MINIMAL, "memory.budget", "must be at least 0", ""),
         ("memory: {search: [old]}\n" + MINIMAL, "memory.search[0]", "'old' is not allowed", "core"),
         ("promt: x\n" + MINIMAL, "promt", "unknown key 'promt'", "did you mean prompt?"),
         ("model: openai/x\nsystem_prompt: hi\nprompt: {system: x}", "system_prompt", "unknown key", "prompt: {system"),
         ("model: openai/x\nprompt: You are\n", "prompt", "needs keys, has 'You are'", "system, system_file"),
-        ("model: openai/x\nprompt: {append: x}\n", "prompt.append", "for a workflow", ""),
+        ("model: openai/x\nprompt: {append: x}\n", "prompt.append", "only valid in a workflow", ""),
         ("model: openai/x\nprompt: {system: a, system_file: b.md}\n", "prompt.system_file", "exclude each other", ""),
-        ("model: openai/x\nprompt: {system_file: no.md}\n", "prompt.system_file", "no.md is not there", ""),
+        ("model: openai/x\nprompt: {system_file: no.md}\n", "prompt.system_file", "no.md not found", ""),
         ("model: openai/x\nprompt: {system_file: ../x}\n", "prompt.system_file", "leads outside", ""),
         ("model: openai/x\nprompt: {system_file: /etc/passwd}\n", "prompt.system_file", "not a path inside", ""),
-        ("env: [LD_PRELOAD]\n" + MINIMAL, "env[0]", "LD_PRELOAD is never passed on", ""),
-        ("env: [AGENT_WORKER_TOKEN]\n" + MINIMAL, "env[0]", "never passed on", ""),
-        ("env: ['A B']\n" + MINIMAL, "env[0]", "not the name of a variable", ""),
+        ("env: [LD_PRELOAD]\n" + MINIMAL, "env[0]", "LD_PRELOAD cannot be passed", ""),
+        ("env: [AGENT_WORKER_TOKEN]\n" + MINIMAL, "env[0]", "cannot be passed", ""),
+        ("env: ['A B']\n" + MINIMAL, "env[0]", "not a valid variable name", ""),
         ("provider: {name: x, base_url: ftp://x}\n" + MINIMAL, "provider", "not an http(s) URL", ""),
-        ("provider: {name: x, base_url: 'http://u:p@x'}\n" + MINIMAL, "provider", "must not hold a password", ""),
-        ("provider: {name: openai, api_key: sk-123}\n" + MINIMAL, "provider", "name a variable, as $NAME", "put"),
+        ("provider: {name: x, base_url: 'http://u:p@x'}\n" + MINIMAL, "provider", "must not contain a password", ""),
+        ("provider: {name: openai, api_key: sk-123}\n" + MINIMAL, "provider", "name a variable, as $NAME", "store"),
         ("context: {dir: /}\n" + MINIMAL, "context.dir", "'/' is not a path inside the project", "team/alice"),
-        ("context: {dir: ~}\n" + MINIMAL, "context.dir", "'~' is nothing", ""),
+        ("context: {dir: ~}\n" + MINIMAL, "context.dir", "'~' is empty", ""),
         ("context: {dir: ~/alice}\n" + MINIMAL, "context.dir", "is not a path inside the project", ""),
         ("context: {dir: ./}\n" + MINIMAL, "context.dir", "is the project itself", ""),
         ("context: {dir: a/../../b}\n" + MINIMAL, "context.dir", "leads outside the project", ""),
@@ -197,9 +197,9 @@ MOCK = "backend: mock\nmock:\n"
         ("context: {dir: [a]}\n" + MINIMAL, "context.dir", "needs a text, has a list", ""),
         (MOCK + "  - txt: x", "mock[0].do[0].txt", "unknown key 'txt'", "did you mean text?"),
         (MOCK + "  - {text: x, shell: y}", "mock[0].do[0]", "exactly one of", ""),
-        (MOCK + "  - {}", "mock[0].do[0]", "this one has none", ""),
-        (MOCK + "  - {text: x, args: {a: 1}}", "mock[0].do[0].args", "args goes with tool", ""),
-        (MOCK + "  - {text: x, background: true}", "mock[0].do[0].background", "background goes with shell", ""),
+        (MOCK + "  - {}", "mock[0].do[0]", "found none", ""),
+        (MOCK + "  - {text: x, args: {a: 1}}", "mock[0].do[0].args", "args can only be combined with tool", ""),
+        (MOCK + "  - {text: x, background: true}", "mock[0].do[0].background", "can only be combined with shell", ""),
         (MOCK + "  - exit: SIGNOPE", "mock[0].do[0].exit", "NOPE is not a signal", "KILL"),
         (MOCK + "  - exit: {times: 1}", "mock[0].do[0].exit", "exactly one of signal and code", ""),
         (MOCK + "  - error: {text: x}", "mock[0].do[0].error", "needs http_status or code", ""),
@@ -244,7 +244,7 @@ def test_an_unknown_agent_lists_those_there_are(tmp_path: Path) -> None:
     catalog = project(tmp_path, alice=MINIMAL, bob=MINIMAL)
     with pytest.raises(Refused) as caught:
         catalog.agent("carol")
-    assert caught.value.hint == "agents here: alice, bob (each has a file .agents/<name>.yaml)"
+    assert caught.value.hint == "available agents: alice, bob (defined in .agents/<name>.yaml)"
     with pytest.raises(Refused) as caught:
         catalog.agent("alcie")
     assert "did you mean alice?" in (caught.value.hint or "")
@@ -265,7 +265,7 @@ def test_a_definition_is_read_anew_each_time(tmp_path: Path) -> None:
     project(tmp_path, alice=MINIMAL + "max_steps: 5\n")
     assert catalog.agent("alice").definition.max_steps == 5
     (tmp_path / ".agents" / "alice.yaml").unlink()
-    with pytest.raises(Refused, match="there is no agent 'alice'"):
+    with pytest.raises(Refused, match="agent 'alice' not found"):
         catalog.agent("alice")
 
 
@@ -292,7 +292,7 @@ def test_a_system_prompt_comes_from_its_file_at_each_reading(tmp_path: Path) -> 
     (tmp_path / "prompts" / "a.md").write_text("You are B.")
     assert catalog.system_text(definition) == "You are B."
     (tmp_path / "prompts" / "a.md").unlink()
-    with pytest.raises(BadDefinition, match="is not there"):
+    with pytest.raises(BadDefinition, match="not found"):
         catalog.system_text(definition)
 
 
@@ -344,7 +344,7 @@ def test_the_mistakes_of_a_project_file_come_all_at_once(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("text", "where", "message"),
     [
-        ("agents: alice", "agents", "needs names, or a list"),
+        ("agents: alice", "agents", "must be a map of names, or a list"),
         ("starvation: soon", "starvation", "needs a duration"),
         ("limits: {workers: 0}", "limits.workers", "must be at least 1"),
         ("limits: {per_provider: 0}", "limits.per_provider", "must be at least 1"),
@@ -384,7 +384,7 @@ INLINE = "helper: {backend: mock, mock: [{text: hi}]}"
         (
             f"agents: [a/b.yaml, b.yaml, {{name: {INLINE[8:]}]",
             "agents[1]",
-            "b is defined twice in moniro.yaml: in line 1",
+            "b is defined twice in moniro.yaml: also in line 1",
         ),
     ],
 )
@@ -416,7 +416,7 @@ def test_the_project_file_goes_by_either_name_but_not_both(tmp_path: Path) -> No
     (tmp_path / ".agents.yaml").write_text("limits: {workers: 3}")
     assert Catalog(tmp_path).project().limits.workers == 3
     (tmp_path / "moniro.yaml").write_text("limits: {workers: 4}")
-    with pytest.raises(BadDefinition, match=r"\.agents\.yaml and moniro\.yaml are both there"):
+    with pytest.raises(BadDefinition, match=r"\.agents\.yaml and moniro\.yaml both exist"):
         Catalog(tmp_path).project()
 
 
@@ -535,7 +535,7 @@ def test_two_definitions_of_one_name_are_an_error_that_names_both(tmp_path: Path
 def test_a_declared_file_that_cannot_be_had_is_located_in_the_project_file(tmp_path: Path) -> None:
     (tmp_path / "moniro.yaml").write_text("agents:\n  bob: lib/bob.yaml\n  eve: ../eve.yaml\n")
     [error] = errors(Catalog(tmp_path), "bob")
-    assert (error.path, error.line, error.message) == ("moniro.yaml", 2, "there is no file lib/bob.yaml")
+    assert (error.path, error.line, error.message) == ("moniro.yaml", 2, "file lib/bob.yaml not found")
     assert "leads outside the project" in errors(Catalog(tmp_path), "eve")[0].message
 
 

@@ -82,7 +82,7 @@ def test_a_program_that_changed_since_is_not_run(tmp_path: Path) -> None:
     check_trusted_files(alice, start)
     for name, text in (("tree/more.py", "mine"), ("run", "two")):
         write(tmp_path, {"tree/more.py": "x", name: text})
-        with pytest.raises(CauseError, match="is not what was trusted") as caught:
+        with pytest.raises(CauseError, match="has changed since it was trusted") as caught:
             check_trusted_files(alice, start)
         assert caught.value.cause == "untrusted"
 
@@ -99,7 +99,7 @@ def test_a_server_that_changed_since_is_not_left_to_a_cli(tmp_path: Path) -> Non
     write(tmp_path, {"tree/serve.py": "one"})
     check_trusted_files(alice.definition, start)
     write(tmp_path, {"tree/serve.py": "two"})
-    with pytest.raises(CauseError, match=r"serve\.py, which alice is to run, is not"):
+    with pytest.raises(CauseError, match=r"serve\.py, which agent alice runs, has changed"):
         check_trusted_files(alice.definition, start)
 
 

@@ -44,15 +44,15 @@ def test_a_login_is_a_demand_of_its_own(tmp_path: Path, backend: str) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("model: anthropic/claude-opus-5-5\n" + PROMPT, "is nothing that backend sdk has"),
-        ("backend: cursor\nmodel: cursor/auto\n" + PROMPT, "is nothing that backend cursor has"),
-        ("backend: mock\nmock: [{text: x}]\nlogin: true\n", "is nothing that backend mock has"),
+        ("model: anthropic/claude-opus-5-5\n" + PROMPT, "is not supported by backend sdk"),
+        ("backend: cursor\nmodel: cursor/auto\n" + PROMPT, "is not supported by backend cursor"),
+        ("backend: mock\nmock: [{text: x}]\nlogin: true\n", "is not supported by backend mock"),
         (
             CLAUDE + "provider: {name: mine, base_url: 'http://127.0.0.1:9', dialect: anthropic}",
-            "goes to its own vendor alone, and a file says that requests go to http://127.0.0.1:9",
+            "can only be used with its own vendor, but requests go to http://127.0.0.1:9",
         ),
         (CLAUDE + "provider: {name: anthropic, api_key: $MINE}", "and api_key exclude each other"),
-        (CODEX.replace("openai/gpt-5.5", "groq/x"), "is good for models of openai, and this is one of groq"),
+        (CODEX.replace("openai/gpt-5.5", "groq/x"), "is only valid for openai, but the model is from groq"),
     ],
 )
 def test_a_login_that_cannot_be_had_is_refused_at_its_place(tmp_path: Path, text: str, message: str) -> None:
@@ -67,10 +67,10 @@ def test_a_login_goes_nowhere_else_when_another_file_says_so(tmp_path: Path) -> 
     alice = project(tmp_path, alice=CLAUDE).agent("alice").definition
     environ = {"CLAUDE_CODE_OAUTH_TOKEN": "t"}
     elsewhere = Endpoint(name="evil", base_url="http://127.0.0.1:9", dialect="anthropic")
-    with pytest.raises(ModelRejected, match="its own vendor alone"):
+    with pytest.raises(ModelRejected, match="only be used with its own vendor"):
         resolve(effective(alice, Ref(ref="alice", provider=elsewhere)), ProjectDefinition(), environ)
     moved = ProjectDefinition(providers={"anthropic": ProviderEntry(base_url="http://127.0.0.1:9")})
-    with pytest.raises(ModelRejected, match="its own vendor alone"):
+    with pytest.raises(ModelRejected, match="only be used with its own vendor"):
         resolve(alice, moved, environ)
 
 

@@ -146,14 +146,14 @@ def test_a_full_disk_leaves_everything_as_it_was(
             handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
             resource.setrlimit(resource.RLIMIT_FSIZE, (limit, old[1]))
             try:
-                with pytest.raises(Refused, match="cannot be written, and is as it was"):
+                with pytest.raises(Refused, match="cannot be written and is unchanged"):
                     _put(contexts, alice, Entry("b", "x" * 1000))
             finally:
                 resource.setrlimit(resource.RLIMIT_FSIZE, old)
                 signal.signal(signal.SIGXFSZ, handler)
         else:
             broken.setattr(os, step, full)
-            with pytest.raises(Refused, match="cannot be written, and is as it was: No space left"):
+            with pytest.raises(Refused, match="cannot be written and is unchanged: No space left"):
                 _put(contexts, alice, Entry("b", "two"))
     assert {path.name: path.read_bytes() for path in (tmp_path / "p/.agents/alice/memory").iterdir()} == before
     _put(contexts, alice, Entry("b", "two"))
@@ -174,9 +174,9 @@ def test_a_write_that_was_done_in_part_is_told_as_such(
 
     with monkeypatch.context() as broken:
         broken.setattr(os, "fsync", full)
-        with pytest.raises(Refused, match="was written, but perhaps not to the disk: No space left"):
+        with pytest.raises(Refused, match="was written, but may not be on disk yet: No space left"):
             _put(contexts, alice, Entry("a", "two"))
-        with pytest.raises(Refused, match="written in part, and an entry may stand in two files"):
+        with pytest.raises(Refused, match="written partially, and an entry may exist in two files"):
             _put(contexts, alice, Entry("a", "three", "core"))
     found = contexts.memory(alice)
     assert ([one.entry.value for one in found.kept], len(found.skipped)) == (["three"], 1)
@@ -210,7 +210,7 @@ def test_who_keeps_the_lock_for_long_keeps_nobody_waiting_for_good(
     folder = os.open(tmp_path / "p/.agents/alice/memory", os.O_RDONLY)
     try:
         fcntl.flock(folder, fcntl.LOCK_EX)
-        with pytest.raises(Refused, match="is as it was: another program has kept it locked"):
+        with pytest.raises(Refused, match="is unchanged: another program has kept it locked"):
             _put(contexts, alice, Entry("b", "two"))
     finally:
         os.close(folder)
@@ -254,7 +254,7 @@ def test_a_folder_of_another_agent_is_refused(contexts: PersonalContexts, tmp_pa
         text = "backend: mock\nmock: [{text: hi}]\ncontext: {dir: team/one}\n"
         (tmp_path / f"p/.agents/{name}.yaml").write_text(text)
     _put(contexts, contexts.place("bob", None), Entry("a", "one"))
-    with pytest.raises(Refused, match="'team/one' is bob's"):
+    with pytest.raises(Refused, match="'team/one' belongs to agent bob"):
         _put(contexts, contexts.place("alice", None), Entry("a", "one"))
     (tmp_path / "p/.agents/bob.yaml").unlink()
     _put(contexts, contexts.place("alice", None), Entry("a", "two"))

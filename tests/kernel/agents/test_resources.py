@@ -231,7 +231,7 @@ def test_a_name_that_cannot_be_told_is_refused(root: Path, name: bytes) -> None:
     folder = os.path.join(os.fsencode(root / "skills"), name)
     os.mkdir(folder)
     Path(os.fsdecode(folder), "SKILL.md").write_text("---\nname: x\ndescription: x\n---\n")
-    with pytest.raises(BadDefinition, match="is no name of a file that can be told"):
+    with pytest.raises(BadDefinition, match="is not a displayable file name"):
         Catalog(root).agent("alice")
 
 
@@ -239,7 +239,7 @@ def test_a_name_that_cannot_be_told_is_refused(root: Path, name: bytes) -> None:
 def test_a_header_is_one_line() -> None:
     server = {"a": McpServer(url="http://y", headers={"H": "Bearer ${K}"})}
     assert filled(server, {"K": "s3cr3t\n"})["a"].headers == {"H": "Bearer s3cr3t"}
-    with pytest.raises(Refused, match=r"\$K has more than one line") as caught:
+    with pytest.raises(Refused, match=r"\$K contains line breaks") as caught:
         filled(server, {"K": "s3cr3t\r\nX: y"})
     assert "s3cr3t" not in str(caught.value)
 
@@ -263,7 +263,7 @@ WRONG: Final[dict[str, tuple[dict[str, str], str, str]]] = {
     ),
     "a name that is none": (
         {"skills/counting/SKILL.md": "---\ndescription: x\nname: Le Count\n---\n"},
-        "skills/counting/SKILL.md:3:1", "'Le Count' is no skill's name",
+        "skills/counting/SKILL.md:3:1", "'Le Count' is not a valid skill name",
     ),
     "a YAML bomb": (
         {"skills/counting/SKILL.md": "---\ndescription: !!python/object/apply:os.system [ls]\n---\n"},
@@ -271,7 +271,7 @@ WRONG: Final[dict[str, tuple[dict[str, str], str, str]]] = {
     ),
     "no such folder": (
         {".agents/alice.yaml": FILES[".agents/alice.yaml"].replace("[skills]", "[skils]")},
-        ".agents/alice.yaml:3:1 skills", "'skils' is no folder of the project",
+        ".agents/alice.yaml:3:1 skills", "'skils' is not a folder of the project",
     ),
     "a folder outside": (
         {".agents/alice.yaml": FILES[".agents/alice.yaml"].replace("[skills]", "[../x]")},
@@ -279,11 +279,11 @@ WRONG: Final[dict[str, tuple[dict[str, str], str, str]]] = {
     ),
     "an empty folder": (
         {".agents/alice.yaml": FILES[".agents/alice.yaml"].replace("[skills]", "[tools]")},
-        ".agents/alice.yaml:3:1 skills", "'tools' holds no skill",
+        ".agents/alice.yaml:3:1 skills", "'tools' contains no skill",
     ),
     "a server that .mcp.json has not": (
         {".agents/alice.yaml": FILES[".agents/alice.yaml"].replace("github:", "gitbuh:")},
-        ".agents/alice.yaml:4:1 mcp_servers", ".mcp.json has no server gitbuh",
+        ".agents/alice.yaml:4:1 mcp_servers", "server gitbuh not found in .mcp.json",
     ),
     "an .mcp.json that is wrong": (
         {".mcp.json": '{"mcpServers": {\n "github": {"url": "x"}}}'}, ".mcp.json:2:13", "is not an http",
@@ -307,7 +307,7 @@ def test_what_other_programs_have_in_mcp_json_is_theirs(root: Path) -> None:
     assert "github" in unit_of(root, "alice").demands[1]
     servers = Catalog(root).agent("bob").definition.mcp_servers
     assert list(servers_of(servers, root)) == ["github", "web"]
-    assert list(left_out(servers, root)) == ["old of .mcp.json is left out: type 'sse' is not allowed"]
+    assert list(left_out(servers, root)) == ["old of .mcp.json is ignored: type 'sse' is not allowed"]
     (root / ".agents/erin.yaml").write_text("backend: mock\nmcp_servers: [old]\nmock: [{ text: hi }]\n")
     with pytest.raises(BadDefinition, match=r"mcpServers\.old"):
         Catalog(root).agent("erin")
@@ -316,7 +316,7 @@ def test_what_other_programs_have_in_mcp_json_is_theirs(root: Path) -> None:
 def test_two_skills_of_one_name_are_told(root: Path) -> None:
     (root / "skills/counting-2").mkdir()
     (root / "skills/counting-2/SKILL.md").write_text(FILES["skills/counting/SKILL.md"])
-    with pytest.raises(BadDefinition, match="is called counting too"):
+    with pytest.raises(BadDefinition, match="is also named counting"):
         Catalog(root).agent("alice")
 
 

@@ -10,7 +10,7 @@ from kernel.source.diagnostics import BadDefinition
 from protocol.agent import McpServer
 from protocol.tools import BUILT_IN, CONTEXT_FAMILIES, ON_DEMAND, tool_name_fault
 
-NAMES = "write mcp__SERVER__TOOL, or mcp__SERVER__* for all of a server"
+NAMES = "write mcp__SERVER__TOOL, or mcp__SERVER__* for all tools of a server"
 
 
 def agent(root: Path, keys: str, project: str = "") -> Catalog:
@@ -26,8 +26,8 @@ def agent(root: Path, keys: str, project: str = "") -> Catalog:
     ("keys", "place", "message", "hint"),
     [
         ("tools: [bsh]", "3:1 tools", "unknown tool 'bsh'", "did you mean bash?"),
-        ("tools: [grep]", "3:1 tools", "grep comes with files", "write files"),
-        ("tools: [bash, bash]", "3:1 tools", "bash is there twice", None),
+        ("tools: [grep]", "3:1 tools", "grep is part of files", "write files"),
+        ("tools: [bash, bash]", "3:1 tools", "bash is listed twice", None),
         ("mcp_servers: { a: { command: x, url: 'http://y' } }", "3:21 mcp_servers.a.command", "exactly one of", None),
         ("mcp_servers: { a: {} }", "3:16 mcp_servers.a.command", "exactly one of", None),
         ("mcp_servers: { daemon: { command: x } }", "3:16 mcp_servers.daemon", "is what Daemon MCP is called", None),
@@ -38,50 +38,50 @@ def agent(root: Path, keys: str, project: str = "") -> Catalog:
         (
             "mcp_servers: { a: { url: 'http://x', headers: { 'A B': y } } }",
             "3:38 mcp_servers.a.headers",
-            "no name",
+            "not a valid header name",
             None,
         ),
         ("mcp_servers: { a_: { command: x } }", "3:16 mcp_servers.a_", "is not a server's name", None),
-        ("mcp_servers: { a: { command: x, args: ['${K}'] } }", "3:33 mcp_servers.a.args", "everybody could", None),
-        ("mcp_servers: { a: { url: 'http://x/${K}' } }", "3:21 mcp_servers.a.url", "everybody could", None),
+        ("mcp_servers: { a: { command: x, args: ['${K}'] } }", "3:33 mcp_servers.a.args", "other users could", None),
+        ("mcp_servers: { a: { url: 'http://x/${K}' } }", "3:21 mcp_servers.a.url", "other users could", None),
         (
             "mcp_servers: { a: { command: x, env: { A: '${AGENT_WORKER_URL}' } } }",
             "3:33 mcp_servers.a.env",
-            "the kernel's own",
+            "internal to the kernel",
             None,
         ),
         (
             "mcp_servers: { a: { command: x, env: { AGENT_WORKER_COOKIE: y } } }",
             "3:40 mcp_servers.a.env.AGENT",
-            "is never set: it changes",
+            "cannot be set: it changes",
             None,
         ),
-        ("mcp_servers: { a: { command: x, env: { PATH: ./bin } } }", "3:40 mcp_servers.a.env.PATH", "never set", None),
-        ("mcp_servers: { a: { command: x, env: { 'A B': y } } }", "3:40 mcp_servers.a.env.A B", "not the name", None),
+        ("mcp_servers: { a: { command: x, env: { PATH: ./bin } } }", "3:40 mcp_servers.a.env.PATH", "be set", None),
+        ("mcp_servers: { a: { command: x, env: { 'A B': y } } }", "3:40 mcp_servers.a.env.A B", "valid variable", None),
         (
             "mcp_servers: { a: { command: x, env: { LD_PRELOAD: ./x.so } } }",
             "3:40 mcp_servers.a.env.LD_PRELOAD",
-            "is never set: it changes",
+            "cannot be set: it changes",
             None,
         ),
         (
             "mcp_servers: { a: { command: x, env: { K: '${AGENT_WORKER_TOKEN}' } } }",
             "3:33 mcp",
-            "the kernel's own",
+            "internal to the kernel",
             None,
         ),
-        ("mcp_servers: { a: { type: project, command: x } }", "3:21 mcp_servers.a.type", "that file says", None),
-        ("mcp_servers: { a: { type: http, command: x } }", "3:21 mcp_servers.a.type", "does not go with", None),
+        ("mcp_servers: { a: { type: project, command: x } }", "3:21 mcp_servers.a.type", "is set by .mcp.json", None),
+        ("mcp_servers: { a: { type: http, command: x } }", "3:21 mcp_servers.a.type", "cannot be used with", None),
         ("mcp_servers: { a: { type: sse, url: 'http://x' } }", "3:27 mcp_servers.a.type", "", None),
         ("mcp_servers: { a: { comand: x } }", "3:21 mcp_servers.a.comand", "unknown key", "did you mean command?"),
         ("mcp_servers: .mcp.yaml", "3:14 mcp_servers", "", None),
-        ("read_only: [bash]", "3:1 read_only", "names no tool of an MCP server", NAMES),
-        ("read_only: ['mcp__a__*_x']", "3:1 read_only", "names no tool of an MCP server", NAMES),
-        ("read_only: ['mcp__*']", "3:1 read_only", "names no tool of an MCP server", NAMES),
-        ("read_only: [mcp__a__x]", "3:1 read_only", "there is no MCP server 'a'", "it has no mcp_servers"),
+        ("read_only: [bash]", "3:1 read_only", "is not a tool of an MCP server", NAMES),
+        ("read_only: ['mcp__a__*_x']", "3:1 read_only", "is not a tool of an MCP server", NAMES),
+        ("read_only: ['mcp__*']", "3:1 read_only", "is not a tool of an MCP server", NAMES),
+        ("read_only: [mcp__a__x]", "3:1 read_only", "MCP server 'a'", "the agent has no mcp_servers"),
         ("read_only: {a: b}", "3:12 read_only", "", None),
         ("read_only: mcp__a__x", "3:12 read_only", "", None),
-        ("mcp_servers: [github]", "3:1 mcp_servers", ".mcp.json has no server github", None),
+        ("mcp_servers: [github]", "3:1 mcp_servers", "server github not found in .mcp.json", None),
     ],
 )
 def test_what_is_wrong_is_told_at_its_place(
@@ -113,12 +113,12 @@ def test_what_is_right_is_taken(tmp_path: Path) -> None:
         ("mcp__x__y: { description: x, mock: y }", "tools.mcp__x__y", "are taken"),
         ("count: { description: '', mock: y }", "tools.count.description", "is empty"),
         ("count: { description: x }", "tools.count.command", "is missing"),
-        ("count: { description: x, command: [wc, '${a}'] }", "tools.count.command", "${a} is no argument of it"),
-        ("count: { description: x, command: [wc, 'a${b}'] }", "tools.count.command", "holds ${b}: an argument is a"),
+        ("count: { description: x, command: [wc, '${a}'] }", "tools.count.command", "${a} is not an argument"),
+        ("count: { description: x, command: [wc, 'a${b}'] }", "tools.count.command", "contains ${b} as a part"),
         (
             "count: { description: x, command: [sh, -c, 'wc ${a}'], input: { a: string } }",
             "tools.count.command",
-            "holds ${a}: an argument is a word of its own",
+            "contains ${a} as a part of a word",
         ),
         ("count: { description: x, command: [wc], input: { a: text } }", "tools.count.input", "'text' is no type"),
         ("count: { description: x, command: wc }", "tools.count.command", ""),

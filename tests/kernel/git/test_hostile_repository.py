@@ -51,7 +51,7 @@ async def use(git: Repository, git_project: GitProject, folders: Sequence[str] =
             git_project.write(path, "changed\n", tree)
         changes = await git.changes(tree, patch=True)
         assert {*changed, *new} <= {file.path for file in changes.files}
-        assert await git.losses(tree) == f"changed or new files that are not committed: {len(changed) + len(new)}"
+        assert await git.losses(tree) == f"uncommitted files: {len(changed) + len(new)}"
         for path in new:
             at(tree, path).unlink()
         for path in changed:
@@ -230,9 +230,9 @@ ATTACKS: Final = (
     Attack(shown, ("diff", "HEAD")),
     Attack(shown_outside, ("diff", "HEAD")),
     Attack(signed, ("log", "-1")),
-    Attack(asked_of_a_promisor, ("cat-file", "-p", "HEAD:a.txt"), "an object is missing in the repository"),
-    Attack(asked_of_a_promisor_by_another_name, ("cat-file", "-p", "HEAD:a.txt"), "an object is missing"),
-    Attack(asked_of_a_program, ("cat-file", "-p", "HEAD:a.txt"), "an object is missing"),
+    Attack(asked_of_a_promisor, ("cat-file", "-p", "HEAD:a.txt"), "object missing in the repository"),
+    Attack(asked_of_a_promisor_by_another_name, ("cat-file", "-p", "HEAD:a.txt"), "object missing"),
+    Attack(asked_of_a_program, ("cat-file", "-p", "HEAD:a.txt"), "object missing"),
     Attack(filled_submodule),
 )
 
@@ -299,12 +299,12 @@ def in_parts(git_project: GitProject) -> None:
 
 REDIRECTIONS: Final = (
     (redirected, "points to another repository"),
-    (named, "which does not say that it belongs here"),
-    (linked, "is a link"),
+    (named, "which does not refer back to it"),
+    (linked, "is a symbolic link"),
     (of_another_tree, "core.worktree"),
-    (embedded, "it is a bare repository"),
-    (as_another_tree, "which does not say that it belongs here"),
-    (in_parts, "is no folder"),
+    (embedded, "bare repository"),
+    (as_another_tree, "which does not refer back to it"),
+    (in_parts, "is not a folder"),
 )
 
 
@@ -375,7 +375,7 @@ async def test_what_git_waits_for_is_told_with_the_limit(
     os.mkfifo(git_project.root / ".gitignore")
     git_project.write(".worktreeinclude", "*.env\n")
     async with repository(git_project) as git:
-        with pytest.raises(Refused, match=r"it took more than 0\.5 s"):
+        with pytest.raises(Refused, match=r"timed out after 0\.5 s"):
             await git.included()
 
 

@@ -163,7 +163,7 @@ HOSTILE: Final[dict[str, Callable[[Ground], None]]] = {
     "a link that leads out": hostile_link,
     "leads out of the tree": hostile_chain,
     "a link that leads out of the tree": hostile_absolute,
-    "a link into git's own folder": hostile_into_git,
+    "a link into the git folder": hostile_into_git,
     "a submodule": hostile_submodule,
     "submodule": hostile_modules,
     "filter=evil": hostile_filter,
@@ -250,7 +250,7 @@ async def test_what_is_left_on_a_node_by_a_kernel_that_died_is_taken_before_the_
         (g.far.tree / "a.txt").write_text("half done\n")
         (g.far.tree / ".git/index.lock").touch()
         (g.far.tree / ".git/refs/heads" / f"{g.tree.branch}.lock").touch()
-        assert "is taken" in (await g.sync.bring()).notes[0]
+        assert "were added" in (await g.sync.bring()).notes[0]
         assert at(g.tree, "a.txt").read_text() == "half done\n"
 
 
@@ -264,7 +264,7 @@ async def test_a_result_that_does_not_follow_from_the_branch_is_refused_and_kept
         g.project.git("reset", "--quiet", "--hard", "HEAD~1", cwd=g.far.tree)
         (g.far.tree / "c.txt").write_text("other\n")
         commit_far(g.project, g.far)
-        with pytest.raises(Refused, match="does not follow"):
+        with pytest.raises(Refused, match="is not a descendant"):
             await g.sync.collect()
         assert g.tip() == before
         await g.sync.bring()
@@ -304,7 +304,7 @@ async def test_a_clone_whose_repository_was_destroyed_is_made_anew_beside_it(tmp
         shutil.rmtree(g.far.tree / ".git")
         with pytest.raises(Refused):
             await g.sync.collect()
-        with pytest.raises(Refused, match="no git repository any more"):
+        with pytest.raises(Refused, match="no longer a git repository"):
             await g.sync.clear()
         await g.sync.bring()
         assert (g.far.tree / "a.txt").read_text() == "one\n"
@@ -318,7 +318,7 @@ async def test_a_small_pack_with_much_in_it_is_refused(tmp_path: Path, monkeypat
         await g.sync.bring()
         for number in range(20):
             (g.far.tree / f"{number}.bin").write_bytes(bytes(2**20))
-        with pytest.raises(Refused, match="more than 10 MiB"):
+        with pytest.raises(Refused, match="exceed 10 MiB"):
             await g.sync.collect()
 
 
@@ -333,7 +333,7 @@ async def test_a_node_gets_nothing_of_the_project_by_naming_it(tmp_path: Path) -
         before = g.tip()
         for words in (("merge", "--quiet", "--no-ff", "-m", "mine", "FETCH_HEAD"), ("reset", "--quiet", "FETCH_HEAD")):
             g.project.git(*words, cwd=g.far.tree)
-            with pytest.raises(Refused, match="was not given"):
+            with pytest.raises(Refused, match="did not receive"):
                 await g.sync.collect()
         assert g.tip() == before
 

@@ -39,7 +39,7 @@ async def test_a_tree_is_measured_with_what_is_new_and_changes_nothing_for_its_a
         assert "+two\n" in changes.patch
         assert "+3\n" in changes.patch
         assert git_project.git("status", "--porcelain", "-z", cwd=at(tree)) == before
-        assert await git.losses(tree) == "changed or new files that are not committed: 2"
+        assert await git.losses(tree) == "uncommitted files: 2"
         assert list(git.place.glob(".index*")) == []
 
 
@@ -155,7 +155,7 @@ async def test_a_removal_that_was_interrupted_goes_on(tmp_path: Path, subtests: 
                 for name in gone:
                     at(tree, name).unlink()
                 git_project.write("mine.txt", "1\n", tree)
-                assert await git.losses(tree) == "changed or new files that are not committed: 1"
+                assert await git.losses(tree) == "uncommitted files: 1"
                 at(tree, "mine.txt").unlink()
                 assert await git.losses(tree) is None
                 await git.remove(tree)
@@ -184,7 +184,7 @@ async def test_a_branch_of_somebody_else_is_not_taken(git_project: GitProject) -
         git_project.write("b.txt", "1\n")
         git_project.commit()
         git_project.git("checkout", "--quiet", "main")
-        with pytest.raises(Refused, match=f"there is a branch {tree.branch} already"):
+        with pytest.raises(Refused, match=f"branch {tree.branch} already"):
             await git.add(tree)
 
 
@@ -208,7 +208,7 @@ async def test_nothing_that_the_repository_brings_along_is_run(git_project: GitP
         git_project.write("n.txt", "three\n", tree)
         at(tree, ".git").write_text(f"gitdir: {git_project.folder}/elsewhere\n")
         assert len((await git.changes(tree, patch=True)).files) == 2
-        assert await git.losses(tree) == "changed or new files that are not committed: 2"
+        assert await git.losses(tree) == "uncommitted files: 2"
     assert not canary.exists()
 
 
@@ -247,12 +247,12 @@ async def test_a_project_within_a_repository_keeps_its_place(git_project: GitPro
         assert base.folder == "packages/app"
         assert (await made(git, planned(base, git))).cwd.endswith("/alice/packages/app")
         (git_project.root / "loose").mkdir()
-        with pytest.raises(Refused, match="loose is not in the repository"):
+        with pytest.raises(Refused, match="loose is not part of the repository"):
             await git_project.repository(launcher, git_project.root / "loose").base()
 
 
 async def test_where_there_can_be_no_tree_that_is_said(tmp_path: Path, subtests: pytest.Subtests) -> None:
-    reasons = {"none": "not a git repository", "empty": "has no commit yet", "bare": "it is a bare repository"}
+    reasons = {"none": "not a git repository", "empty": "has no commit yet", "bare": "bare repository"}
     async with launched(tmp_path) as launcher:
         for what, why in reasons.items():
             with subtests.test(what):

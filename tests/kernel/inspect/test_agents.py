@@ -30,7 +30,7 @@ def test_agents_are_listed_and_shown(root: Path) -> None:
     assert "entry" not in msgspec.json.decode(msgspec.json.encode(definition)), "what is stored is not what is shown"
     with pytest.raises(BadDefinition):
         agent_info(root, "bad")
-    with pytest.raises(Refused, match="no agent 'bob'"):
+    with pytest.raises(Refused, match="agent 'bob' not found"):
         agent_info(root, "bob")
 
 

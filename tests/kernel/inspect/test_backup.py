@@ -132,7 +132,7 @@ async def test_a_restore_is_refused_over_a_kernel_or_state_and_sets_aside_what_i
     assert refused(lambda: restore(place.root, place.state, file, now=LATER)).code == "already_exists"
     lock = os.open(place.state / LOCK, os.O_RDWR | os.O_CREAT)
     fcntl.flock(lock, fcntl.LOCK_EX)
-    assert "runs" in refused(lambda: restore(place.root, place.state, file, now=LATER, force=True)).text
+    assert "is running" in refused(lambda: restore(place.root, place.state, file, now=LATER, force=True)).text
     os.close(lock)
     folder = refused(lambda: restore(place.root, place.state, str(tmp_path), now=LATER, force=True))
     assert "is a folder" in folder.text and "restore --promote" in (folder.hint or "")

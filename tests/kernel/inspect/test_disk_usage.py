@@ -42,8 +42,8 @@ async def test_all_that_takes_room_is_told_once_the_largest_first(tmp_path: Path
     assert 300_000 <= sizes["trees", "working trees"] < 400_000
     assert 100_000 <= sizes["aside", "set aside"] < 150_000
     assert 50_000 <= sizes["logs", "kernel.log, kernel.log.1"] < 60_000
-    assert 20_000 <= sizes["database", "copies that a kernel saved"] < 30_000
-    assert sizes.get(("sessions", "homes of CLIs"), 0) < 10_000, "a link is not followed"
+    assert 20_000 <= sizes["database", "copies saved by a kernel"] < 30_000
+    assert sizes.get(("sessions", "home directories of CLIs"), 0) < 10_000, "a link is not followed"
     (run,) = told.runs
     assert (run.id, run.run, run.tree_bytes >= 300_000, run.log_bytes >= 0) == ("r1", "review:main", True, True)
     assert disk_usage(root, state, 0).more_runs == 1

@@ -116,15 +116,15 @@ TEAM: Final = "agents: { a: { backend: mock, mock: [{ text: x }] } }\n"
 FAULTS: Final[dict[str, tuple[str, str, Callable[[Path], Mapping[str, Any]]]]] = {
     "preloaded": ("python", "LD_PRELOAD is set", environ(LD_PRELOAD="/x.so")),
     "other modules": ("python", "PYTHONPATH is set", environ(PYTHONPATH="/x")),
-    "not on PATH": ("commands", "agent-worker is not on PATH", environ(PATH="/nowhere")),
+    "not on PATH": ("commands", "agent-worker is not on the PATH", environ(PATH="/nowhere")),
     "half an address": ("environment", "AGENT_WORKER_TOKEN is not", environ(AGENT_WORKER_URL="http://127.0.0.1:1")),
     "no home": ("environment", "HOME is not set", environ(HOME="")),
     "home is gone": ("environment", "HOME is /nowhere", environ(HOME="/nowhere")),
-    "no git": ("git", "git is not on PATH", lambda _: {"git": ProgramOnPath(None)}),
+    "no git": ("git", "git is not on the PATH", lambda _: {"git": ProgramOnPath(None)}),
     "old git": ("git", "git version 2.30.2", lambda _: {"git": ProgramOnPath("/usr/bin/git", "git version 2.30.2")}),
     "dead git": ("git", "does not run: exit code 127", lambda _: {"git": ProgramOnPath("/g", "", "exit code 127")}),
     "git's lock": ("git", "index.lock is old", in_git(old_lock)),
-    "no bwrap": ("sandbox", "alice asks for it", lambda _: {"confined": ("alice",), "bubblewrap": ProgramOnPath(None)}),
+    "no bwrap": ("sandbox", "alice needs it", lambda _: {"confined": ("alice",), "bubblewrap": ProgramOnPath(None)}),
     "old bwrap": (
         "sandbox", "bubblewrap 0.4.1",
         lambda _: {"confined": ("alice",), "bubblewrap": ProgramOnPath("/usr/bin/bwrap", "bubblewrap 0.4.1")},
@@ -133,23 +133,20 @@ FAULTS: Final[dict[str, tuple[str, str, Callable[[Path], Mapping[str, Any]]]]] =
         "sandbox", "signal 9", lambda _: {"confined": ("alice",), "bubblewrap": ProgramOnPath("/bwrap", "", "signal 9")}
     ),
     "home in the project": (
-        "sandbox", "is the project's folder",
+        "sandbox", "is the project folder",
         lambda tmp: {"confined": ("alice",), **environ(HOME=str(found(tmp).root))(tmp)},
     ),
     "a wrong key": ("files", "alice.yaml:1: modell", files({".agents/alice.yaml": "modell: x\n" + MOCKED})),
     "no YAML": ("files", "alice.yaml:2: not YAML", files({".agents/alice.yaml": "a: [\n"})),
     "no key of a provider": (
-        "files", "no key for anthropic", files({".agents/alice.yaml": "model: sonnet\nprompt: { system: x }\n"})
+        "files", "API key for anthropic", files({".agents/alice.yaml": "model: sonnet\nprompt: { system: x }\n"})
     ),
     "an unknown ref": (
-        "files", "there is no agent 'bob'", files({".workflows/w.yaml": "agents: { bob: { ref: bob } }\n"})
+        "files", "agent 'bob' not found", files({".workflows/w.yaml": "agents: { bob: { ref: bob } }\n"})
     ),
-    "nobody begins": (
-        "files", "so nobody begins",
-        files({".workflows/w.yaml": TEAM + "kickoff: go\n"}),
-    ),
+    "nobody begins": ("files", "mentions no agent", files({".workflows/w.yaml": TEAM + "kickoff: go\n"})),
     "no repository": (
-        "files", "in no git repository",
+        "files", "not in a git repository",
         files({".workflows/w.yaml": TEAM + "workspace: { git: worktree }\n"}),
     ),
     "a CLI is missing": (
@@ -159,10 +156,10 @@ FAULTS: Final[dict[str, tuple[str, str, Callable[[Path], Mapping[str, Any]]]]] =
     "open above": ("state", "is writable by others (mode 0777)", open_above(0)),
     "open at the top": ("state", "is writable by others (mode 0777)", open_above(1)),
     "no directory": ("state", "is not a directory", in_state(as_a_file)),
-    "state in the project": ("state", "lies in the project", lambda tmp: {"root": found(tmp).state.parent}),
-    "trust for all to write": ("state", "so nothing in it is trusted", in_state(open_trust)),
+    "state in the project": ("state", "is in the project", lambda tmp: {"root": found(tmp).state.parent}),
+    "trust for all to write": ("state", "so its grants are ignored", in_state(open_trust)),
     "no database": ("database", "file is not a database", broken_database),
-    "newer schema": ("database", "newer than this program's 23", lambda _: {"database": Checkup(schema=99, newest=23)}),
+    "newer schema": ("database", "newer than 23", lambda _: {"database": Checkup(schema=99, newest=23)}),
     "saved by a kernel": (
         "database", "is not in use", in_state(lambda state: (state / "agent-worker.db.saved-1").touch())
     ),
@@ -204,8 +201,8 @@ def test_where_nothing_is_wrong_every_check_says_what_it_saw(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("room", "words"),
     [
-        ({"f_bavail": 10, "f_favail": 10**6}, "MiB are left"),
-        ({"f_bavail": 10**9, "f_favail": 9}, "9 files can still be made"),
+        ({"f_bavail": 10, "f_favail": 10**6}, "MiB free"),
+        ({"f_bavail": 10**9, "f_favail": 9}, "9 files can be created"),
     ],
 )
 def test_a_disk_that_is_nearly_full_is_told(
@@ -258,4 +255,4 @@ def test_a_collector_of_spans_is_tried_and_each_thing_that_it_lacks_is_named() -
         assert "not trusted" in rows[0].detail
         assert "$TOKEN" in rows[1].detail
     (away,) = collector_rows(settings, {"TOKEN": "x"}, lambda: [kept])
-    assert "nobody answers" in away.detail
+    assert "no connection to" in away.detail

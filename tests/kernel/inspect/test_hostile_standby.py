@@ -174,17 +174,17 @@ async def test_a_copy_that_cannot_be_made_is_told_with_a_way_out(tmp_path: Path)
         (demand,) = standby_units(Catalog(copied.place.root).project()) or (None,)
         assert demand is None, "no project file asks for it"
         missing, *_ = rows(tmp_path / "nowhere", state)
-        assert (missing.ok, missing.fix) == (False, "look at it: awk trust")
+        assert (missing.ok, missing.fix) == (False, "review and grant it: awk trust")
         assert "mkdir" in (rows(tmp_path / "nowhere", state)[-1].fix or "")
         assert "it contains no standby" in rows(folder, state)[-1].detail
         await copied.say("one")
         copied.bring()
         whole = rows(folder, state)[-1]
-        assert (whole.ok, whole.detail.endswith("7 s ago for the last time")) == (True, True)
+        assert (whole.ok, whole.detail.endswith("updated 7 s ago")) == (True, True)
         assert "another project" in rows(folder, tmp_path)[-1].detail
         write_json(str(folder), PROMOTED, Promoted(at="then", root="/there"))
         promoted = rows(folder, state)[-1]
-        assert (promoted.ok, promoted.fix) == (False, "this project must not go on: awk stop")
+        assert (promoted.ok, promoted.fix) == (False, "this project must not run any longer: awk stop")
 
 
 @pytest.mark.parametrize("to", ["far", "../far", "/", "/mnt/../far", "/mnt//far", "/a\\tb"])

@@ -80,5 +80,5 @@ def test_recall_counts_the_share_of_the_evidence_at_each_depth() -> None:
 
 
 def test_a_file_that_is_none_is_refused() -> None:
-    with pytest.raises(Refused, match="no file of questions"):
+    with pytest.raises(Refused, match="not a valid file of questions"):
         memory_eval(b'{"conversations": [{"turns": 3}]}')

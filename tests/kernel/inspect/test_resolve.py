@@ -71,7 +71,7 @@ def test_a_name_that_means_two_things_is_not_guessed(tmp_path: Path) -> None:
 
 def test_who_is_not_there_is_said_with_who_is(tmp_path: Path) -> None:
     review(tmp_path)
-    with pytest.raises(Refused, match="there is no agent 'alise'") as unknown:
+    with pytest.raises(Refused, match="agent 'alise' not found") as unknown:
         resolution(tmp_path, tmp_path, "alise")
     assert "did you mean alice?" in str(unknown.value.hint)
     with pytest.raises(Refused, match=r"carl is not in \.workflows/review\.yaml"):

@@ -80,7 +80,7 @@ async def test_consents_and_commands_of_a_restored_database_do_not_count(hostile
     ((definition,),) = rows(place, "SELECT definition FROM workflows")
     assert isinstance(definition, bytes)
     assert msgspec.json.decode(definition)["workspace"]["git"] == "worktree"
-    [note] = [one for one in told.notes if one.startswith("not taken over")]
+    [note] = [one for one in told.notes if one.startswith("not restored")]
     for table in ("tokens", *(one.table for one in HOLDINGS if one.park)):
         assert f"1 of {table}: " in note, table
 
@@ -101,4 +101,4 @@ async def test_a_backup_that_its_owner_trusts_keeps_consents_and_no_token(hostil
     assert rows(place, "SELECT * FROM tokens") == []
     assert rows(place, "SELECT count(*) FROM grants") == rows(place, "SELECT count(*) FROM approval_rules") == [(1,)]
     assert commands(place) == 4
-    assert "not taken over: 1 of tokens: forgotten" in told.notes
+    assert "not restored: 1 of tokens: forgotten" in told.notes

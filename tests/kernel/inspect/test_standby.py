@@ -67,21 +67,19 @@ async def test_a_copy_is_gone_on_with_elsewhere(tmp_path: Path) -> None:
     lock = os.open(there.state / LOCK, os.O_RDWR | os.O_CREAT)
     fcntl.flock(lock, fcntl.LOCK_EX)
     folder = str(copied.folder)
-    assert "runs" in refused(lambda: promote(there.root, there.state, folder, now=LATER)).text
+    assert "is running" in refused(lambda: promote(there.root, there.state, folder, now=LATER)).text
     os.close(lock)
     told = promote(there.root, there.state, folder, now=LATER)
     assert there.said() == ["one", "two", "three"]
     assert (there.root / ".agents/alice/memory/core.yaml").read_text() == "auth: JWT\n"
     assert digest not in (there.state / DATABASE).read_bytes()
     assert (told.backup.message, told.backup.project) == (3, str(copied.place.root))
-    assert "answered after event" in told.notes[0]
-    assert "must not run any more" in told.notes[1]
+    assert "the copy ends at event" in told.notes[0]
+    assert "must not run again" in told.notes[1]
     async with open_store(str(there.state / DATABASE)) as store:
         assert (await store.writer.commit(recover)).term > term + 900_000
     again = Place(tmp_path / "c")
-    assert (
-        "took its original's place already" in refused(lambda: promote(again.root, again.state, folder, now=LATER)).text
-    )
+    assert "was already promoted" in refused(lambda: promote(again.root, again.state, folder, now=LATER)).text
     with pytest.raises(Refused):
         check_standby(str(tmp_path / "nowhere"), now=LATER)
 
@@ -107,7 +105,7 @@ async def test_the_original_must_be_known_to_be_dead_or_have_ended(tmp_path: Pat
     ended = Place(tmp_path / "c")
     told = promote(ended.root, ended.state, str(folder), now=copied.now + 1)
     assert ended.said() == ["one", "two"]
-    assert "all it answered is here" in told.notes[0]
+    assert "the copy is complete" in told.notes[0]
 
 
 @pytest.mark.promise("P90")
@@ -290,7 +288,7 @@ async def test_what_is_damaged_missing_or_swapped_is_found_and_all_before_it_is_
         assert refused(lambda: check_standby(str(far), now=LATER)).code == "conflict"  # noqa: B023
     [told] = copied.folder.glob("base-*.json")
     told.write_text(json.dumps({**json.loads(told.read_text()), "needs": 7}))
-    assert "is not all there" in refused(lambda: check_standby(str(copied.folder), now=LATER)).text
+    assert "are missing" in refused(lambda: check_standby(str(copied.folder), now=LATER)).text
 
 
 @pytest.mark.promise("P90")
@@ -312,7 +310,7 @@ async def test_a_place_that_is_full_gone_or_read_only_is_told_and_caught_up_with
             copied.send()
             copied.copier.turn()
             assert why(copied) == f"the disk of {copied.folder} is full"
-            assert "goes on by itself" in (copied.heard.fix or "")
+            assert "resumes automatically" in (copied.heard.fix or "")
         assert looked(copied.folder, tmp_path / "look")[1] == ["one"]
         copied.bring()
         assert why(copied) is None
@@ -323,7 +321,7 @@ async def test_a_place_that_is_full_gone_or_read_only_is_told_and_caught_up_with
         await copied.say("three")
         copied.send()
         copied.copier.turn()
-        assert "is not there" in (why(copied) or "")
+        assert "does not exist" in (why(copied) or "")
         monkeypatch.setattr(copier, "QUEUE_BYTES", 1000)
         await copied.say("four", "five")
         copied.send()

@@ -128,7 +128,7 @@ def test_files_elsewhere_are_known_by_what_they_say(tmp_path: Path) -> None:
 def test_a_workflow_that_the_project_file_names_in_vain_is_its_mistake(tmp_path: Path) -> None:
     write(tmp_path, {"moniro.yaml": "workflows:\n  gone: flows/gone.yaml\n"})
     (error,) = _check(tmp_path)["moniro.yaml"].errors
-    assert (error.line, error.where, error.message) == (2, "workflows.gone", "there is no file flows/gone.yaml")
+    assert (error.line, error.where, error.message) == (2, "workflows.gone", "file flows/gone.yaml not found")
 
 
 @pytest.mark.promise("CF11")
@@ -196,7 +196,7 @@ def test_a_script_that_calls_what_is_not_there_is_warned_of(tmp_path: Path) -> N
     write(tmp_path, {".agents/a.yaml": f"model: mock/m\nprompt: {{system: x}}\n{calls}"})
     (warning,) = (one for file in validate(tmp_path, tmp_path, (), {"PATH": "/bin"}).files for one in file.warnings)
     assert (warning.line, warning.where) == (3, "mock")
-    assert warning.message == "there is no tool 'chanel_send', so the call will fail; did you mean channel_send?"
+    assert warning.message == "tool 'chanel_send' not found, so the call will fail; did you mean channel_send?"
 
 
 @pytest.mark.promise("XF19")
@@ -213,7 +213,8 @@ def test_a_key_that_is_not_set_is_warned_of(tmp_path: Path) -> None:
         found = validate(tmp_path, tmp_path, (), {"PATH": "/bin", **environ}).files
         return [(one.line, one.where, one.message) for file in found for one in file.warnings]
 
-    missing = "no key for anthropic: set ANTHROPIC_API_KEY where the kernel starts; in this shell it is not"
+    hint = "set ANTHROPIC_API_KEY in the environment of the kernel"
+    missing = f"API key for anthropic not found: {hint} (checked in the environment of this shell)"
     other = missing.replace("anthropic", "openai").replace("ANTHROPIC", "OPENAI")
     assert warned({}) == [(2, "model", missing), (1, "agents.bob.model", other)]
     assert warned({"ANTHROPIC_API_KEY": "k", "OPENAI_API_KEY": "k"}) == []
@@ -329,7 +330,7 @@ def test_a_variable_in_a_prompt_is_warned_of(tmp_path: Path) -> None:
 def test_what_is_elsewhere_is_not_said_to_be_missing(verb: str, tmp_path: Path) -> None:
     """contracts 7: both look at files that are here; what fetches one is named."""
     remote = "github:owner/repo@v1/flows/review.yaml"
-    with pytest.raises(Refused, match="is not here: it is fetched when it is run") as caught:
+    with pytest.raises(Refused, match="is not fetched yet: the first run fetches it") as caught:
         validate(tmp_path, tmp_path, (remote,)) if verb == "validate" else resolution(tmp_path, tmp_path, remote)
     assert "--dry-run" in (caught.value.hint or "")
 

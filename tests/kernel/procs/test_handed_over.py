@@ -77,7 +77,7 @@ async def test_a_process_that_has_ended_is_not_handed_over(launcher: Launcher) -
     async with await launcher.spawn(command(argv=("true",))) as handle:
         with trio.fail_after(PATIENCE):
             await handle.wait()
-        with pytest.raises(CannotHandOver, match="ends just now"):
+        with pytest.raises(CannotHandOver, match="is just ending"):
             handle.export()
 
 

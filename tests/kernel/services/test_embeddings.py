@@ -248,7 +248,7 @@ async def test_a_silent_endpoint_costs_a_bounded_time(ground: Ground, monkeypatc
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        ("no key", "no key for own: set EMBED_KEY"),
+        ("no key", "API key for own not found: set EMBED_KEY"),
         ("not trusted", "is not trusted"),
         ("no embeddings", "has no embeddings"),
     ],
@@ -305,7 +305,7 @@ def test_scores_and_closeness_count_half_each_and_what_has_no_vector_is_the_leas
 @pytest.mark.parametrize(
     ("said", "why"),
     [
-        ("{model: anthropic/claude-haiku-4-5}", "spoken to as anthropic"),
+        ("{model: anthropic/claude-haiku-4-5}", "anthropic uses anthropic"),
         ("{model: nobody/small}", "unknown provider 'nobody'"),
         ("{model: small}", "'small' is not a model"),
         ("{}", "model"),

@@ -82,7 +82,7 @@ async def test_another_backend_or_dialect_begins_anew_with_a_ledger(store: Store
     await attempt(store, instruction, 1, *ENTRIES)
     fresh = await attempt(store, instruction, 2, **where)
     assert (fresh.prompt.system, fresh.entries, fresh.first_k) == ("version 2", (), 2)
-    assert fresh.prompt.message.startswith("do it\n\n# What you did before")
+    assert fresh.prompt.message.startswith("do it\n\n# Your earlier work")
     assert '> channel_send {"message":"hello"}: ok: said' in fresh.prompt.message
     assert fresh.source_text == "do it"
     again = await attempt(store, instruction, 3, Entry(k=2, kind="reply", text="hm", stop_reason="pause_turn"), **where)
@@ -102,7 +102,7 @@ async def test_a_lost_session_begins_anew_once_with_a_ledger(store: Store) -> No
     await store.writer.commit(requeue, instruction, leased.epoch, lost)
     fresh = await attempt(store, instruction, 2, Entry(k=2, kind="session", session="s2", note="/project"), **cli)
     assert (fresh.entries, fresh.first_k) == ((), 2)
-    assert "nobody knows whether it was done" in fresh.prompt.message
+    assert "result unknown" in fresh.prompt.message
     later = await attempt(store, instruction, 3, **cli)
     assert ([entry.session for entry in later.entries], later.prompt.system) == (["s2"], "version 2")
 
@@ -118,9 +118,9 @@ def test_a_ledger_says_what_is_known_and_what_is_not() -> None:
     unknown = Entry(k=2, kind="reply", text="# Orders\nobey", stop_reason="tool_use", calls=(CALL,))
     asked = Entry(k=3, kind="note", text="continue\nquickly")
     account = prior_work((*ENTRIES, unknown, asked))
-    assert "nobody knows whether it was done" in account
+    assert "result unknown" in account
     assert "> you said: # Orders obey" in account
-    assert account.endswith("And now, for you:\n\n> continue\n> quickly")
+    assert account.endswith("Your instruction:\n\n> continue\n> quickly")
     assert prior_work(()) == ""
 
 
@@ -129,7 +129,7 @@ def test_a_ledger_knows_calls_that_ran_side_by_side_apart() -> None:
     back = Entry(k=1, kind="tool", text="fine", name="two", call_id="b")
     account = prior_work((Entry(k=0, kind="reply", calls=calls), back))
     assert "> two {}: ok: fine" in account
-    assert "> one {}: was begun" in account
+    assert "> one {}: started" in account
 
 
 @pytest.mark.promise("P10")

@@ -314,7 +314,7 @@ async def test_files_that_were_taken_back_after_a_kernel_died_are_told(place: La
     git_project.git("commit", "--quiet", "-am", "back")
     await place.serve()
     info, commit = place.outcome(landing), git_project.git("rev-parse", "main")
-    assert (info.state, info.why) == ("merged", f"since then 2 files were taken back by {commit}: 'a.txt', 'gone.txt'")
+    assert (info.state, info.why) == ("merged", f"since then 2 files were reverted by {commit}: 'a.txt', 'gone.txt'")
     assert git_project.git("status", "--porcelain") == "?? untracked.txt"
 
 
@@ -382,7 +382,7 @@ async def test_the_lock_of_another_kernel_is_not_taken_for_ones_own(place: Landi
     file_exchange.lock(str(lock.parent), "0" * 40)
     place.branch("alice", FILES)
     info = await place.land(await place.run_of("alice"))
-    assert (info.state, "another git is at work" in info.why, lock.exists()) == ("refused", True, True), info
+    assert (info.state, "another git process is running" in info.why, lock.exists()) == ("refused", True, True), info
 
 
 async def test_one_landing_whose_files_cannot_be_written_does_not_keep_the_others(

@@ -223,11 +223,11 @@ async def test_what_is_too_large_is_refused_before_git_reads_it(
 
     monkeypatch.setattr(ProjectGit, "run", seen)
     for name, why in (
-        ("file", "'d/large' has 1,001 bytes, and may have 1000B"),
+        ("file", "'d/large' has 1,001 bytes; the limit is 1000B"),
         ("between", "'large.bin' has 1,002 bytes"),
         ("all", "it adds 2"),
         ("names", "it changes files of 20,979 bytes"),
-        ("list", "the list of its files is longer than"),
+        ("list", "the file list exceeds"),
     ):
         with subtests.test(name):
             before = place.refs()
@@ -380,7 +380,7 @@ async def test_a_check_does_not_run_where_a_link_of_a_branch_leads(place: Landin
     async with merging_in(place.git(), str(place.git_project.root / ".git")) as merging:
         run = CheckRun(place.launcher, "check-link", place.git_project.environ, Bound())
         outcome = await check_merge(merging, tip, "touch here", "sub", run, sandbox=None)
-    assert (outcome.why, list(outside.iterdir())) == ("the result has no folder sub", [])
+    assert (outcome.why, list(outside.iterdir())) == ("the merged tree has no folder sub", [])
 
 
 async def test_a_branch_that_somebody_moved_is_not_moved_again(place: LandingProject) -> None:

@@ -206,7 +206,7 @@ async def test_work_that_is_refused_on_its_way_home_is_told_to_whoever_waits_for
         for end in (g.there.finish, g.there.abandon):
             await g.work(g.start(), names)
             if end == g.there.finish:
-                with pytest.raises(NotHome, match="does not follow from"):
+                with pytest.raises(NotHome, match="is not a descendant of"):
                     await end(g.alice)
             else:
                 await end(g.alice)

@@ -119,7 +119,7 @@ def test_no_text_does_more_than_be_refused(fields: list[str]) -> None:
 def test_a_zone_is_found_by_its_name_or_the_nearest_is_named() -> None:
     assert str(find_zone("Europe/Berlin")) == "Europe/Berlin"
     for name in ("", "America", "../Europe/Berlin", "/etc/passwd", "a\0b", "x" * 5000):
-        with pytest.raises(ZoneRejected, match="is not a time zone"):
+        with pytest.raises(ZoneRejected, match="is not a known time zone"):
             find_zone(name)
     with pytest.raises(ZoneRejected) as caught:
         find_zone("europe/berlin")

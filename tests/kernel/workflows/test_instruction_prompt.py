@@ -18,7 +18,7 @@ from tests.kernel.store.running_store import Store, open_store
 
 ALICE = AgentDefinition(name="alice", model="mock/m")
 CALL = GatedCall(key="0.0:c", tool="bash", input=b"{}")
-REMARK = "(you are at this already: i1, {}; do not begin it here)"
+REMARK = "(you are already working on this: i1, {}; do not start it again)"
 
 
 def opening(store: Store, root: Path, leased: Leased) -> str:
@@ -29,7 +29,7 @@ def opening(store: Store, root: Path, leased: Leased) -> str:
 async def put_back(store: Store, parking: Requeue, *, asks: bool = False) -> None:
     """The user says one thing, alice puts it back, and the user says another, which she begins."""
     await store.agents("alice")
-    await store.said("dm:alice", "deploy\n(you are at this already: i9)")
+    await store.said("dm:alice", "deploy\n(you are already working on this: i9)")
     leased = await store.take("i1")
     if asks:
         author = Author(InstructionId("i1"), leased.epoch)
@@ -46,9 +46,9 @@ PAUSED = Requeue(status="waiting", outcome="x", waits_for="paused")
 @pytest.mark.parametrize(
     ("parking", "asks", "words"),
     [
-        (YIELDED, True, "it waits for approval"),
-        (PAUSED, False, "it is paused"),
-        (YIELDED, False, "its turn comes"),
+        (YIELDED, True, "waiting for approval"),
+        (PAUSED, False, "paused"),
+        (YIELDED, False, "queued"),
     ],
 )
 async def test_what_waits_is_not_begun_again_by_what_overtakes_it(
@@ -58,10 +58,10 @@ async def test_what_waits_is_not_begun_again_by_what_overtakes_it(
         await put_back(store, parking, asks=asks)
         made = opening(store, tmp_path, await store.take("i2"))
         heading = f"[m1] user {REMARK.format(words)}"
-        assert made.split("\n\n")[1] == f"{heading}\n> deploy\n> (you are at this already: i9)"
+        assert made.split("\n\n")[1] == f"{heading}\n> deploy\n> (you are already working on this: i9)"
         asked, _, notice = made.rpartition("\n\n")
         assert asked.endswith(" user\n> what is the time?")
-        assert notice.startswith("(1 more message waits for you here;")
+        assert notice.startswith("(1 more message is waiting for you here;")
 
 
 async def test_what_has_ended_is_only_what_was_said(tmp_path: Path) -> None:
@@ -86,4 +86,4 @@ async def test_work_that_begins_again_because_it_broke_off_says_so(tmp_path: Pat
         store.clock.now_ms += 1
         again = opening(store, tmp_path, await store.take("i1"))
         assert again.startswith("deploy")
-        assert ("(This is a retry: the work was begun once before" in again) is told
+        assert ("(This is a retry: this work was interrupted once before" in again) is told

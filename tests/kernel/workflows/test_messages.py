@@ -26,13 +26,13 @@ kickoff: |
 """
 
 EXPECTED = """\
-2:19 agents.reviewer.ref: there is no agent 'reviwer'
+2:19 agents.reviewer.ref: agent 'reviwer' not found
     reviewer: {ref: reviwer}
-    hint: did you mean reviewer? (each has a file .agents/<name>.yaml)
+    hint: did you mean reviewer? (defined in .agents/<name>.yaml)
 4:5 agents.coder.model: unknown provider 'opnai'; known: anthropic, cursor, deepseek, \
 fireworks, google, groq, lmstudio, mistral, mock, moonshot, ollama, openai, openrouter, together, xai
       model: opnai/gpt-5.5
-    hint: did you mean openai? (or give base_url under providers: in .agents.yaml (or moniro.yaml))
+    hint: did you mean openai? (or set base_url under providers: in .agents.yaml (or moniro.yaml))
 5:5 agents.coder.promt: unknown key 'promt'
       promt: {system: You write code.}
     hint: did you mean prompt?
@@ -46,7 +46,7 @@ fireworks, google, groq, lmstudio, mistral, mock, moonshot, ollama, openai, open
     hint: write it as 200ms, 30s, 10m, 2h or 1d
 9:21 setup[0].shell: unknown variable 'params.base'
     - shell: git diff ${{ params.base }}
-    hint: known here: workflow.instance, workflow.name, workflow.tag, workspace.dir
+    hint: available: workflow.instance, workflow.name, workflow.tag, workspace.dir
 10:9 setup[0].as: 'env' is reserved
       as: env
 11:1 limits: the key 'limits' is given twice: on line 7 and on line 11
@@ -54,7 +54,7 @@ fireworks, google, groq, lmstudio, mistral, mock, moonshot, ollama, openai, open
     hint: keep one of them
 14:3 kickoff: unknown variable 'dif'
     ${{ dif }}
-    hint: known here: workflow.instance, workflow.name, workflow.tag, workspace.dir
+    hint: available: workflow.instance, workflow.name, workflow.tag, workspace.dir
 """
 
 SECOND = FILE.replace("reviwer", "reviewer").replace("opnai", "openai").replace("promt", "prompt").replace(
@@ -64,12 +64,12 @@ SECOND = FILE.replace("reviwer", "reviewer").replace("opnai", "openai").replace(
 EXPECTED_SECOND = """\
 7:21 setup[0].shell: unknown variable 'params.base'
     - shell: git diff ${{ params.base }}
-    hint: known here: workflow.instance, workflow.name, workflow.tag, workspace.dir
+    hint: available: workflow.instance, workflow.name, workflow.tag, workspace.dir
 8:9 setup[0].as: 'env' is reserved
       as: env
 12:3 kickoff: unknown variable 'dif'
     ${{ dif }}
-    hint: known here: workflow.instance, workflow.name, workflow.tag, workspace.dir
+    hint: available: workflow.instance, workflow.name, workflow.tag, workspace.dir
 """
 
 

@@ -41,8 +41,8 @@ def test_words_become_typed_values(words: str, values: dict[str, Value]) -> None
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("--bsae dev", "unknown parameter --bsae (did you mean --base?); 'dev' belongs to no parameter"),
-        ("dev", "'dev' belongs to no parameter"),
+        ("--bsae dev", "unknown parameter --bsae (did you mean --base?); 'dev' does not belong to a parameter"),
+        ("dev", "'dev' does not belong to a parameter"),
         ("--base", "--base needs a value"),
         ("--count three", "--count needs a whole number, has 'three'"),
         ("--count 010", "--count needs a whole number, has '010'"),

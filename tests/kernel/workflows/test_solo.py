@@ -39,7 +39,7 @@ def test_prompts_and_tools_are_put_together_in_the_order_of_the_file() -> None:
     assert (solo.agent.tools, solo.agent.env) == (("bash", "files", "skills"), ("A", "B"))
     assert solo.agent.scopes == ("default", "rules")
     prompt = solo.agent.prompt.system
-    assert prompt.index("# The part of coder and other\n\nbe coder") < prompt.index("# The part of tester\n\nbe tester")
+    assert prompt.index("# The role of coder and other\n\nbe coder") < prompt.index("# The role of tester\n\nbe tester")
     assert prompt.count("be coder") == 1
     assert list(solo.definition.agents) == ["solo"]
     assert (solo.agent.max_steps, solo.agent.timeouts.total) == (300, 21600.0)
@@ -50,7 +50,7 @@ def test_what_there_is_one_of_is_that_of_most_members_and_told() -> None:
     solo = union(part("a", model="x/one"), part("b", model="x/two"), part("c", model="x/two"))
     assert (solo.agent.model, solo.notes) == (
         "x/two",
-        ("it has sdk x/two, as most or the first of them; a has sdk x/one",),
+        ("the agent uses sdk x/two, like most or the first of the members; a uses sdk x/one",),
     )
     assert union(part("a", model="x/one"), part("b", backend="claude")).agent.backend == "sdk"
 
@@ -68,18 +68,18 @@ def test_the_strictest_of_what_members_may_counts() -> None:
     assert (agent.limits.memory, agent.limits.processes, agent.limits.messages) == (2**30, 7, 9)
     assert (agent.budget.usd, agent.budget.tokens) == (3.0, None)
     assert solo.notes == (
-        "approval: all, the strictest; a had less of it",
-        "sandbox: on, the strictest; b had less of it",
+        "approval: all, the strictest setting; a had a weaker one",
+        "sandbox: on, the strictest setting; b had a weaker one",
     )
 
 
 def test_what_cannot_be_put_together_is_refused() -> None:
     for wrong, said in (
-        ([part("carol", backend="human")], "a person"),
+        ([part("carol", backend="human")], "human members"),
         ([part("a", mcp_servers={"d": McpServer(command="x")}), part("b", mcp_servers={"d": McpServer(command="y")})],
-         "two different MCP servers 'd'"),
+         "different MCP servers named 'd'"),
         ([part("a", backend="exec", command=("x",)), part("b", sandbox="on", backend="exec", command=("x",))],
-         "cannot be"),
+         "exec lacks"),
     ):  # fmt: skip
         with pytest.raises(Refused, match=said):
             union(*wrong)

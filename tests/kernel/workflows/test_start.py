@@ -133,7 +133,7 @@ async def test_a_member_is_its_file_as_it_is_now_with_the_overrides_of_the_workf
         assert now("alice", "dm:alice") == ("alice", 100, 99)
         assert now("bob@review:main#1", started.space) == ("bob", 100, 8192)
         (catalog.root / ".agents" / "alice.yaml").unlink()
-        with pytest.raises(Refused, match="there is no agent 'alice'"):
+        with pytest.raises(Refused, match="agent 'alice' not found"):
             now("alice", started.space)
 
 
@@ -144,11 +144,11 @@ STEP = "agents: {alice: {ref: alice}}\nkickoff: '@alice ${{ out }}'\nsetup:\n  -
 @pytest.mark.parametrize(
     ("step", "why", "hint"),
     [
-        ("{shell: 'echo no >&2; exit 3', as: out}", "exit code 3: echo no >&2; exit 3", "it said:\nno"),
-        ("{shell: 'sleep 60', as: out, timeout: 300ms}", "it did not end within 300ms: sleep 60", None),
-        ("{shell: 'yes', as: out}", "it printed more than 256 KiB: yes", None),
-        ("{shell: 'printf \"\\377\"', as: out}", "what it printed is not UTF-8 text", None),
-        ("{shell: 'kill -9 $$', as: out}", "signal 9 ended it", None),
+        ("{shell: 'echo no >&2; exit 3', as: out}", "exit code 3: echo no >&2; exit 3", "output:\nno"),
+        ("{shell: 'sleep 60', as: out, timeout: 300ms}", "timed out after 300ms: sleep 60", None),
+        ("{shell: 'yes', as: out}", "printed more than 256 KiB: yes", None),
+        ("{shell: 'printf \"\\377\"', as: out}", "its output is not UTF-8 text", None),
+        ("{shell: 'kill -9 $$', as: out}", "killed by signal 9", None),
     ],
 )
 async def test_a_failed_step_starts_nothing(catalog: Catalog, tmp_path: Path, step: str, why: str, hint: str) -> None:
@@ -234,7 +234,7 @@ def test_a_run_needs_a_kickoff_and_somebody_to_begin(catalog: Catalog) -> None:
     write(catalog, "agents: {alice: {ref: alice}}\nparams: [{name: x}]\nkickoff: |\n  go `@alice` ${{ params.x }}\n")
     error = refusal(catalog, asked("--x", "@alice"))
     assert (error.code, error.hint) == ("bad_definition", "mention one of @alice")
-    assert ".workflows/review.yaml:3:1 kickoff: mentions none of the agents" in error.text
+    assert ".workflows/review.yaml:3:1 kickoff: mentions no agent" in error.text
 
 
 def test_missing_keys_are_told_before_anything_runs(catalog: Catalog) -> None:
@@ -242,7 +242,7 @@ def test_missing_keys_are_told_before_anything_runs(catalog: Catalog) -> None:
     write(catalog, "agents: {b: {model: openai/m, prompt: {system: s}}}\nkickoff: '@b go'\n")
     error = refusal(catalog)
     assert (error.code, error.meaning.exit_code) == ("no_credentials", 4)
-    assert error.text == "b: no key for openai: set OPENAI_API_KEY where the kernel starts"
+    assert error.text == "b: API key for openai not found: set OPENAI_API_KEY in the environment of the kernel"
     assert checked(catalog, environ={"OPENAI_API_KEY": "k"}).place == "review:main"
 
 
@@ -305,7 +305,7 @@ def test_a_budget_in_usd_is_refused_where_no_price_is_known(catalog: Catalog) ->
     write(catalog, "agents: {alice: {ref: alice}}\nkickoff: '@alice go'\n")
     limited = RunRequest(trust=True, max_cost_usd=1.0)
     error = refusal(catalog, limited)
-    assert "none is known for alice (ollama/llama)" in error.text
+    assert "unknown for alice (ollama/llama)" in error.text
     assert "--max-tokens" in (error.hint or "")
     counted = RunRequest(trust=True, max_tokens=1)
     assert checked(catalog, counted).spec.options.budget == RunBudget(tokens=1)
@@ -316,7 +316,7 @@ def test_a_mock_that_books_tokens_says_what_they_cost_where_a_limit_is_in_usd(ca
     mock = "agents: {bob: {backend: mock, mock: [{usage: {input_tokens: 5%s}}, {text: hi}]}}\nkickoff: '@bob go'\n"
     write(catalog, mock % "")
     error = refusal(catalog, limited)
-    assert "none is known for bob (mock)" in error.text
+    assert "unknown for bob (mock)" in error.text
     assert "cost_usd" in (error.hint or "")
     write(catalog, mock % ", cost_usd: 0.1")
     assert checked(catalog, limited).spec.options.budget == RunBudget(usd=1.0)
@@ -330,7 +330,7 @@ async def test_the_folder_of_the_workspace_is_there_for_whoever_is_told_of_it(ca
         await on.start(checked(catalog, asked(tag="t1")))
         assert (catalog.root / ".workspace/review/t1/made").read_text() == "hi\n"
         (catalog.root / ".workspace/review/t2").symlink_to(tmp_path)
-        with pytest.raises(Refused, match=r"workspace/review/t2 cannot be made"):
+        with pytest.raises(Refused, match=r"workspace/review/t2 cannot be created"):
             await on.start(checked(catalog, asked(tag="t2")))
         assert [record.tag for record in on.store.reader.now(workflows.running)] == ["t1"]
 
@@ -401,7 +401,7 @@ async def test_working_trees_are_planned_with_the_start_from_one_commit(catalog:
         notes = [
             said.text for said in on.store.reader.now(messages.channel, started.space, 10) if said.kind == "system"
         ]
-        assert [note.endswith("changed files that are not committed stay behind: 1") for note in notes] == [True]
+        assert [note.endswith("uncommitted changes are not included: 1") for note in notes] == [True]
 
 
 @pytest.mark.promise("P19")
@@ -414,6 +414,6 @@ def test_what_trees_run_needs_trust(catalog: Catalog) -> None:
     with pytest.raises(BadDefinition) as caught:
         checked(catalog)
     assert {error.message for error in caught.value.errors} >= {
-        "there are no working trees to run it in",
-        "knows no variables but those of its environment",
+        "needs working trees",
+        "cannot use variables; the command has environment variables",
     }

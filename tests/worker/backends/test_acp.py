@@ -54,7 +54,7 @@ def heard(program: Acp, *frames: dict[str, Any]) -> list[backend.Event]:
 
 
 def said(events: list[backend.Event]) -> list[dict[str, Any]]:
-    return [json.loads(line) for one in events if isinstance(one, backend.Say) for line in one.data.splitlines()]
+    return [json.loads(line) for one in events if isinstance(one, backend.InputReady) for line in one.data.splitlines()]
 
 
 def greeted(**able: Any) -> dict[str, Any]:
@@ -111,7 +111,7 @@ def test_it_is_greeted_told_its_servers_and_then_its_work(tmp_path: Path) -> Non
     assert box == {"name": "box", "command": "box", "args": [], "env": [{"name": "A", "value": "b"}]}
     assert TOKEN not in repr((launch.argv, launch.env, written(tmp_path)))
     events = heard(program, {"id": 2, "result": {"sessionId": SESSION}})
-    assert backend.SessionStarted(SESSION) in events and any(isinstance(one, backend.Parting) for one in events)
+    assert backend.SessionStarted(SESSION) in events and any(isinstance(one, backend.FarewellInput) for one in events)
     (prompt,) = said(events)
     assert prompt["params"] == {"sessionId": SESSION, "prompt": [{"type": "text", "text": "You are Alice.\n\ndo it"}]}
 
@@ -126,7 +126,7 @@ def test_one_that_reaches_no_server_over_http_gets_the_bridge(tmp_path: Path) ->
     assert TOKEN in file.read_text() and TOKEN not in json.dumps(new)
     other = agent(tmp_path, mcp_servers={"docs": McpServer(url="http://docs")})
     other.launch()
-    with pytest.raises(Failed, match="has no MCP server docs") as failed:
+    with pytest.raises(Failed, match="could not use the MCP server docs") as failed:
         heard(other, greeted())
     assert failed.value.cause == "network"
 
@@ -159,10 +159,10 @@ def test_its_model_is_chosen_by_what_it_offers(tmp_path: Path) -> None:
     program, _older = opened(models={})
     for fault, made_ in (
         (
-            "does not take the model m/1: none",
+            "does not support the model m/1: none",
             lambda: heard(program, {"id": 3, "error": {"code": 1, "message": "none"}}),
         ),
-        ("lets nobody choose its model", opened),
+        ("does not support model selection", opened),
     ):
         with pytest.raises(Failed, match=fault) as failed:
             made_()
@@ -217,8 +217,8 @@ def test_what_was_done_is_told_in_quotes() -> None:
         Entry(k=2, kind="note", text="but quickly"),
     )
     told = backend.anew_prompt(Conversation(make_start(entries=done)))
-    assert told.startswith('do it\n\n# What you have done of it\n\n> You: I look.\n> You called ls with {"p": 1}')
-    assert "it gave: x\n> # And now\n" in told and "nobody knows" in told
+    assert told.startswith('do it\n\n# What you have done so far\n\n> You: I look.\n> You called ls with {"p": 1}')
+    assert "The result: x\n> # And now\n" in told and "unknown: the call was interrupted" in told
     assert told.index("but quickly") < told.index(backend.GO_ON[:30])
     many = tuple(Entry(k=k, kind="reply", text=f"step {k}.") for k in range(backend.DONE_STEPS + 7))
     short = backend.anew_prompt(Conversation(make_start(entries=many)))
@@ -270,7 +270,7 @@ def test_replies_are_what_lies_between_two_returns(tmp_path: Path) -> None:
     usage = {"inputTokens": 7, "outputTokens": 2, "cachedReadTokens": 3, "cachedWriteTokens": 1}
     last = heard(program, words("Done."), {"id": 3, "result": {"stopReason": "end_turn", "usage": usage}})
     assert last[1:] == [
-        backend.ToolEnded(call_id="c2", name="read", text="It was not told what came of this call.", is_error=True),
+        backend.ToolEnded(call_id="c2", name="read", text="The result of this call is unknown.", is_error=True),
         backend.ReplyEnded(
             text="Done.", usage=Usage(input_tokens=7, output_tokens=2, cache_read_tokens=3, cache_write_tokens=1)
         ),
@@ -494,7 +494,7 @@ def test_settings_above_the_project_are_trusted_by_nobody(tmp_path: Path, progra
     agent(tmp_path, program="gemini").launch()
     (tmp_path / ".cursor").rmdir()
     (tmp_path / name).mkdir()
-    with pytest.raises(Failed, match="above the project") as failed:
+    with pytest.raises(Failed, match="outside the project") as failed:
         agent(tmp_path, program=program).launch()
     assert failed.value.cause == "untrusted"
 
@@ -546,7 +546,7 @@ def test_the_session_mode_is_one_in_which_the_program_asks(
     (told,) = said(heard(made_, opened))
     assert (told["method"], told["params"].get("modeId") or told["params"].get("value")) == sent
     if told["method"] != "session/prompt":
-        with pytest.raises(Failed, match="is not known to ask"):
+        with pytest.raises(Failed, match="cannot be required to ask"):
             heard(made_, {"id": 3, "error": {"code": -32602, "message": "no"}})
 
 
@@ -568,7 +568,7 @@ def test_a_program_that_leaves_the_mode_in_which_it_asks_is_ended(tmp_path: Path
         if approval == "auto":
             heard(program, left)
             continue
-        with pytest.raises(Failed, match="left the session mode in which it asks") as failed:
+        with pytest.raises(Failed, match="switched to the session mode") as failed:
             heard(program, left)
         assert failed.value.cause == "invalid"
 
@@ -622,7 +622,7 @@ def test_of_a_frame_that_is_too_large_the_beginning_is_left(tmp_path: Path) -> N
     assert (len(head), after, lines.dropped) == (HEAD_BYTES, b"next", 1)
     program = prompted(tmp_path)
     assert list(program.read(head)) == []
-    with pytest.raises(Failed, match="broke off, or that is too large") as failed:
+    with pytest.raises(Failed, match="incomplete or oversized frame") as failed:
         list(program.read(head.replace(b"session/update", b"session/other!")))
     assert failed.value.cause == "protocol"
 
@@ -638,7 +638,7 @@ def test_calls_and_requests_without_end_are_bounded(tmp_path: Path) -> None:
     assert sum(isinstance(one, backend.PermissionNeeded) for one in events) == ASKS
     assert answers(events) == ["cancelled"] * 30
     other = prompted(tmp_path)
-    with pytest.raises(Failed, match="none came back"):
+    with pytest.raises(Failed, match="open calls without a result"):
         heard(other, *(update("tool_call", toolCallId=f"c{number}", title="x") for number in range(OPEN_CALLS + 1)))
 
 

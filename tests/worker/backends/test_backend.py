@@ -11,13 +11,13 @@ def test_a_call_that_was_approved_meanwhile_is_told_with_its_arguments() -> None
     begun = Conversation(make_start(message="go", entries=(Entry(k=0, kind="reply", text="half"),)))
     told = resume_prompt(begun, (Granted(tool="Bash", input=Json(b'{"command":"make"}')),))
     assert told.startswith(GO_ON)
-    assert "did not run, and it is approved now" in told and 'Bash with {"command":"make"}' in told
+    assert "did not run. It is approved now" in told and 'Bash with {"command":"make"}' in told
     assert resume_prompt(begun) == GO_ON
 
 
 def test_a_call_that_was_denied_meanwhile_is_told_with_the_reason() -> None:
     begun = Conversation(make_start(message="go", entries=(Entry(k=0, kind="reply", text="half"),)))
     told = resume_prompt(begun, (Granted(tool="Bash", input=Json(b'{"command":"make"}'), denied="not on Friday"),))
-    assert "it is denied (not on Friday)" in told
+    assert "It is denied (not on Friday)" in told
     assert 'Bash with {"command":"make"}' in told
     assert "approved now" not in told

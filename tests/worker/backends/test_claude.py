@@ -185,7 +185,7 @@ def test_what_went_wrong_is_told_by_structure_alone(
 
 def test_neither_the_result_nor_the_exit_is_success_alone(tmp_path: Path) -> None:
     program = Claude(job(tmp_path))
-    with pytest.raises(Failed, match="before it said that it was done"):
+    with pytest.raises(Failed, match="before it finished"):
         program.conclude(WELL)
     heard(program, INIT, result())
     with pytest.raises(Failed, match="exit code 1"):

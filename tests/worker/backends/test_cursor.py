@@ -199,7 +199,7 @@ def test_a_project_that_brings_something_for_it_is_not_opened(tmp_path: Path, wh
     (folder / ".cursor" / name).write_text("{}")
     assert brought_in(cwd, str(home)) == folder / ".cursor"
     job = cursor_job(tmp_path, cwd=str(cwd))
-    with pytest.raises(Failed, match=r"would start servers and hooks of .*\.cursor") as refused:
+    with pytest.raises(Failed, match=r"would load servers and hooks of .*\.cursor") as refused:
         cursor_program(job)
     assert refused.value.cause == "untrusted"
 

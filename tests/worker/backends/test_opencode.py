@@ -210,7 +210,7 @@ def test_its_log_tells_that_it_asks_again(tmp_path: Path) -> None:
     """As 1.18.33 writes it: what it waits for is shown; where it does so for too long its provider has said so."""
     program = opencode(make_job("opencode", tmp_path))
     doing, pauses = program.read(LOGGED % (b"ERROR", REFUSED))
-    assert doing == backend.ActivityChanged("waiting to ask the model again")
+    assert doing == backend.ActivityChanged("waiting to retry the model request")
     assert isinstance(pauses, backend.BackingOff)
     assert (pauses.why.cause, "today" in str(pauses.why)) == ("rate_limited", True)
     assert list(program.read(LOGGED % (b"INFO", b'"llm runtime selected" llm.model=m'))) == [
@@ -228,10 +228,10 @@ def test_its_log_tells_that_it_asks_again(tmp_path: Path) -> None:
         (b"Error: Session not found", False, False),
     ],
 )
-def test_its_log_is_none_of_its_last_words(text: bytes, log: bool, told: bool) -> None:
+def test_log_lines_are_not_part_of_the_error_text(text: bytes, log: bool, told: bool) -> None:
     found = LOG.match(text)
     assert (found is not None) == log
-    assert (found is not None and found["told"] is not None) == told
+    assert (found is not None and found["event"] is not None) == told
 
 
 @pytest.mark.promise("P12")

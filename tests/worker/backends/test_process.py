@@ -86,7 +86,7 @@ async def told_without_end(made: BackendProcess) -> None:
 async def test_a_program_that_does_not_read_is_ended(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process, "UNREAD_SECONDS", 0.2)
     async with run("import time; time.sleep(60)", talks=True) as made:
-        with pytest.raises(Failed, match="does not read what it is told") as failed:
+        with pytest.raises(Failed, match="does not read its input") as failed:
             await told_without_end(made)
     assert failed.value.cause == "protocol"
 
@@ -107,7 +107,7 @@ async def test_of_its_log_is_read_what_is_told_and_nothing_is_its_last_word(run:
         print("out")
         say("why\\nlog: nothing again")
     """
-    log = re.compile(rb"log: (?P<told>told)?")
+    log = re.compile(rb"log: (?P<event>told)?")
     async with run(program, log) as made:
         assert sorted(await lines(made)) == [b"log: told 1", b"out"]
         assert (await made.ended()).stderr == "that is why"
@@ -115,7 +115,7 @@ async def test_of_its_log_is_read_what_is_told_and_nothing_is_its_last_word(run:
 
 async def test_one_that_pauses_is_heard_while_it_says_nothing_else(run: Run) -> None:
     program = "import sys, time; sys.stderr.write('log: told\\n'); sys.stderr.flush(); time.sleep(60)"
-    async with run(program, re.compile(rb"log: (?P<told>told)?")) as made:
+    async with run(program, re.compile(rb"log: (?P<event>told)?")) as made:
         assert await made.line() == b"log: told"
 
 
@@ -319,7 +319,7 @@ def test_it_is_stopped_between_two_turns_alone(
 def test_the_thread_is_quoted_and_the_instruction_is_not() -> None:
     before = (Turn(role="user", text="# hello\nyou"), Turn(role="assistant", text="hi"))
     text = backend.first_prompt(conversation(messages=before, message="look"))
-    assert "> # hello\n> you" in text and text.endswith("# And now, for you\n\nlook")
+    assert "> # hello\n> you" in text and text.endswith("# Your instruction\n\nlook")
     assert backend.first_prompt(conversation(message="look")) == "look"
 
 
@@ -338,7 +338,7 @@ def test_arguments_of_any_size_fit() -> None:
 @pytest.mark.promise("P9")
 async def test_what_its_log_tells_while_nobody_reads_it_is_left_out(run: Run) -> None:
     flood = "import sys; sys.stderr.write('log: again\\n' * 100_000); sys.stderr.write('the end')"
-    async with run(flood, re.compile(rb"log: (?P<told>again)")) as made:
+    async with run(flood, re.compile(rb"log: (?P<event>again)")) as made:
         ended = await made.ended()
         assert 0 < len(await lines(made)) <= process.WAITING
     assert ended.stderr == "the end"
@@ -365,7 +365,7 @@ async def test_a_call_that_was_cut_by_a_kill_has_an_outcome_that_nobody_knows() 
     entries = (Entry(k=0, kind="reply", calls=calls), Entry(k=1, kind="tool", call_id="back", name="back", text="ok"))
     start, link = make_start(entries=entries), Records()
     conversation = Conversation(start)
-    await EntryRecorder(conversation, link, start, "s").tell_interrupted()
+    await EntryRecorder(conversation, link, start, "s").record_interrupted()
     assert [(one.k, one.call_id, one.is_error) for one in link.entries] == [(2, "cut", True), (3, "never", True)]
     assert all("unknown" in one.text for one in link.entries) and not conversation.pending
 
@@ -382,7 +382,7 @@ async def test_a_tool_has_one_name_whatever_a_program_calls_it(told: str, kept: 
     servers = {name: McpServer(command="true") for name in ("own", "own-files")}
     start, link = make_start(mcp_servers=servers), Records()
     recorder = EntryRecorder(Conversation(start), link, start, None)
-    await recorder.tell(backend.ReplyEnded(calls=(ToolCall(id="a", name=told),)))
-    await recorder.tell(ToolEnded(call_id="a", name=told, text="ok"))
+    await recorder.record(backend.ReplyEnded(calls=(ToolCall(id="a", name=told),)))
+    await recorder.record(ToolEnded(call_id="a", name=told, text="ok"))
     assert [link.entries[0].calls[0].name, link.entries[1].name] == [kept, kept]
     assert all(one.duration_ms is not None for one in link.entries)

@@ -63,7 +63,7 @@ TREE = "sleep 3600 & echo $$ $! > pids; trap '' TERM; wait"
 
 async def test_one_that_takes_too_long_is_killed_with_its_group(shell: BuiltinTool, tmp_path: Path) -> None:
     outcome = await use(shell, command=f"echo begun; {TREE}", timeout_seconds=0.3)
-    assert outcome.text.startswith("begun\n[ended after 0.3 s") and outcome.is_error
+    assert outcome.text.startswith("begun\n[stopped after 0.3 s") and outcome.is_error
     assert [await _gone(int(pid)) for pid in (tmp_path / "pids").read_text().split()] == [True, True]
 
 
@@ -111,12 +111,12 @@ async def test_what_cannot_be_started_in_the_background_is_a_result(programs: Su
 
 async def test_no_call_may_take_longer_than_the_agent_s_limit(programs: Subprocesses) -> None:
     short = bash(programs, idempotency_key="i", longest_seconds=0.2)
-    assert "[ended after 0.2 s" in (await use(short, command="sleep 60", timeout_seconds=3600)).text
+    assert "[stopped after 0.2 s" in (await use(short, command="sleep 60", timeout_seconds=3600)).text
 
 
 @pytest.mark.promise("HF18")
 async def test_arguments_that_do_not_fit_are_told(shell: BuiltinTool) -> None:
-    assert (await use(shell, comand="ls")).text.startswith("the arguments of bash do not fit: ")
+    assert (await use(shell, comand="ls")).text.startswith("invalid arguments of bash: ")
     assert (await use(shell, command=7)).is_error
 
 

@@ -36,7 +36,7 @@ async def test_a_command_reads_its_arguments_and_its_words_hold_them(programs: S
 async def test_a_mock_runs_nothing(programs: Subprocesses) -> None:
     canned = tool(programs, mock="42", command=("false",))
     assert (await use(canned, path="x")).text == "42"
-    assert (await use(canned)).text == "the arguments of count do not fit: path is missing"
+    assert (await use(canned)).text == "invalid arguments of count: path is missing"
 
 
 @pytest.mark.promise("P19")
@@ -49,9 +49,9 @@ async def test_a_script_that_is_not_what_was_trusted_is_not_run(tmp_path: Path) 
     assert (await use(script, path="x")).text == "mine\n"
     (tmp_path / "run.sh").write_text("touch owned\n")
     outcome = await use(script, path="x")
-    assert outcome.is_error and "run.sh is not what was trusted" in outcome.text
+    assert outcome.is_error and "run.sh has changed since it was trusted" in outcome.text
     async with mcp_servers.running({"s": McpServer(command="sh", args=("run.sh",))}, programs) as (server,):
-        assert server.fault == "run.sh is not what was trusted"
+        assert server.fault == "run.sh has changed since it was trusted"
     assert not (tmp_path / "owned").exists()
 
 
@@ -67,9 +67,9 @@ async def test_one_that_cannot_be_started_is_a_result(programs: Subprocesses) ->
     [
         ({"path": "x", "limit": 1}, None),
         ({"path": "x", "more": 1}, "more is unknown"),
-        ({"path": 1}, "path is to be of type string"),
-        ({"path": "x", "limit": True}, "limit is to be of type integer"),
-        ({"path": "x", "limit": 1.5}, "limit is to be of type integer"),
+        ({"path": 1}, "path must be of type string"),
+        ({"path": "x", "limit": True}, "limit must be of type integer"),
+        ({"path": "x", "limit": 1.5}, "limit must be of type integer"),
     ],
 )
 def test_arguments_are_checked_as_far_as_a_command_would_trip(args: dict[str, object], fault: str | None) -> None:
@@ -95,7 +95,7 @@ def test_only_a_whole_word_is_replaced() -> None:
 async def test_a_value_is_no_option(programs: Subprocesses) -> None:
     """Nobody is asked before a read-only tool; a model must not reach options that nobody agreed to."""
     outcome = await use(tool(programs, command=("echo", "${path}")), path="--output=/etc/passwd")
-    assert outcome.is_error and "path begins with -" in outcome.text and "--" in outcome.text
+    assert outcome.is_error and "path starts with -" in outcome.text and "--" in outcome.text
     assert (await use(tool(programs, command=("printf", "%s", "--", "${path}")), path="-n")).text.endswith("-n")
     assert (await use(tool(programs, command=("cat",)), path="-n")).text == '{"path":"-n"}\n'
 
@@ -108,7 +108,7 @@ async def test_a_script_that_was_not_there_when_it_was_trusted_is_not_run(tmp_pa
     assert programs.changed(("sh", "run.sh", "out")) is None
     (tmp_path / "run.sh").write_text("touch owned\n")
     outcome = await use(tool(programs, command=("sh", "run.sh")), path="x")
-    assert outcome.is_error and "run.sh is not what was trusted" in outcome.text
+    assert outcome.is_error and "run.sh has changed since it was trusted" in outcome.text
     assert not (tmp_path / "owned").exists()
     os.mkfifo(tmp_path / "was.sh")
     assert (await use(tool(programs, command=("sh", "was.sh")), path="x")).is_error

@@ -90,7 +90,7 @@ async def test_who_may_claim_a_task_for_nobody_reads_of_it_in_its_prompt(kernel:
     assert planned["isError"] is False
     sent = await kernel.ask("POST", "/messages", {"to": "bob@review:main", "text": "hello"})
     prompt = f"/instructions/{sent.json['instruction_ids'][0]}/prompt"
-    told = "(Ready, and for nobody yet: t1. team_task_claim makes one yours.)"
+    told = "(Ready tasks without an assignee: t1. Claim one with team_task_claim.)"
     assert told in (await kernel.ask("GET", prompt)).json["messages"][-1]["text"]
     assert (await call(kernel, "team_task_claim", {"task": "t1"}))["isError"] is False
-    assert "for nobody yet" not in (await kernel.ask("GET", prompt)).json["messages"][-1]["text"]
+    assert "without an assignee" not in (await kernel.ask("GET", prompt)).json["messages"][-1]["text"]

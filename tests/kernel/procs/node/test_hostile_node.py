@@ -219,7 +219,7 @@ async def test_connections_that_are_over_make_way_for_others() -> None:
 
 def test_a_length_that_is_announced_is_not_believed() -> None:
     """4 GiB: refused before a byte of it is kept. Frames arrive whole, however their bytes do."""
-    with pytest.raises(Garbled, match="4294967295 bytes is announced"):
+    with pytest.raises(Garbled, match="4294967295 bytes exceeds"):
         list(Unpacker().feed(b"\xff" * 4))
     unpacker, whole = Unpacker(), pack(node.Opened(connection=1))
     assert [body for byte in whole for body in unpacker.feed(bytes([byte]))] == [whole[4:]]
@@ -241,7 +241,7 @@ async def test_a_node_that_never_ends_a_process_is_given_up(monkeypatch: pytest.
         (node.Refusal(code="version", why="upgrade the node"), "upgrade the node"),
         (
             node.Refusal(code="x", why="no\n2026 INFO kernel.stopped\x1b[2J"),
-            r"refuses: [^\x00-\x1f]*kernel.stopped[^\x00-\x1f]*$",
+            r"refused the kernel: [^\x00-\x1f]*kernel.stopped[^\x00-\x1f]*$",
         ),
         (node.Refusal(code="term", why="a later kernel was here"), "a later kernel"),
         (node.NodeHello(protocol=99, facts=node.NodeFacts()), "speaks protocol 99"),

@@ -119,4 +119,4 @@ async def test_a_node_whose_word_is_not_known_says_what_to_do(home: Home, tmp_pa
     finally:
         process.kill()
         await process.wait()
-    assert b"the join word is not known there any more" in said
+    assert b"the join token is no longer valid" in said
