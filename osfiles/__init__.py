@@ -1,4 +1,4 @@
-"""Files as the operating system has them: opened without following links, and replaced as a whole.
+"""Safe file access: files are opened without following links, and replaced atomically.
 
-Leaf package: it does I/O and imports nothing of ours. It does not know what a file is for.
+Leaf package: it does I/O and imports no other package of this project. It does not depend on the purpose of a file.
 """

@@ -1,4 +1,4 @@
-"""Write a file beside its place, and then put it there: readers see the old file or the new one, never a part."""
+"""Atomic replacement of a file through a temporary file: readers see the old or the new file, never a part."""
 
 import os
 import stat
@@ -10,7 +10,7 @@ _NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def open_new(path: str | os.PathLike[str], mode: int = 0o600, *, folder: int | None = None) -> int:
-    """Open a new file in place of what is there, which is removed: a link is not followed. Raises OSError."""
+    """Delete the file at ``path``, if any, and open a new one. Links are not followed. Raises OSError."""
     with suppress(FileNotFoundError):
         os.unlink(path, dir_fd=folder)
     return os.open(path, _NEW, mode, dir_fd=folder)
@@ -28,10 +28,11 @@ def replacing(
     sync: bool = True,
     written: Callable[[], None] | None = None,
 ) -> Generator[IO[bytes]]:
-    """Replace ``path`` with what the block writes, once the block has ended. Raises OSError, and leaves nothing then.
+    """Replace ``path`` with the output of the block when the block ends. Raises OSError and leaves no file then.
 
-    ``beside`` is the name until then. ``keep_mode``: a file that was there keeps its permissions. ``new``: nothing may
-    be there (FileExistsError). ``written`` is called before the file gets its name, and may refuse that.
+    ``beside`` is the path of the temporary file. ``keep_mode``: the new file gets the permissions of the old one.
+    ``new``: ``path`` must not exist (FileExistsError). ``written`` is called before the file gets its final name, and
+    prevents that by raising.
     """
     temporary = beside or f"{path}.{os.getpid()}.part"
     descriptor = open_new(temporary, mode, folder=folder)
@@ -60,7 +61,7 @@ def replacing(
 
 
 def sync_folder(path: str | os.PathLike[str]) -> None:
-    """Have the names in a folder on the disk. Raises OSError."""
+    """Flush the directory entries of a folder to the disk. Raises OSError."""
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)

@@ -297,7 +297,7 @@ def _notices(context: PromptContext) -> Iterator[AssembledPart]:
         others = "1 more message waits" if count == 1 else f"{number} more messages wait"
         urgent = f", urgent: {', '.join(pressing[:5])}{' and more' if len(pressing) > 5 else ''}" if pressing else ""
         read = "; my_inbox lists what waits" if "my_inbox" in context.tools else ""
-        told.append(f"({others} for you here{urgent}{read}. Go on with this first.)")
+        told.append(f"({others} for you here{urgent}{read}. Continue with this first.)")
     yield from (AssembledPart("notice", SYSTEM, SYSTEM, text) for text in told)
 
 

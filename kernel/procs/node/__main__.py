@@ -14,7 +14,7 @@ import msgspec
 
 from kernel.procs.node.fence import FolderRefused, LeaseGuard, of_this_machine, open_log, prepare_folder
 from kernel.procs.spec import raise_limit
-from protocol.node import LeaseTimes, decode_join_word
+from protocol.node import LeaseTimes, decode_join_token
 
 logger = logging.getLogger(__name__)
 
@@ -48,7 +48,7 @@ def _parse() -> argparse.Namespace:
         help="the node's folder",
     )
     parser.add_argument("--project", metavar="ID", help="serve this project, and no other")
-    parser.add_argument("--join", metavar="WORD", help="dial and serve the kernel that gave this word (- reads it)")
+    parser.add_argument("--join", metavar="JOIN_TOKEN", help="serve the kernel of this token (- reads standard input)")
     decode_times = msgspec.json.Decoder(LeaseTimes).decode
     parser.add_argument("--times", type=decode_times, default=LeaseTimes(), help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -59,7 +59,7 @@ def _parse() -> argparse.Namespace:
 
 def _serve(options: argparse.Namespace, state: Path) -> int:
     times: LeaseTimes = options.times
-    word = None if options.join is None else decode_join_word(options.join)
+    word = None if options.join is None else decode_join_token(options.join)
     guard = LeaseGuard(times.margin_seconds / 2)  # before anything has threads or a loop
     import trio  # noqa: PLC0415
 

@@ -37,7 +37,7 @@ from kernel.procs.spec import SpawnTransient, Spec
 from protocol import node
 from protocol.discovery import VERSION
 from protocol.ipc import Bound, Kill
-from protocol.node import JoinWord
+from protocol.node import JoinToken
 
 logger = logging.getLogger(__name__)
 
@@ -96,7 +96,7 @@ class NodeHost:
             finally:
                 self._guard.stand_down()
 
-    async def _admit(self, hello: node.KernelHello) -> node.Refusal | None:
+    async def _admit(self, hello: node.KernelHello) -> node.NodeRefusal | None:
         """Begin to serve, in place of the process that serves an earlier session. Returns why the kernel is refused."""
         for left in (True, False):
             refusal = refusal_of(hello, self._project, self._terms.highest())
@@ -111,7 +111,7 @@ class NodeHost:
                 with suppress(OSError, ValueError):
                     os.kill(holder_of(self._state), signal.SIGKILL)
         else:
-            return node.Refusal(code="busy", why="the node process of an earlier session does not end")
+            return node.NodeRefusal(code="busy", why="the node process of an earlier session does not end")
         refusal = refusal_of(hello, self._project, self._terms.highest())
         if refusal is None:
             self._terms.keep(hello.term)
@@ -308,7 +308,7 @@ _SHOWN_PROJECT = 100
 
 def refusal_of(
     hello: node.KernelHello, project: str | None, highest_term: int, spoken: tuple[int, int] = node.SPOKEN
-) -> node.Refusal | None:
+) -> node.NodeRefusal | None:
     """Return why the kernel is not served; None: it is.
 
     ``project`` is the one that the node was started for; None: a join token leads to one alone. ``highest_term`` is
@@ -317,7 +317,7 @@ def refusal_of(
     theirs, ours = hello.protocol[1], spoken[1]
     if node.agree(spoken, hello.protocol) is None:
         older = "kernel's machine" if theirs < ours else "node"
-        return node.Refusal(
+        return node.NodeRefusal(
             code="version",
             why=(
                 f"the kernel ({hello.version}) speaks protocol {theirs} of nodes, this node ({VERSION}) {ours}: "
@@ -325,12 +325,12 @@ def refusal_of(
             ),
         )
     if project is not None and hello.project != project:
-        return node.Refusal(
+        return node.NodeRefusal(
             code="project",
             why=(f"this node serves project {project[:_SHOWN_PROJECT]!r}, and not {hello.project[:_SHOWN_PROJECT]!r}"),
         )
     if hello.term < highest_term:
-        return node.Refusal(
+        return node.NodeRefusal(
             code="term",
             why=f"a later kernel of this project was here: term {highest_term}, and this one has {hello.term}",
         )
@@ -342,9 +342,9 @@ _PAUSES_SECONDS: Final = (0.5, 1.0, 2.0, 5.0, 10.0)
 """Before the next try, by how many in a row failed. The longest is shorter than a lease."""
 _WORKED_SECONDS: Final = 10.0
 """A transport that lasted so long was one."""
-OTHER_WORD: Final = (
-    "the join word is not known there any more, or another machine has it too; "
-    "awk node add NAME --join, typed where the kernel is, makes another"
+OTHER_TOKEN: Final = (
+    "the join token is no longer valid, or another machine uses it, too; "
+    "run awk node add NAME --join on the kernel's machine for a new token"
 )
 
 
@@ -355,7 +355,7 @@ class WrongKernel(Exception):
 class Dialling:
     """Opens transports to one kernel: TLS to the pinned certificate, and the token first."""
 
-    def __init__(self, word: JoinWord) -> None:
+    def __init__(self, word: JoinToken) -> None:
         self._word = word
 
     async def run(self, serve: Callable[[trio.abc.Stream], Awaitable[None]]) -> None:
@@ -368,7 +368,7 @@ class Dialling:
                     transport = await self._dial()
                 await serve(transport)
             except NotServed as error:
-                logger.warning("node.refused %s: %s", error, OTHER_WORD)
+                logger.warning("node.refused %s: %s", error, OTHER_TOKEN)
             except (*BROKEN, trio.TooSlowError, WrongKernel, Garbled, TermUnreadable) as error:
                 logger.warning("node.cannot_join %s:%d: %s", self._word.host, self._word.port, describe(error))
             worked = trio.current_time() - began > _WORKED_SECONDS
@@ -387,7 +387,7 @@ class Dialling:
             await transport.do_handshake()
             shown = hashlib.sha256(transport.getpeercert(binary_form=True) or b"").hexdigest()
             if not hmac.compare_digest(shown, word.sha256):
-                raise WrongKernel("the certificate is not the one of the join word: nothing was said to it")
+                raise WrongKernel("the server's certificate does not match the join token")
             await transport.send_all(word.line())
         except BaseException:
             await trio.aclose_forcefully(transport)

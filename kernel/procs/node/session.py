@@ -225,7 +225,7 @@ class NodeSession:
             raise Garbled(f"it has said nothing for {self._hello_seconds:.0f} s") from None
         if answer is None:
             raise Garbled("the node went away before it had answered")
-        if isinstance(answer, node.Refusal):
+        if isinstance(answer, node.NodeRefusal):
             raise NodeRefused(f"node {self.name} refuses: {shown_name(answer.why[:_SHOWN])}")
         if not isinstance(answer, node.NodeHello):
             raise Garbled("it answers with something else than was asked")

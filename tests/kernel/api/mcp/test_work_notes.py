@@ -124,7 +124,7 @@ async def test_the_prompt_says_what_else_waits_and_what_of_it_presses(kernel: Se
     shown = (await kernel.ask("GET", "/instructions/i1/prompt")).json["messages"][-1]["text"]
     assert shown == (
         f"the work\n\n(2 more messages wait for you here, urgent: {urgent['message_id']}; "
-        "my_inbox lists what waits. Go on with this first.)"
+        "my_inbox lists what waits. Continue with this first.)"
     )
 
 
