@@ -1,7 +1,7 @@
 """Files of a project that commands change: agent files, agent context and the project file.
 
-The directory of the context stays inside the project (fault CF12). Every other byte of the project file is left as it
-is, and text with mistakes is not put in place.
+The directory of the context must be inside the project (fault CF12). A change preserves every other byte of the
+project file, and is rejected if the new text is invalid.
 """
 
 import os
@@ -31,7 +31,7 @@ KEY: Final = "context.dir"
 
 
 class AgentDir(NamedTuple):
-    """An agent of a project. ``file`` and ``directory`` are as seen from ``root``; the directory may not be there."""
+    """Agent of a project. ``file`` and ``directory`` are relative to ``root``; the directory may not exist."""
 
     root: str
     name: str
@@ -40,7 +40,7 @@ class AgentDir(NamedTuple):
 
 
 def agent_name(text: str) -> str:
-    """``text`` as the name of an agent. Raises Failure (usage), which says the rule."""
+    """Return ``text`` as the name of an agent. Raises Failure (usage) with the rule."""
     try:
         return check_name(text)
     except NameRejected as error:
@@ -48,7 +48,7 @@ def agent_name(text: str) -> str:
 
 
 def find_agent(root: str, name: str) -> AgentDir:
-    """The agent ``name`` that has a file in ``.agents/``.
+    """Find the agent ``name`` by its file in ``.agents/``.
 
     Raises Failure: usage (no name), unknown_agent, bad_definition (the file cannot be read, or its context.dir).
     """
@@ -80,14 +80,14 @@ def find_agent(root: str, name: str) -> AgentDir:
             "bad_definition", f"{agent_file(name)} is not valid YAML: {error}", "check it: awk validate"
         ) from error
     context = cast("dict[str, object]", data).get("context") if isinstance(data, dict) else None
-    said = cast("dict[str, object]", context).get("dir", default_dir(name)) if isinstance(context, dict) else None
-    if said is None and not isinstance(context, dict):
+    given = cast("dict[str, object]", context).get("dir", default_dir(name)) if isinstance(context, dict) else None
+    if given is None and not isinstance(context, dict):
         directory = default_dir(name)
     else:
-        fault = dir_fault(said, name) if isinstance(said, str) else "is not a path"
-        if fault is not None or not isinstance(said, str):
-            raise Failure("bad_definition", f"{agent_file(name)}: {KEY} {str(said)[:200]!r} {fault}")
-        directory = os.path.normpath(said)
+        fault = dir_fault(given, name) if isinstance(given, str) else "is not a path"
+        if fault is not None or not isinstance(given, str):
+            raise Failure("bad_definition", f"{agent_file(name)}: {KEY} {str(given)[:200]!r} {fault}")
+        directory = os.path.normpath(given)
     return AgentDir(root, name, path, directory)
 
 
@@ -104,7 +104,7 @@ def open_agents(root: str, *, make: bool = False) -> SafeDir:
 def open_context(place: AgentDir, *, make: bool = False) -> SafeDir:
     """Open the context directory; with ``make`` create it with its marker file.
 
-    Raises FileNotFoundError where there is none; Failure (bad_definition) where it cannot be the agent's.
+    Raises FileNotFoundError if it does not exist, Failure (bad_definition) if it cannot belong to the agent.
     """
     path = os.path.join(place.root, place.directory)
     real = os.path.realpath(path)
@@ -133,7 +133,7 @@ def open_context(place: AgentDir, *, make: bool = False) -> SafeDir:
 
 
 def is_marked(place: AgentDir) -> bool:
-    """Return whether the context directory is there, and was made for this agent."""
+    """Return whether the context directory exists and was created for this agent."""
     try:
         with open_context(place) as folder:
             folder.read(MARK)
@@ -161,7 +161,7 @@ NAMES: Final = (".agents.yaml", "moniro.yaml")
 
 
 def file_name(root: str) -> str:
-    """The name of the project file here."""
+    """Return the name of the project file in ``root``."""
     return next((name for name in NAMES if os.path.lexists(os.path.join(root, name))), NAMES[0])
 
 
@@ -178,9 +178,9 @@ def read_project_file(root: str) -> str:
 
 
 def change_project_file(root: str, change: Callable[[str], str]) -> bool:
-    """Put what ``change`` makes of the text in its place. Returns whether it differs.
+    """Replace the text of the file by the result of ``change``. Returns whether it differs.
 
-    Raises Failure: what ``change`` raises, bad_definition with the places, failed.
+    Raises Failure: bad_definition with the locations, failed, or any failure of ``change``.
     """
     name = file_name(root)
     try:

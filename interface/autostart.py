@@ -1,7 +1,7 @@
-"""Starts the kernel of a project, once, however many ask at the same time (fault PF13).
+"""Start of a project's kernel, at most once even if many commands need it at the same time (fault PF13).
 
-There is no lock here: every starter spawns a kernel, the one that gets the flock lives, the others exit at once,
-and all starters attach to whatever proves itself. The kernel inherits nothing of ours but an environment.
+Starters use no lock: each spawns a kernel, and only the kernel that gets the flock continues. All starters connect to
+the kernel that proves its identity. A kernel inherits only an environment from its starter.
 """
 
 import os
@@ -15,8 +15,8 @@ from interface.clock import Clock
 from interface.discovery import (
     HOME,
     IDLE,
-    Endpoint,
     Hanging,
+    KernelEndpoint,
     NotOurKernel,
     Project,
     Proof,
@@ -33,20 +33,20 @@ _FIRST_PAUSE_SECONDS: Final = 0.005
 _LONGEST_PAUSE_SECONDS: Final = 0.05
 _AGAIN_SECONDS: Final = 1.0
 _PROOF_SECONDS: Final = 1.0
-"""Shorter than elsewhere: to take a busy kernel for a dead one costs a process that finds the lock taken."""
+"""Timeout of a proof, short because a wrong guess only costs a process that finds the lock taken."""
 _TAIL_BYTES: Final = 4096
 _TAIL_LINES: Final = 15
 _NOT_INHERITED: Final = (
     *("PYTHON", "LD_", "DYLD_", "GIT_"),
     *("ACTIONS_", "GITHUB_ENV", "GITHUB_OUTPUT", "GITHUB_PATH", "GITHUB_STATE", "GITHUB_STEP_SUMMARY"),
 )
-"""Prefixes of variables that would steer the kernel's interpreter, its libraries, or git in another directory; and of
-those with the tokens and files of a GitHub runner, by which whatever the kernel starts would speak for the job."""
+"""Prefixes of variables that would affect the kernel's interpreter, its libraries or its git, and of the tokens and
+files of a GitHub runner, with which processes of the kernel could act in the name of the job."""
 _EX_CONFIG: Final = 78
 
 
 class Spawned(NamedTuple):
-    """A kernel on its way: the process, and where in the log its words begin."""
+    """Kernel process that is starting, with the position in the log at which its output starts."""
 
     process: "subprocess.Popen[bytes]"
     log: str
@@ -55,20 +55,20 @@ class Spawned(NamedTuple):
 
 
 def command(project: Project, *flags: str) -> list[str]:
-    """The command line of a kernel. ``-I``: no folder of the project or the environment may shadow our packages."""
+    """Return the command line of a kernel. ``-I``: no folder of the project or the environment may shadow packages."""
     return [sys.executable, "-I", "-m", "kernel", "--project", project.root, *flags]
 
 
 def kernel_environment(environ: Mapping[str, str], project: Project) -> dict[str, str]:
-    """The environment a kernel gets: ours without what would steer its interpreter, its libraries or its git."""
+    """Return the environment of a kernel: this process's without the variables of _NOT_INHERITED."""
     kept = {name: value for name, value in environ.items() if not name.startswith(_NOT_INHERITED)}
     if environ.get(HOME):
-        kept[HOME] = os.path.dirname(os.path.dirname(project.state))  # it may have been relative to our directory
+        kept[HOME] = os.path.dirname(os.path.dirname(project.state))  # the variable may be relative to this directory
     return kept
 
 
 def spawn(project: Project, environ: Mapping[str, str], now: float, *flags: str) -> Spawned:
-    """Start a kernel in a session of its own, with the project as its directory and kernel.log as its voice."""
+    """Start a kernel in a new session, with the project as its directory and kernel.log as its output."""
     path = os.path.join(project.state, LOG)
     try:
         make_private(project.state)
@@ -94,7 +94,7 @@ def spawn(project: Project, environ: Mapping[str, str], now: float, *flags: str)
 
 
 def make_private(directory: str) -> None:
-    """Make ``directory`` and what is missing above it, for us alone (``makedirs`` gives its mode to the last only)."""
+    """Create ``directory`` and its missing parents with mode 0700 (``makedirs`` sets the mode of the last one only)."""
     before = os.umask(0o077)
     try:
         os.makedirs(directory, mode=0o700, exist_ok=True)
@@ -106,10 +106,10 @@ class Starter:
     """Starter of the kernel of a project.
 
     Args:
-        say: tells people what they would wonder about.
-        flags: what a kernel that is started is told.
-        may_spawn: whether to start one, or only to wait for one that is starting.
-        child: a kernel the caller runs itself; its end is the end.
+        say: receives notes for the user.
+        flags: additional arguments of a started kernel.
+        may_spawn: whether to start a kernel, or only to wait for one that is starting.
+        child: kernel that the caller has started; its exit ends the wait.
     """
 
     def __init__(
@@ -130,21 +130,21 @@ class Starter:
         self._may_spawn = may_spawn
         self._child = child
         self._spawned = Spawned(child, "", 0, clock.now()) if child else None
-        self._endpoint: Endpoint | None = None
+        self._endpoint: KernelEndpoint | None = None
         self._warned = False
         self.started_pid = 0
-        """Return a client if the kernel that this process started responds."""
+        """Process id of the kernel that this process started, once it responds."""
 
     @property
     def unproved(self) -> "subprocess.Popen[bytes] | None":
-        """A kernel that we started and that has not come up yet, if it lives."""
+        """Return the running process of a kernel that was started here and does not respond yet."""
         process = None if self._spawned is None or self._child else self._spawned.process
         return process if process is not None and process.poll() is None else None
 
     def client(self) -> Client:
         """Return a client when the kernel is ready. Raises Failure if it fails to start.
 
-        Where it may not spawn one: Unreachable, as soon as nobody answers.
+        If it may not spawn a kernel, raises Unreachable as soon as no kernel responds.
         """
         deadline = self._clock.now() + START_SECONDS
         pause = _FIRST_PAUSE_SECONDS
@@ -156,10 +156,10 @@ class Starter:
                 if proof.idle:
                     self._say(IDLE)
                 if self._spawned is not None and self._child is None:
-                    # Leave the kernel to itself; a process of ours that came second ends now.
+                    # Release the kernel; if another one was faster, end the process that was started here.
                     process = self._spawned.process
                     if process.pid == self._endpoint.pid:
-                        process.returncode = 0  # it outlives us: Popen must not miss it, nor the user hear of that
+                        process.returncode = 0  # the kernel outlives this process: no ResourceWarning of Popen
                         self.started_pid = process.pid
                     else:
                         process.kill()
@@ -175,10 +175,10 @@ class Starter:
                     failure = None if configured else self._misconfigured()
                     kind = "no_kernel" if configured else "kernel_configuration"
                     raise failure or self._gave_up(f"the kernel ended {how} before it was ready", kind)
-                gave_way = exited == 0 and self._spawned is not None and now - self._spawned.at > _AGAIN_SECONDS
-                if gave_way and (reason := reject_reason(self._project)):
+                came_second = exited == 0 and self._spawned is not None and now - self._spawned.at > _AGAIN_SECONDS
+                if came_second and (reason := reject_reason(self._project)):
                     raise Failure("no_kernel", f"a kernel is running but cannot be reached: {reason}")
-                if self._spawned is None or gave_way:
+                if self._spawned is None or came_second:
                     self._spawned = spawn(self._project, self._environ, now, *self._flags)
             if self._clock.now() > deadline:
                 raise self._silent() or self._gave_up(
@@ -196,7 +196,7 @@ class Starter:
         except NotOurKernel as error:
             if (
                 not self._warned and recorded_endpoint(self._project) == self._endpoint
-            ):  # else the next one took its port
+            ):  # otherwise another kernel took the port
                 self._say(f"{error}; starting a kernel")
                 self._warned = True
             return None
@@ -211,7 +211,7 @@ class Starter:
         ours = self._spawned.process if self._spawned else None
         if hanging.endpoint is None or not is_locked(self._project) or (ours and ours.pid == hanging.endpoint.pid):
             return None
-        if ours:  # it came second
+        if ours:  # another kernel was faster
             ours.kill()
             ours.wait()
         return hanging
@@ -234,7 +234,7 @@ class Starter:
                 end = log.seek(0, os.SEEK_END)
                 start = (
                     self._spawned.log_start if self._spawned.log_start <= end else 0
-                )  # the kernel has begun a new file
+                )  # the kernel has rotated the log
                 log.seek(max(start, end - _TAIL_BYTES))
                 lines = log.read().decode("utf-8", "replace").strip().splitlines()
         tail = "".join(f"\n  | {line}" for line in lines[-_TAIL_LINES:])

@@ -10,7 +10,7 @@ from codecs import BOM_UTF8
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple, Self
 
-from interface.discovery import Endpoint, prove
+from interface.discovery import KernelEndpoint, prove
 from interface.failure import Failure, Place, Unreachable
 from interface.http_client import Connection, Response
 
@@ -61,27 +61,27 @@ def _lines(pieces: Iterable[bytes]) -> Iterator[str]:
 
 
 REQUEST_SECONDS: Final = 60.0
-"""How long the kernel may take over an ordinary answer; it commits in milliseconds."""
+"""Timeout of an ordinary answer. The kernel commits in milliseconds."""
 SILENCE_SECONDS: Final = 60.0
-"""An event stream that is silent for this long is dead: the kernel pings every 15 s."""
+"""Time without data after which an event stream counts as broken: the kernel pings every 15 s."""
 BYE: Final = "bye"
-"""The last event of a stream that a stopping kernel ends."""
+"""Last event of a stream that a stopping kernel ends."""
 _NOT_THERE: Final = frozenset({"starting", "stopping"})
-"""Refusals of a kernel that is not there yet, or not any more: to a client the same as no kernel."""
+"""Refusals of a starting or stopping kernel, which clients treat like a missing kernel."""
 
 
 def new_key() -> str:
-    """An Idempotency-Key: the same request sent again with it is done once."""
+    """Return an Idempotency-Key, with which a repeated request has only one effect."""
     return os.urandom(16).hex()
 
 
 class Client:
-    """A kernel that has proved itself. One connection is kept and reused; streams have their own."""
+    """Client of a kernel that has proved its identity. One connection is reused; each stream has a separate one."""
 
-    def __init__(self, endpoint: Endpoint, connection: Connection | None = None) -> None:
+    def __init__(self, endpoint: KernelEndpoint, connection: Connection | None = None) -> None:
         self.endpoint = endpoint
         self.was_stopped = False
-        """Whether the kernel announced its exit: it was stopped on purpose, so do not restart it."""
+        """Whether the kernel announced its exit. Such a kernel was stopped on request and must not be restarted."""
         self._kept = connection
 
     def get(
@@ -91,34 +91,34 @@ class Client:
         return self._ask("GET", path + _query(query), {}, b"", wait_seconds)
 
     def post(self, path: str, body: object, *, key: str, wait_seconds: float | None = REQUEST_SECONDS) -> bytes:
-        """The answer to ``body``. Safe to repeat with the same ``key``. Raises as ``get``."""
+        """POST ``body`` and return the answer. Safe to repeat with the same ``key``. Raises as ``get``."""
         headers = {"Content-Type": "application/json", "Idempotency-Key": key}
         return self._ask("POST", path, headers, _encoded(body), wait_seconds)
 
     def put(self, path: str, body: object, query: Mapping[str, str], match: Mapping[str, str]) -> bytes:
-        """The answer to PUT, with If-Match or If-None-Match as ``match`` has them. Raises as ``get``."""
+        """PUT and return the answer. ``match``: If-Match or If-None-Match. Raises as ``get``."""
         headers = {"Content-Type": "application/json", **match}
         return self._ask("PUT", path + _query(query), headers, _encoded(body), REQUEST_SECONDS)
 
     def delete(
         self, path: str, query: Mapping[str, str] | None = None, match: Mapping[str, str] | None = None
     ) -> bytes:
-        """The answer to DELETE, with If-Match as ``match`` has it. Raises as ``get``."""
+        """DELETE and return the answer. ``match``: If-Match. Raises as ``get``."""
         headers = {"Idempotency-Key": new_key(), **(match or {})}
         return self._ask("DELETE", path + _query(query), headers, b"", REQUEST_SECONDS)
 
     def events(self, query: Mapping[str, str], last_id: str = "") -> "Stream":
-        """The events of the kernel, after ``last_id`` if that is given. Raises as ``get``."""
+        """Open the stream of events, after ``last_id`` if given. Raises as ``get``."""
         headers = {"Accept": "text/event-stream"} | ({"Last-Event-ID": last_id} if last_id else {})
         return self._stream("GET", "/events" + _query(query), headers, b"", SILENCE_SECONDS)
 
     def stream(self, path: str, body: object, *, key: str) -> "Stream":
-        """The events that answer ``body``. They may be long in coming: a setup step runs for minutes."""
+        """POST ``body`` and open the stream of events that answers it. A setup step may delay events for minutes."""
         headers = {"Content-Type": "application/json", "Accept": "text/event-stream", "Idempotency-Key": key}
         return self._stream("POST", path, headers, _encoded(body), None)
 
     def pieces(self, path: str, query: Mapping[str, str]) -> Iterator[bytes]:
-        """The body at ``path`` as it comes, over a connection of its own. Raises as ``get``."""
+        """Yield the body at ``path`` in pieces, over a separate connection. Raises as ``get``."""
         connection = prove(self.endpoint).connection
         try:
             connection.wait_at_most(SILENCE_SECONDS)
@@ -130,7 +130,7 @@ class Client:
             connection.close()
 
     def close(self) -> None:
-        """Close the kept connection."""
+        """Close the reused connection."""
         if self._kept is not None:
             self._kept.close()
             self._kept = None
@@ -141,8 +141,8 @@ class Client:
             try:
                 return self._exchange(reused, method, path, headers, body, wait)
             except Unreachable:
-                # An idle connection may be closed by the server just when we use it (RFC 9112 9.3.1). Asking again is
-                # safe for all we send: reads, deletions, and POSTs that carry their key.
+                # The server may close an idle connection at the same moment (RFC 9112 9.3.1). A retry is safe for all
+                # requests: reads, deletions, and POSTs with a key.
                 self.close()
         self._kept = prove(self.endpoint).connection
         return self._exchange(self._kept, method, path, headers, body, wait)
@@ -175,7 +175,7 @@ class Client:
 
 
 class Stream:
-    """An open event stream. Iteration ends when the kernel ends it; raises Unreachable when it breaks."""
+    """Open event stream. Iteration ends when the kernel ends it, and raises Unreachable when it breaks."""
 
     def __init__(self, connection: Connection, answer: Response, goodbye: Callable[[], None]) -> None:
         self._connection = connection
@@ -196,7 +196,7 @@ class Stream:
             yield event
 
     def wait_at_most(self, seconds: float | None) -> None:
-        """Limit the time for which the kernel may stay silent from now on."""
+        """Set the timeout for further events."""
         self._connection.wait_at_most(seconds)
 
     def close(self) -> None:
@@ -205,9 +205,9 @@ class Stream:
 
 
 def _encoded(body: object) -> bytes:
-    """``body`` as JSON in UTF-8: the kernel counts bytes, and escapes would make six of a letter of two.
+    """Encode ``body`` as JSON in UTF-8. Escapes would take six bytes for a letter of two, and the kernel counts bytes.
 
-    Raises Failure (usage) for words of the command line that are no text.
+    Raises Failure (usage) for input that is not text.
     """
     try:
         return json.dumps(body, ensure_ascii=False).encode()
@@ -217,7 +217,7 @@ def _encoded(body: object) -> bytes:
 
 
 def quoted(segment: str) -> str:
-    """``segment`` as one segment of a path."""
+    """Quote ``segment`` as a segment of a path."""
     from urllib.parse import quote  # noqa: PLC0415  (most requests need no quoting)
 
     return quote(segment, safe=":@", errors="surrogateescape")

@@ -1,18 +1,18 @@
 """Verdict of a comparison of a team with one agent over pairs of runs: ``team``, ``solo`` or ``undecided``. Pure.
 
-First success: who succeeds more often, wins. Else cost: who is not worse than the other by more than the margin, and
-costs less, wins. Each of the two questions has an interval that holds at every look together, and each interval is
-wrong with half of ``ALPHA`` at most: so is a verdict with ``ALPHA``, however often it was asked.
+The arm that succeeds more often wins. Otherwise the arm that costs less wins, provided that it succeeds at most
+``margin`` less often. Each of the two questions has an interval that is valid at every look, with an error probability
+of at most half of ``ALPHA``. So a verdict is wrong with probability ``ALPHA`` at most, regardless of the number of
+looks.
 
 The intervals are confidence sequences for the mean of bounded values, by betting, after I. Waudby-Smith and A. Ramdas,
 Estimating means of bounded random variables by betting (Journal of the Royal Statistical Society B 86(1), 2024, 1-27;
-arXiv 2010.09686): who bets against "the mean is at most m" multiplies his capital by ``1 + f * (x / m - 1)`` for each
-value x in [0, 1], with a share f that he fixed before. Where the mean is at most m, that capital is a nonnegative
-supermartingale, and by Ville's inequality it ever reaches 1 / alpha with probability alpha at most. He bets with
-several shares at once, each with an equal part of his capital (their "hedged grid"). Of pairs of successes only those
-count against "no difference" in which one side won and the other lost: with m = 1/2 a tie (x = 1/2) leaves the capital
-as it is. Nothing is assumed of the values but their bounds, and that the mean of each, given those before it, is on the
-same side of m. Without numpy.
+arXiv 2010.09686). A bettor against "the mean is at most m" multiplies the capital by ``1 + f * (x / m - 1)`` for each
+value x in [0, 1], with a share f that was fixed before. If the mean is at most m, the capital is a nonnegative
+supermartingale, and by Ville's inequality it ever reaches 1 / alpha with probability alpha at most. The bettor uses
+several shares at once, each with an equal part of the capital (their "hedged grid"). In pairs of successes, a tie (x =
+1/2) leaves the capital unchanged for m = 1/2, so only pairs with one success count. The only assumptions are the bounds
+of the values, and that the conditional mean of each value is on the same side of m. Without numpy.
 """
 
 import random
@@ -35,19 +35,19 @@ from protocol.comparison import (
 )
 
 SHARES: Final = tuple((number + 0.5) / 8 for number in range(8))
-"""The shares of the capital that are bet: from little, for small differences, to nearly all, for clear ones."""
+"""Shares of the capital that are bet: small ones detect small differences, large ones detect clear differences fast."""
 _STEPS: Final = 40
-"""Halvings of an interval of 1: beyond what anybody prints."""
+"""Number of bisections of an interval of length 1: more precise than any output."""
 
 
 class Capital:
-    """The capital of who bets that the mean of values in [0, 1] is more than ``mean``; it begins with 1."""
+    """Capital of a bet that the mean of values in [0, 1] is more than ``mean``, initially 1."""
 
     def __init__(self, mean: float) -> None:
         self._mean = mean
         self._parts = [1.0 / len(SHARES)] * len(SHARES)
         self.most = 1.0
-        """The most it ever was: what was once shown stays shown."""
+        """Maximum of the capital: a refutation remains valid."""
 
     def add(self, value: float) -> None:
         """Take the next ``value`` into account."""
@@ -59,9 +59,9 @@ class Capital:
 
 
 def lower_bound(values: Sequence[float], alpha: float) -> float:
-    """The value in [0, 1] below which the mean is not, but with probability ``alpha``, whenever this is asked.
+    """Return a lower bound in [0, 1] of the mean, valid at every look with error probability ``alpha``.
 
-    What is bet against a smaller mean gains more, so that there is one place between refuted and not.
+    A bet against a smaller mean gains more, so bisection finds the boundary between refuted and other means.
     """
     low, high = 0.0, 1.0
     for _ in range(_STEPS):
@@ -77,7 +77,7 @@ def lower_bound(values: Sequence[float], alpha: float) -> float:
 
 
 def difference_interval(differences: Iterable[float], alpha: float) -> tuple[float, float]:
-    """The interval for the mean of ``differences`` in [-1, 1]; each side is wrong with probability ``alpha`` / 2."""
+    """Return the interval for the mean of ``differences`` in [-1, 1]; each side has error probability ``alpha`` / 2."""
     values = [(1.0 + one) / 2 for one in differences]
     low = lower_bound(values, alpha / 2)
     high = 1.0 - lower_bound([1.0 - one for one in values], alpha / 2)
@@ -89,23 +89,23 @@ Verdict = Literal["team", "solo", "undecided"]
 Ground = Literal["success", "cost", "none"]
 
 ALPHA: Final = 0.05
-"""The probability of a wrong verdict, at most."""
+"""Maximum probability of a wrong verdict."""
 MARGIN: Final = 0.2
 """Default non-inferiority margin, as a fraction of all runs."""
 _PROOF: Final = 4 / ALPHA
-"""The capital that refutes: two questions, and two sides of each."""
+"""Capital that refutes a hypothesis: there are two questions with two sides each."""
 
 
 class Outcome(NamedTuple):
-    """Run as the verdict sees it; ``success`` is None if nothing decides it."""
+    """Run in the test of a verdict; ``success`` is None without a check."""
 
     success: bool | None
     cost: float
-    """In whatever both runs of a pair are paid in."""
+    """Cost in the unit of both runs of the pair."""
 
 
 class Finding(NamedTuple):
-    """The findings so far, and their ground. ``cheaper``: who costs less, whatever else."""
+    """Verdict so far, and its ground. ``cheaper``: the arm that costs less, regardless of success."""
 
     verdict: Verdict = "undecided"
     ground: Ground = "none"
@@ -123,7 +123,7 @@ class Judge:
         self.finding = Finding()
 
     def add(self, team: Outcome, solo: Outcome) -> Finding:
-        """Take a pair into account. Returns what is shown now."""
+        """Add a pair and return the new finding."""
         dearer = (1.0 + relative_difference(team.cost, solo.cost)) / 2
         self._solo_cheaper.add(dearer)
         self._team_cheaper.add(1.0 - dearer)
@@ -151,12 +151,12 @@ class Judge:
 
 
 def relative_difference(team: float, solo: float) -> float:
-    """The difference as a part of the sum, in [-1, 1]: 1/3 is twice as much, and 0 the same."""
+    """Return the difference as a share of the sum, in [-1, 1]: 1/3 is twice as much, 0 is equal."""
     return (team - solo) / (team + solo) if team + solo else 0.0
 
 
 def order(seed: int, pair: int) -> tuple[Arm, Arm]:
-    """The order of the two in ``pair``: by chance, and the same for the same ``seed``."""
+    """Return the order of the arms in ``pair``: random, and reproducible by ``seed``."""
     chance = random.Random(f"{seed}:{pair}").random()  # noqa: S311  (not security-relevant)
     return ("team", "solo") if chance < 0.5 else ("solo", "team")
 
@@ -179,7 +179,7 @@ def pairs_of(runs: Iterable[ComparedRun]) -> list[Pair]:
 
 
 def report(seen: Comparison) -> Comparison:
-    """``seen`` with all that its runs show."""
+    """Return the comparison with the results of its runs."""
     pairs, terms = pairs_of(seen.runs), seen.terms
     judge = Judge(terms.margin)
     for team, solo in pairs:
@@ -213,9 +213,9 @@ def report(seen: Comparison) -> Comparison:
 
 
 def quality(terms: ComparedTerms, finding: Finding, pairs: int) -> str:
-    """Return what can be said of who does it better, in a sentence."""
+    """Return the conclusion about quality in a sentence."""
     if terms.check is None:
-        return "nothing can be said of quality: no --check decides whether a run succeeded"
+        return "quality was not compared: no --check decides whether a run succeeded"
     if finding.verdict == "undecided":
         return f"{pairs} pairs do not show that one of them succeeds more often, or is as good and costs less"
     winner = CALLED[finding.verdict]
@@ -226,7 +226,7 @@ def quality(terms: ComparedTerms, finding: Finding, pairs: int) -> str:
 
 
 def costs_of(team: ComparedRun, solo: ComparedRun) -> tuple[float, float]:
-    """The costs of both: in USD where the price of both is known, else in tokens."""
+    """Return the costs of both: in USD if both prices are known, otherwise in tokens."""
     if _is_priced(team, solo):
         return team.figures.cost_usd or 0.0, solo.figures.cost_usd or 0.0
     return team.figures.tokens, solo.figures.tokens
@@ -237,7 +237,7 @@ def _is_priced(*runs: ComparedRun) -> bool:
 
 
 def means_of(runs: Sequence[ComparedRun]) -> ArmFigures:
-    """The means of ``runs``, of which there is one at least."""
+    """Return the means over ``runs``, at least one run."""
     took = [run.figures for run in runs]
     costs = [one.cost_usd for one in took if one.cost_usd is not None]
     checked = any(run.success is not None for run in runs)
@@ -263,6 +263,6 @@ def means_of(runs: Sequence[ComparedRun]) -> ArmFigures:
 
 
 def difference_of(values: Sequence[float]) -> Difference:
-    """The mean of differences in [-1, 1], of which there is one at least, and its interval."""
+    """Return the mean of differences in [-1, 1], at least one, with its interval."""
     low, high = difference_interval(values, ALPHA / 2)
     return Difference(mean=round(fmean(values), 6), low=round(low, 6), high=round(high, 6))

@@ -43,7 +43,7 @@ class Project(NamedTuple):
     state: str
 
 
-class Endpoint(NamedTuple):
+class KernelEndpoint(NamedTuple):
     """The address that a kernel is said to have, and the token it must prove to hold. ``pid`` is 0 if not known."""
 
     address: Address
@@ -129,7 +129,7 @@ def nearest_root(directory: str) -> str:
         place = parent
 
 
-def given_endpoint(environ: Mapping[str, str]) -> Endpoint | None:
+def given_endpoint(environ: Mapping[str, str]) -> KernelEndpoint | None:
     """Return the kernel from the environment. Raises Failure if incomplete or not an http address."""
     url, token = environ.get(URL), environ.get(TOKEN)
     if not url:
@@ -141,10 +141,10 @@ def given_endpoint(environ: Mapping[str, str]) -> Endpoint | None:
     address = parse_address(url)
     if address is None:
         raise Failure("usage", f"{URL}={url}: not a valid address; use one such as http://127.0.0.1:4711")
-    return Endpoint(address, token, 0, URL)
+    return KernelEndpoint(address, token, 0, URL)
 
 
-def recorded_endpoint(project: Project) -> Endpoint | None:
+def recorded_endpoint(project: Project) -> KernelEndpoint | None:
     """Return the kernel from the record of the project; None if it is missing or not trusted."""
     path = os.path.join(project.state, RECORD)
     try:
@@ -154,7 +154,7 @@ def recorded_endpoint(project: Project) -> Endpoint | None:
             admin = json.loads(read_private(os.path.join(project.state, ADMIN), RECORD_LIMIT_BYTES))
             token = str(admin["token"]) if admin["record"] == digest(token.encode()) else token
         started = int(record.get("start_time", 0))
-        return Endpoint(address, token, int(record["pid"]), path, started) if address else None
+        return KernelEndpoint(address, token, int(record["pid"]), path, started) if address else None
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
@@ -171,7 +171,7 @@ def reject_reason(project: Project) -> str | None:
     return None
 
 
-def prove(endpoint: Endpoint, timeout_seconds: float = PROOF_SECONDS) -> Proof:
+def prove(endpoint: KernelEndpoint, timeout_seconds: float = PROOF_SECONDS) -> Proof:
     """Connect, and have the other side prove that it holds the token, before it sees it.
 
     Raises Unreachable where nothing answers, NotOurKernel where something else does.
@@ -195,7 +195,7 @@ def prove(endpoint: Endpoint, timeout_seconds: float = PROOF_SECONDS) -> Proof:
     return Proof(connection, status, version, idle)
 
 
-def lives(endpoint: Endpoint) -> bool:
+def lives(endpoint: KernelEndpoint) -> bool:
     """Return whether the recorded process still exists and its pid was not reused (fault PF12)."""
     if endpoint.pid <= 0:
         return False

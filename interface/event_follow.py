@@ -1,7 +1,7 @@
 """Event streams that outlive the kernel, and waits for instructions, which follow one.
 
-A follower finds the next kernel and continues after the last event it saw. Waits are level-triggered: the state is
-asked for after every connect and every ping; events only make it quicker.
+A follower finds the next kernel and continues after the last event that it received. Waits are level-triggered: the
+state is queried after every connect and every ping. Events only speed this up.
 """
 
 import json
@@ -14,7 +14,7 @@ from interface.discovery import Hanging
 from interface.failure import Failure, Unreachable
 
 RETURN_SECONDS: Final = 60.0
-"""How long a follower waits for a kernel to come back before it gives up."""
+"""Time that a follower waits for a new kernel."""
 STOPPED_SECONDS: Final = 10.0
 """Timeout for a stopped kernel, which only returns after a restart."""
 _PAUSE_SECONDS: Final = 0.2
@@ -24,16 +24,16 @@ CONNECTED: Final = ServerEvent("connected", "")
 
 
 class Expired(Exception):
-    """The deadline of a follower has come."""
+    """The deadline of a follower has passed."""
 
 
 class Follower:
-    """Follows ``/events``. ``connect`` finds the kernel, or starts it where the command may do that.
+    """Iterator over ``/events``. ``connect`` finds the kernel, or starts it if the command may do that.
 
     Args:
-        query: filters, and ``since`` where history is asked for.
+        query: filters, and ``since`` to include earlier events.
         deadline: monotonic seconds after which iteration raises Expired.
-        last_id: the last event already seen.
+        last_id: the last event that was already received.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class Follower:
         self._deadline = deadline
         self._last_id = last_id
         self.client: Client | None = None
-        """The kernel that is being listened to, for questions about what its events tell."""
+        """Return the client of the current kernel, for queries about its events."""
 
     def __iter__(self) -> Iterator[ServerEvent]:
         """Yield events until the consumer stops. Raises Expired, or Failure (no_kernel) if no kernel returns."""
@@ -107,10 +107,10 @@ class Follower:
 
 
 ENDED: Final = frozenset({"done", "incomplete", "failed", "dead", "cancelled"})
-"""As protocol.instruction.ENDED, which costs msgspec."""
+"""Same as protocol.instruction.ENDED, without the import of msgspec."""
 
 TURNS: Final = frozenset({"instruction.ended", "instruction.queued", "agent.changed", "approval.requested"})
-"""Events after which an instruction may have ended, or come to where only a person can help."""
+"""Events after which an instruction may have ended, or may need a person to continue."""
 
 Result = dict[str, Any]
 """protocol.api.InstructionResult as JSON."""
@@ -119,9 +119,9 @@ Result = dict[str, Any]
 class InstructionWait:
     """Results of ``ids`` as they arrive; ``results`` is valid at any time, also after Expired.
 
-    ``approve`` puts a request to who is there to decide it, and ``answer`` a question to a person who is an agent, each
-    once, so that is waited for as long as it may be given; None: nobody is.
-    ``tell`` hears every event of work that is still waited for.
+    ``approve`` asks the user to decide a request, ``answer`` asks a person who is an agent. Each is called once per
+    request, and the wait continues while the answer is possible. None: no user is present.
+    ``tell`` receives every event of unfinished work.
     """
 
     def __init__(
@@ -141,16 +141,16 @@ class InstructionWait:
 
     @property
     def results(self) -> list[Result]:
-        """Return the instructions that cannot continue without help, in the order of the ids."""
+        """Return the results so far, in the order of the ids."""
         return [self._ended[name] for name in self._ids if name in self._ended]
 
     @property
     def open(self) -> list[str]:
-        """The others."""
+        """Return the ids without a result, in order."""
         return [name for name in self._ids if name not in self._ended]
 
     def wait(self, follower: Follower) -> None:
-        """Until all have ended. Raises what the follower raises."""
+        """Wait until all instructions have a result. Raises as the follower does."""
         for event in follower:
             if event in (CONNECTED, PING) or event.type == "agent.changed":
                 self._ask(follower, self.open)
@@ -170,7 +170,7 @@ class InstructionWait:
             try:
                 info = json.loads(follower.client.get(f"/instructions/{name}"))
             except Unreachable:
-                return  # the stream breaks too, and the next connect asks again
+                return  # the stream breaks too, and the next connect queries again
             asks = info.get("waits_for") == "approval" and self._approve is None
             approval = info.get("approval")
             if self._approve is not None and approval is not None and approval not in self._put:

@@ -1,7 +1,7 @@
 """Minimal HTTP/1.1 client for one loopback server: connection, responses and streamed bodies.
 
-The standard library's client costs 30 ms to import, as much as all of ``awk ps``. Knows no JSON and no tokens.
-Everything read is bounded: whoever sits on a port may be a stranger.
+The import of the standard library's client takes 30 ms, as much as all of ``awk ps``. This client handles no JSON and
+no tokens. All responses are limited in size, because the process at a port may be untrusted.
 """
 
 import select
@@ -17,19 +17,19 @@ _CHUNK: Final = 64 * 1024
 
 
 class Address(NamedTuple):
-    """The address of a server; ``authority`` is what it published, and what it expects as Host."""
+    """Address of a server; ``authority`` is the published address, which the server expects as Host."""
 
     host: str
     port: int
 
     @property
     def authority(self) -> str:
-        """``127.0.0.1:4711``, with brackets around IPv6."""
+        """Return ``127.0.0.1:4711``, with brackets around an IPv6 address."""
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
 def parse_address(url: str) -> Address | None:
-    """The address in ``http://host:port``; None where ``url`` is anything else."""
+    """Parse ``http://host:port``; return None for any other ``url``."""
     scheme, _, rest = url.partition("://")
     authority = rest.rstrip("/")
     host, _, port = authority.rpartition(":")
@@ -47,7 +47,7 @@ class Connection:
         self._buffer = bytearray()
         self.closed = False
         try:
-            # As bytes: text would be encoded as an international name, by tables that take longer than the connection.
+            # As bytes: text would be encoded with the IDNA tables, whose import takes longer than the connection.
             host = address.host.encode() if address.host.isascii() else address.host
             self._socket = socket.create_connection((host, address.port), timeout_seconds)  # type: ignore[arg-type]
         except OSError as error:
@@ -55,18 +55,18 @@ class Connection:
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def close(self) -> None:
-        """Close it; whatever was still to come is lost."""
+        """Close the connection and drop unread data."""
         self.closed = True
         self._socket.close()
 
     def wait_at_most(self, seconds: float | None) -> None:
-        """Limit the time for which the peer may stay silent from now on; None: for ever."""
-        if self.closed:  # with its last answer, by a kernel that goes
+        """Set the timeout for further data; None: no timeout."""
+        if self.closed:  # a stopping kernel closes it with its last answer
             raise self._broken("the connection was closed")
         self._socket.settimeout(seconds)
 
     def request(self, method: str, path: str, headers: Mapping[str, str], body: bytes = b"") -> "Response":
-        """Send a request and read the head of its answer."""
+        """Send a request and read the head of the response."""
         lines = [f"{method} {path} HTTP/1.1", f"Host: {self._address.authority}"]
         lines += [f"{name}: {value}" for name, value in headers.items()]
         if body or method == "POST":
@@ -106,7 +106,7 @@ class Connection:
         return True
 
     def receive(self) -> bytes:
-        """The next bytes; empty at the end of the stream."""
+        """Return the next bytes; empty at the end of the stream."""
         if self._buffer:
             piece, self._buffer = bytes(self._buffer), bytearray()
             return piece
@@ -116,7 +116,7 @@ class Connection:
             raise self._broken(error) from error
 
     def line(self) -> bytes:
-        """The next line without its end."""
+        """Return the next line without its end."""
         while (end := self._buffer.find(b"\n")) < 0:
             if len(self._buffer) > HEAD_LIMIT_BYTES:
                 raise self._broken("a line that does not end")
@@ -126,7 +126,7 @@ class Connection:
         return line
 
     def exactly(self, count: int) -> bytes:
-        """The next ``count`` bytes."""
+        """Return the next ``count`` bytes."""
         while len(self._buffer) < count:
             self._fill()
         piece = bytes(self._buffer[:count])
@@ -148,7 +148,7 @@ class Connection:
 
 
 class Response:
-    """The head of an answer; the body is read once, whole or piece by piece."""
+    """Head of a response. The body can be read once, as a whole or in pieces."""
 
     def __init__(self, connection: Connection, status: int, headers: Mapping[str, str]) -> None:
         self._connection = connection
@@ -168,7 +168,7 @@ class Response:
         return b"".join(pieces)
 
     def pieces(self) -> Iterator[bytes]:
-        """The body as it comes. The connection can be used again once it has ended."""
+        """Yield the body in pieces. At its end, the connection can be reused."""
         if self.headers.get("transfer-encoding", "").lower() == "chunked":
             while (size := _chunk_size(self._connection.line())) > 0:
                 yield self._connection.exactly(size)

@@ -1,9 +1,9 @@
-"""All projects of a user, found by the records of their kernels and queried concurrently with timeouts.
+"""Projects of a user, found by the files of their kernels and queried concurrently with timeouts.
 
-The list is the folder of all state directories (``~/.agent-worker/projects``, 0700): each kernel leaves a note of its
-project's root in its own. A note is believed as a record is: it has to be a private file of ours, and the folder's name
-holds a digest of the root, so that none can speak for another project. It never stands for the record: where a kernel
-is, and that it is one, only that and its proof say.
+The folder ``~/.agent-worker/projects`` (0700) contains all state directories. Each kernel stores its project's root in
+PROJECT there. Like a record, this file is only accepted if it is private and owned by the user, and if the folder's
+name contains the digest of the root, so that no file can claim another project. It does not replace the record: only
+the record and a proof identify a kernel.
 """
 
 import json
@@ -17,7 +17,7 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 from interface.client import Client
 from interface.discovery import (
     RECORD_LIMIT_BYTES,
-    Endpoint,
+    KernelEndpoint,
     NotOurKernel,
     Project,
     lives,
@@ -34,13 +34,13 @@ T = TypeVar("T")
 LOOKED_AT: Final = 4096
 """Maximum number of directory entries to inspect."""
 AT_ONCE: Final = 32
-"""Kernels that are asked at the same time."""
+"""Maximum number of concurrent queries."""
 ANSWER_SECONDS: Final = 5.0
-"""How long a kernel may take over a question that is asked of all."""
+"""Timeout of a kernel's answer."""
 
 
 def projects_of_user(environ: Mapping[str, str], cwd: str, *, running: bool = False) -> list[Project]:
-    """The projects in which a kernel ran, by their roots; with ``running`` those whose kernel has left a record."""
+    """Return the projects with a kernel's state, sorted by root; with ``running`` only those with a kernel's record."""
     home = state_folder(environ, cwd)
     folder = os.path.join(home, "projects")
     found: list[Project] = []
@@ -52,9 +52,9 @@ def projects_of_user(environ: Mapping[str, str], cwd: str, *, running: bool = Fa
         for file in (RECORD,) if running else (RECORD, PROJECT):
             try:
                 root = str(json.loads(read_private(os.path.join(state, file), RECORD_LIMIT_BYTES))["project"])
-                known = project_state(home, root) == state  # one that was copied here tells of another kernel
+                known = project_state(home, root) == state  # false for a file copied from another project
             except (OSError, ValueError, KeyError, TypeError, RecursionError):
-                continue  # none, or one that is not believed
+                continue  # missing or not trustworthy
             if known:
                 found.append(Project(root, state))
                 break
@@ -62,7 +62,7 @@ def projects_of_user(environ: Mapping[str, str], cwd: str, *, running: bool = Fa
 
 
 def client_of(project: Project) -> Client:
-    """A client of the kernel that a project has. Raises Unreachable."""
+    """Return a client of the project's running kernel. Raises Unreachable."""
     endpoint = recorded_endpoint(project)
     if endpoint is None:
         raise Unreachable(f"no kernel is running for {project.root}")
@@ -70,7 +70,7 @@ def client_of(project: Project) -> Client:
 
 
 class Answer(NamedTuple, Generic[T]):
-    """The answer for one project, or why there is none."""
+    """Answer for a project, or the failure."""
 
     project: Project
     value: T | None
@@ -78,7 +78,7 @@ class Answer(NamedTuple, Generic[T]):
 
 
 def ask_all(projects: Sequence[Project], ask: Callable[[Project], T], seconds: float | None = None) -> list[Answer[T]]:
-    """Ask for each of ``projects``, side by side; who has not answered in time is left behind, as Unreachable."""
+    """Call ``ask`` for all ``projects`` concurrently. A project without an answer in time counts as Unreachable."""
     patience = 2 * ANSWER_SECONDS if seconds is None else seconds  # a proof, and an answer
     answers: dict[str, Answer[T]] = {}
     left = list(reversed(projects))
@@ -118,7 +118,7 @@ class Standing(NamedTuple):
     needs: int | None = None
     running: int | None = None
     text: str | None = None
-    """The reason why it is not well."""
+    """Problem of the project, if any."""
     command: str | None = None
     """Suggested command."""
 
@@ -126,12 +126,12 @@ class Standing(NamedTuple):
 STATES: Final = (
     "up", "idle", "safe_mode", "starting", "stopping", "silent", "unverified", "dead", "removed", "stopped",
 )  # fmt: skip
-"""idle: it is up, and no agent runs. silent: its process lives and does not answer. dead: it ended unasked. stopped: it
-ended as it was asked to. removed: the project's directory is gone."""
+"""States of a project. idle: the kernel is up and no agent runs. silent: its process runs but does not respond. dead:
+it exited unexpectedly. stopped: it exited on request. removed: the project's directory was deleted."""
 
 
 def look(project: Project, program: str) -> Standing:
-    """Look at one project. Never raises; starts nothing."""
+    """Inspect a project. Never raises and starts no process."""
     gone = not os.path.isdir(project.root)
     endpoint = recorded_endpoint(project)
     if endpoint is None:
@@ -155,7 +155,7 @@ def look(project: Project, program: str) -> Standing:
     return row._replace(text=text, command=f"kill {row.pid}" if row.pid else None)
 
 
-def _look_at(project: Project, endpoint: Endpoint) -> Standing:
+def _look_at(project: Project, endpoint: KernelEndpoint) -> Standing:
     row = Standing(project.root, "up", project.state, endpoint.pid or None)
     try:
         proof = prove(endpoint, ANSWER_SECONDS)
@@ -176,7 +176,7 @@ def _look_at(project: Project, endpoint: Endpoint) -> Standing:
 
 
 def is_down(error: Exception, project: Project) -> bool:
-    """Return whether a kernel that could not be asked is simply not there: then it hides nothing."""
+    """Return whether a query failed only because no kernel runs."""
     endpoint = recorded_endpoint(project)
     return isinstance(error, Unreachable) and (
         endpoint is None or isinstance(error, NotOurKernel) or not lives(endpoint)

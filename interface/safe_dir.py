@@ -1,7 +1,7 @@
-"""A directory held open: files in it are read, replaced and removed by name, and no link leads out of it.
+"""Open directory, in which files are read, replaced and deleted by name without following links out of it.
 
-What is written is whole or not there (fault SF19): a temporary file, synced, then renamed. Sizes are bounded, and
-what is no regular file is refused without being opened for long (a FIFO does not block).
+Writes are atomic (fault SF19): a temporary file is synced, then renamed. Sizes are limited. Anything but a regular
+file is refused without blocking (a FIFO).
 """
 
 import errno
@@ -16,14 +16,14 @@ from osfiles.atomic_write import replacing
 from osfiles.safe_open import open_regular
 
 PATIENCE_SECONDS: Final = 10.0
-"""Lock timeout, equal to that of the kernel; a write takes milliseconds."""
+"""Lock timeout, as in the kernel; a write takes milliseconds."""
 LIMIT_BYTES: Final = 1024 * 1024
 _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _TEMPORARY: Final = ".tmp-"
 
 
 class Unusable(OSError):
-    """A file that cannot be what it should be: the text says which, and why."""
+    """Unusable file. The text contains its name and the reason."""
 
     def __init__(self, shown: str, why: str) -> None:
         super().__init__(f"{shown} {why}")
@@ -31,7 +31,7 @@ class Unusable(OSError):
 
 
 class SafeDir:
-    """An open directory. ``shown`` is what to call it in messages."""
+    """Open directory. ``shown`` is its name in messages."""
 
     def __init__(self, descriptor: int, shown: str) -> None:
         self._descriptor = descriptor
@@ -49,11 +49,11 @@ class SafeDir:
         self.close()
 
     def close(self) -> None:
-        """Close it; nothing can be done with it any more."""
+        """Close the directory."""
         os.close(self._descriptor)
 
     def folder(self, name: str, *, make: bool = False) -> "SafeDir":
-        """The directory ``name`` in this one, which must not be a link. Raises OSError."""
+        """Open the subdirectory ``name``, which must not be a link. Raises OSError."""
         if make:
             with suppress(FileExistsError):
                 os.mkdir(name, dir_fd=self._descriptor)
@@ -61,13 +61,13 @@ class SafeDir:
         try:
             return SafeDir(os.open(name, _DIRECTORY | os.O_NOFOLLOW, dir_fd=self._descriptor), shown)
         except NotADirectoryError as error:
-            raise Unusable(shown, "is no directory of its own") from error
+            raise Unusable(shown, "is not a directory") from error
 
     @contextmanager
     def locked(self) -> Generator[None]:
-        """Keep other writers away, from reading to writing.
+        """Lock out other writers between reading and writing.
 
-        Raises Unusable where another one keeps the lock for PATIENCE_SECONDS.
+        Raises Unusable if another writer holds the lock for PATIENCE_SECONDS.
         """
         with ExitStack() as held:
             try:
@@ -77,7 +77,7 @@ class SafeDir:
             yield
 
     def names(self, suffix: str) -> list[str]:
-        """The files here that end in ``suffix``, sorted; hidden ones are not ours."""
+        """Return the names of the files that end in ``suffix``, sorted, without hidden files."""
         return sorted(name for name in os.listdir(self._descriptor) if name.endswith(suffix) and name[0] != ".")
 
     def read(self, name: str) -> str:
@@ -87,8 +87,8 @@ class SafeDir:
         except FileNotFoundError:
             raise
         except OSError as error:
-            said = error.errno in (errno.ELOOP, errno.EINVAL)
-            why = str(error.strerror) if said else f"cannot be read: {error.strerror}"
+            explained = error.errno in (errno.ELOOP, errno.EINVAL)  # texts of open_regular
+            why = str(error.strerror) if explained else f"cannot be read: {error.strerror}"
             raise Unusable(f"{self.shown}/{name}", why) from error
         with open(descriptor, "rb") as file:
             data = file.read(LIMIT_BYTES + 1)
@@ -100,9 +100,9 @@ class SafeDir:
             raise Unusable(f"{self.shown}/{name}", "is not UTF-8 text") from error
 
     def write(self, name: str, text: str, *, new: bool = False) -> None:
-        """Put ``text`` in the place of ``name``, or make it; a file that was there keeps its mode. Raises OSError.
+        """Write ``text`` to the file ``name``. An existing file keeps its mode. Raises OSError.
 
-        ``new``: FileExistsError where something is there, even a dangling link.
+        ``new``: raises FileExistsError if the name exists, even as a dangling link.
         """
         beside = f".{name}{_TEMPORARY}{secrets.token_hex(6)}"
         with replacing(name, 0o666, beside=beside, folder=self._descriptor, keep_mode=True, new=new) as file:
@@ -110,6 +110,6 @@ class SafeDir:
         os.fsync(self._descriptor)
 
     def remove(self, name: str) -> None:
-        """Remove a file. Raises OSError."""
+        """Delete a file. Raises OSError."""
         os.unlink(name, dir_fd=self._descriptor)
         os.fsync(self._descriptor)

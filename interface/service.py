@@ -1,12 +1,12 @@
 """User service that restarts kernels: the text of its unit, and the loop for all projects.
 
-The text is a systemd user unit, or a launchd property list. systemd reads a unit line by line. A word of a command is
-quoted here in C's manner, with ``%`` and ``$`` doubled, since it puts specifiers and variables in their places; of a
-setting that takes a path the rest of the line is the path, as it is, but for ``%``. Text that cannot be written in a
-line, or is dropped at its ends, is refused.
+The text is a systemd user unit, or a launchd property list. systemd reads a unit line by line. Arguments of a command
+are quoted as in C, and ``%`` and ``$`` are doubled, because systemd expands specifiers and variables. A path setting is
+the rest of the line, in which only ``%`` is expanded. Text that cannot be written on a line, or that systemd would
+strip, is refused.
 
-The loop inspects all projects every few seconds. A kernel that died, or was cut off with the machine, is started; so is
-that of a project with something left to do, unless it was stopped. Other kernels are started by the next command.
+The loop inspects all projects every few seconds. It starts a kernel that died, or that stopped with the machine. It
+also starts the kernel of a project with unfinished work, unless the user stopped it.
 """
 
 import json
@@ -32,42 +32,43 @@ RESTARTS: Final = 5
 WINDOW_SECONDS: Final = 600
 """Number of starts within the interval after which it stays stopped and reports it."""
 NOT_RESTARTED: Final = (75, 78)
-"""sysexits.h: another kernel runs (EX_TEMPFAIL); files have mistakes (EX_CONFIG). A new start would meet the same."""
+"""Exit codes (sysexits.h) after which a restart would fail again: another kernel runs (EX_TEMPFAIL), or files have
+mistakes (EX_CONFIG)."""
 STOP_SECONDS: Final = 45
-"""Grace, the workers' stop ladder, and some."""
+"""Time to stop: the grace period and the workers' stop ladder."""
 NOTE: Final = 'umask 077; printf "%s %s %s\\n" "$SERVICE_RESULT" "$EXIT_CODE" "$EXIT_STATUS" > "$0"'
-"""Of the shell that systemd runs once the kernel has ended: the next kernel reads how. ``$0`` is the file."""
+"""Shell script that systemd runs after the kernel's exit. It records the exit in the file ``$0``."""
 HARDENING: Final = ("NoNewPrivileges=yes", "LockPersonality=yes", "RestrictRealtime=yes", "RestrictSUIDSGID=yes")
-"""What leaves forks, user namespaces (bubblewrap) and compilers that write code in memory as they are."""
+"""Hardening that permits forks, user namespaces (bubblewrap) and compilers that write code in memory."""
 
 
 class Service(NamedTuple):
     """Settings of a service; ``argv`` is its command line, ``environ`` its environment."""
 
     root: str
-    """The project whose kernel it keeps; "" for the service that sees to all projects of its user."""
+    """Project whose kernel it runs; "" for the service of all projects of the user."""
     state: str
-    """The directory of its log."""
+    """Directory of the log."""
     argv: Sequence[str]
     environ: Mapping[str, str]
     keys_file: str
-    """A file of ``NAME=value`` lines, which need not be there."""
+    """Optional file of ``NAME=value`` lines."""
     hardened: bool = True
-    """False where bubblewrap is setuid: it could not gain what it needs."""
+    """Whether to apply HARDENING. False if bubblewrap is setuid, because it could not gain privileges."""
 
     @property
     def name(self) -> str:
-        """The name that it has among the services of its user."""
+        """Return the name of the service."""
         return f"agent-worker-{project_slug(self.root)}" if self.root else "agent-worker"
 
     @property
     def label(self) -> str:
-        """The name that launchd has for it."""
+        """Return the label of the service for launchd."""
         return self.name.replace("agent-worker-", "agent-worker.", 1) if self.root else "agent-worker.all"
 
 
 def unit_text(service: Service) -> str:
-    """The systemd user unit. Raises Failure (usage) for a path that no unit can have."""
+    """Return the systemd user unit. Raises Failure (usage) for a path that a unit cannot contain."""
     log = unit_path(os.path.join(service.state, LOG))
     note = ["/bin/sh", "-c", NOTE, os.path.join(service.state, ENDED)]
     if "$" in service.argv[0]:
@@ -121,7 +122,7 @@ def quoted(text: str) -> str:
 
 
 def word(text: str) -> str:
-    """``text`` as one argument of a command of a unit."""
+    """Quote ``text`` as an argument of a command in a unit."""
     return quoted(text.replace("%", "%%").replace("$", "$$"))
 
 
@@ -130,14 +131,14 @@ def unit_path(path: str) -> str:
     _check_text(path)
     if path != path.strip() or not path.isprintable() or path.endswith("\\"):
         text = (
-            f"{path!r} cannot stand in a unit: it has a line break or control characters, or a blank or \\ at its end"
+            f"{path!r} cannot be used in a unit: it has a line break or control characters, or a blank or \\ at its end"
         )
         raise Failure("usage", text, "set AGENT_WORKER_HOME to another directory")
     return path.replace("%", "%%")
 
 
 def shown(text: str) -> str:
-    """``text`` for people, on a line of its own."""
+    """Return ``text`` for display on a line of a unit."""
     return "".join(c if c.isprintable() and c != "\\" else "?" for c in text).replace("%", "%%")
 
 
@@ -187,16 +188,16 @@ class Observation(NamedTuple):
 
 
 def to_start(look: Observation, starts: Sequence[float], now: float) -> bool:
-    """Return whether its kernel is to be started. ``starts``: when that was done before, in seconds of ``now``'s clock.
+    """Return whether to start the project's kernel. ``starts``: times of earlier starts in seconds of ``now``'s clock.
 
-    Pure. RESTARTS starts within WINDOW_SECONDS are enough, until the window has passed.
+    Pure. After RESTARTS starts within WINDOW_SECONDS there is no further start until the window has passed.
     """
     lately = sum(1 for at in starts if now - at < WINDOW_SECONDS)
     return lately < RESTARTS and (look.kernel == "died" or (look.kernel == "none" and look.needed is True))
 
 
 class UserService:
-    """The service. ``say`` writes a line of its log."""
+    """Service for all projects of the user. ``say`` writes a line of its log."""
 
     def __init__(self, environ: Mapping[str, str], cwd: str, clock: Clock, say: Callable[[str], None]) -> None:
         self._environ = environ

@@ -1,9 +1,9 @@
 """File of consents by which the user trusts a project; only commands read and write it.
 
-It lies in the user's state directory, never in the project, so that no repository can bring its own. What an
-agent runs cannot change it by these commands; a shell that is not confined can write the file itself. What
-agents run is known by its ancestors, the kernel of the project among them; what lets another process act for it (cron,
-ssh to itself) is not, and where there is no /proc nobody can tell.
+The file is in the user's state directory, never in the project, so that no repository can contain one. Processes of
+agents cannot use these commands to change it, but a shell without a sandbox can write the file directly. A process of
+an agent is recognized by its ancestors, which include the kernel. An agent that acts through another process (cron, ssh
+to itself) is not recognized, and without /proc no process is.
 """
 
 import fcntl
@@ -27,14 +27,14 @@ _decode: Final = msgspec.json.Decoder(Grants).decode
 
 
 class TrustFile:
-    """The grants of one project. Changes are atomic, and wait for each other."""
+    """Grants of a project. Changes are atomic and serialized."""
 
     def __init__(self, project: Project) -> None:
         self._project = project
         self._path = os.path.join(project.state, TRUST)
 
     def kept(self) -> tuple[Grant, ...]:
-        """The grants in the order in which they were given. Raises Failure where the file cannot be believed."""
+        """Return the grants, the oldest first. Raises Failure if the file is not trustworthy."""
         try:
             content = read_private(self._path, TRUST_LIMIT_BYTES)
         except FileNotFoundError:
@@ -47,13 +47,13 @@ class TrustFile:
             raise self._refused(f"{error}") from error
 
     def keep(self, units: Iterable[Mapping[str, Any]], now: float) -> tuple[Grant, ...]:
-        """Keep ``units`` (protocol.trust.TrustUnit, as JSON), agreed to at ``now`` (seconds). Returns their grants.
+        """Store ``units`` (protocol.trust.TrustUnit, as JSON), trusted at ``now`` (seconds). Returns their grants.
 
-        What was agreed to before stays: an agent may demand one thing alone and another in a workflow.
+        Earlier grants remain, because an agent may have other demands on its own than in a workflow.
         """
         at = datetime.fromtimestamp(now, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
         grants: list[Grant] = []
-        for unit in units:  # what was shown is what is kept: the digest is made of it here
+        for unit in units:  # the digest is computed here, of exactly the content that the user saw
             subject, demands = str(unit["subject"]), tuple(str(one) for one in unit["demands"])
             grants.append(Grant(subject=subject, demands=demands, digest=digest_of(subject, demands), at=at))
         new = tuple(grants)
@@ -62,7 +62,7 @@ class TrustFile:
         return new
 
     def revoke(self, doomed: Callable[[Grant], bool]) -> tuple[Grant, ...]:
-        """Take back what is ``doomed``. Returns it."""
+        """Revoke the grants for which ``doomed`` returns true. Returns them."""
         gone: list[Grant] = []
 
         def without(old: tuple[Grant, ...]) -> tuple[Grant, ...]:
@@ -73,7 +73,7 @@ class TrustFile:
         return tuple(gone)
 
     def _change(self, change: Callable[[tuple[Grant, ...]], tuple[Grant, ...]]) -> None:
-        # Raise Failure (forbidden) for commands of agents: they would approve their own files.
+        # Raise Failure (forbidden) for commands of agents, which would approve their own files.
         kernel = recorded_endpoint(self._project)
         if kernel is not None and is_below(Running(kernel.pid, kernel.start_time)):
             text = "only a person can trust files: this command was run by an agent of the project"
@@ -113,7 +113,7 @@ class Running(NamedTuple):
 
 
 def is_below(other: Running) -> bool:
-    """Return whether ``other`` is this process, or one that it comes from."""
+    """Return whether ``other`` is this process or an ancestor of it."""
     pid = os.getpid()
     while pid > 0:
         try:

@@ -1,7 +1,7 @@
 """Check of a worker program against the worker protocol (contracts 6), run as a kernel would run it.
 
-Four times: to its end; once more with the entries of the first run, as after a crash; with another piece of work that
-is more urgent; and told to stop. A stub stands where the kernel's tools are. Nothing is kept, and no kernel is asked.
+The program runs four times: to its end; with the entries of the first run, as after a crash; with a request to yield to
+more urgent work; and with a request to stop. A stub replaces the kernel's tools; no kernel is used and no data stored.
 """
 
 import json
@@ -44,7 +44,7 @@ LEAVE_SECONDS: Final = 30.0
 """Time for a program to exit after its result: an interpreter with large libraries takes seconds on a busy machine."""
 STOP_SECONDS: Final = 5.0
 EAGER_SECONDS: Final = 0.2
-"""Time in which a program that does not wait for its answer shows that."""
+"""Time in which a program that does not wait for an answer is expected to continue."""
 TOKEN: Final = "of-a-check"
 _SHOWN: Final = 160
 _KINDS: Final = frozenset({"ready", "entry", "delta", "progress", "log", "pong", "result", "error"})
@@ -78,7 +78,7 @@ class WorkerCheck:
         self._found: dict[str, tuple[bool, str]] = {}
 
     def rows(self) -> tuple[WorkerCheckRow, ...]:
-        """Run the program, and say what was found. What was not reached has failed, too."""
+        """Run the program and return the results. Checks that were not reached count as failed."""
         with _Tools() as tools:
             written = self._whole_run(tools)
             if written is not None:
@@ -148,7 +148,7 @@ class WorkerCheck:
             program.hear(self._seconds)
             program.say(self._start(tools))
             more, ended = self._follow(program, [], yields=True)
-            stopped = isinstance(ended, Result) and len(more) == 1  # or it was done with that entry
+            stopped = isinstance(ended, Result) and len(more) == 1  # or the entry was the last one
             came = f"{len(more) - 1} more entries" if len(more) > 1 else _named(ended, program)
             self._note("yields", "" if stopped else f"after yield came {came}", f"with {_named(ended, program)}")
 
@@ -236,7 +236,7 @@ class _Program:
 
     def __init__(self, argv: Sequence[str], cwd: str) -> None:
         self.wrong = ""
-        """The first line that is no frame, and why."""
+        """First invalid line of the output, with the reason."""
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115  (closed with the program)
         try:
             self._process = subprocess.Popen(
@@ -271,14 +271,14 @@ class _Program:
                     stream.close()
 
     def say(self, *frames: KernelFrame) -> None:
-        """Write frames; to who has gone, nothing."""
+        """Write frames, unless the program has exited."""
         assert self._process.stdin is not None
         with suppress(OSError):
             self._process.stdin.write(b"".join(msgspec.json.encode(frame) + b"\n" for frame in frames))
             self._process.stdin.flush()
 
     def hear(self, seconds: float) -> object:
-        """The next frame that it wrote, or what there is in place of one."""
+        """Return the next frame of the program, or the reason that there is none."""
         if self._kept:
             return self._kept.pop(0)
         try:
@@ -287,7 +287,7 @@ class _Program:
             return _Timeout()
 
     def next_durable(self, seconds: float) -> object:
-        """The frame that it writes within ``seconds`` that has to wait for an answer; None: none. It comes later."""
+        """Return a frame that the program wrongly writes within ``seconds``, before an answer; None if it waits."""
         until = time.monotonic() + seconds
         while not isinstance(frame := self._later(until), _Timeout):
             self._kept.append(frame)
@@ -302,18 +302,18 @@ class _Program:
             return _Timeout()
 
     def leaves(self, seconds: float) -> bool:
-        """Return whether it has left within ``seconds``."""
+        """Return whether the program exits within ``seconds``."""
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(seconds)
         return self._process.returncode is not None
 
     def code(self) -> int | None:
-        """Its exit code, once it is known."""
+        """Return the exit code, once it is known."""
         self.leaves(LEAVE_SECONDS)
         return self._process.returncode
 
     def complaint(self) -> str:
-        """The last line of its standard error."""
+        """Return the last line of its standard error."""
         size = self._errors.seek(0, os.SEEK_END)
         self._errors.seek(max(0, size - LINE_BYTES))
         lines = self._errors.read().decode("utf-8", "replace").strip().splitlines()
@@ -379,7 +379,7 @@ class _ToolsHandler(BaseHTTPRequestHandler):
     """Handler that only answers POST requests with the token of the start frame."""
 
     def do_POST(self) -> None:
-        """Answer one message."""
+        """Answer a message."""
         size = min(int(self.headers.get("content-length") or 0), LINE_BYTES)
         body = self.rfile.read(size)
         status, answer = 401, b"{}"
@@ -399,4 +399,4 @@ class _ToolsHandler(BaseHTTPRequestHandler):
         self.wfile.write(answer)
 
     def log_message(self, format: str, *args: object) -> None:
-        """Say nothing: standard error is the user's."""
+        """Suppress the log of the server, because standard error belongs to the user."""

@@ -1,7 +1,7 @@
 """Starts the parts of the kernel in order of dependency, and stops them in reverse order.
 
 Order: lock (boot), database and migrations, verified exit of the previous kernel's processes, requeueing of its work,
-launcher, HTTP and MCP, dispatcher. No work is leased before all of them are ready.
+launcher, HTTP and MCP, dispatcher. No work is leased before every part is ready.
 """
 
 import logging

@@ -62,6 +62,6 @@ def replacing(
 
 
 def sync_folder(path: str | os.PathLike[str]) -> None:
-    """Have the names in a folder on the disk. Raises OSError."""
+    """Flush the directory entries of a folder to the disk. Raises OSError."""
     with closing_descriptor(os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)) as descriptor:
         os.fsync(descriptor)

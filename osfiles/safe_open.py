@@ -1,4 +1,4 @@
-"""Open, read and lock what others may have put there: no link is followed, and nobody waits for a pipe or a lock."""
+"""Opening, reading and locking of untrusted paths: links are not followed, and pipes and locks do not block."""
 
 import errno
 import fcntl
@@ -11,13 +11,13 @@ from typing import Final
 
 FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 FILE: Final = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
-"""O_NONBLOCK: a pipe in place of the file is found out, not waited for."""
+"""O_NONBLOCK: opening a pipe at this path does not block."""
 
 
 def open_regular(
     path: str | os.PathLike[str], flags: int = os.O_RDONLY, mode: int = 0o600, *, folder: int | None = None
 ) -> int:
-    """Open a regular file. Raises OSError: ELOOP for a link, EINVAL for what is no regular file."""
+    """Open a regular file. Raises OSError: ELOOP for a link, EINVAL for anything else that is not a regular file."""
     try:
         descriptor = os.open(path, flags | FILE, mode, dir_fd=folder)
     except OSError as error:
@@ -31,9 +31,9 @@ def open_regular(
 
 
 def read_private(path: str, limit: int) -> bytes:
-    """Read a file that is ours and closed to others. Raises OSError for any other, and for more than ``limit`` bytes.
+    """Read a file that the user owns and no one else can access. Raises OSError, also beyond ``limit`` bytes.
 
-    The error has no strerror where the owner or the mode is wrong.
+    The error has no strerror if the owner or the mode is wrong.
     """
     with open(open_regular(path), "rb") as file:
         info = os.fstat(file.fileno())
@@ -55,7 +55,7 @@ def closing_descriptor(descriptor: int) -> Generator[int]:
 
 @contextmanager
 def locked(folder: int, patience_seconds: float) -> Generator[None]:
-    """Lock a folder against other writers. Raises OSError (EAGAIN) where another one keeps the lock for so long."""
+    """Lock a folder against other writers. Raises OSError (EAGAIN) if the lock is not free in time."""
     deadline = time.monotonic() + patience_seconds
     while True:
         try:

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final, Literal, get_args
 import msgspec
 
 from protocol.agent_memory import Tier
-from protocol.limits import AgentBudget, PlaceNeeds
+from protocol.limits import AgentBudget, PlaceNeeds, StrictStruct
 
 Backend = Literal["sdk", "claude", "codex", "opencode", "cursor", "acp", "exec", "human", "mock"]
 """Backends that can run an agent. Each has a row in ``protocol.backends``."""
@@ -75,11 +75,7 @@ MaxSteps = Annotated[int, msgspec.Meta(ge=1, le=10_000)]
 MaxTokens = Annotated[int, msgspec.Meta(ge=1, le=1_000_000)]
 
 
-class _Strict(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    pass
-
-
-class Prompt(_Strict, frozen=True, kw_only=True):
+class Prompt(StrictStruct, frozen=True, kw_only=True):
     """System prompt: its text or a file of the project. ``append`` is what a workflow adds to a referenced agent."""
 
     system: str | None = None
@@ -90,7 +86,7 @@ class Prompt(_Strict, frozen=True, kw_only=True):
     """Text that a workflow adds to the prompt of a referenced agent."""
 
 
-class Context(_Strict, frozen=True, kw_only=True):
+class Context(StrictStruct, frozen=True, kw_only=True):
     """Data of the agent in all workspaces. An inline agent of a workflow has no folder; its data ends with the
     workflow."""
 
@@ -104,7 +100,7 @@ class Context(_Strict, frozen=True, kw_only=True):
     agent alone. Deleting the agent moves the folder away if the kernel created it."""
 
 
-class Memory(_Strict, frozen=True, kw_only=True):
+class Memory(StrictStruct, frozen=True, kw_only=True):
     """Memory, notes and todos in a prompt. The agent finds the rest with ``memory_recall``."""
 
     budget: PromptTokens = 2000
@@ -118,7 +114,7 @@ class Memory(_Strict, frozen=True, kw_only=True):
     """Items of other tiers enter a prompt only through ``memory_recall``."""
 
 
-class Timeouts(_Strict, frozen=True, kw_only=True):
+class Timeouts(StrictStruct, frozen=True, kw_only=True):
     """Deadlines of one attempt, in seconds (durations like ``10m`` in the file)."""
 
     startup: Duration = 120.0
@@ -137,7 +133,7 @@ class Timeouts(_Strict, frozen=True, kw_only=True):
     """Member of the workspace who is asked once after ``answer`` has passed. The answer goes to the original sender."""
 
 
-class Retry(_Strict, frozen=True, kw_only=True):
+class Retry(StrictStruct, frozen=True, kw_only=True):
     """Retries of transient failures."""
 
     attempts: Annotated[int, msgspec.Meta(ge=1, le=20)] = 3
@@ -148,7 +144,7 @@ class Retry(_Strict, frozen=True, kw_only=True):
     """Factor by which each further pause grows."""
 
 
-class Restart(_Strict, frozen=True, kw_only=True):
+class Restart(StrictStruct, frozen=True, kw_only=True):
     """Restarts after the death of a worker: by a signal, or without output. Errors of a provider count under ``retry``.
     An instruction whose worker dies twice is dead-lettered, unless ``attempts`` sets another number."""
 
@@ -169,7 +165,7 @@ class Restart(_Strict, frozen=True, kw_only=True):
         return 5 if self.attempts is None else self.attempts
 
 
-class Schedule(_Strict, frozen=True, kw_only=True):
+class Schedule(StrictStruct, frozen=True, kw_only=True):
     """Times at which the agent wakes without a message.
 
     ``wakeup`` is a duration (``5m``: after the agent's last activity) or a cron line (``0 9 * * 1-5``, in ``timezone``,
@@ -188,7 +184,7 @@ class Schedule(_Strict, frozen=True, kw_only=True):
     """IANA time zone of a cron line. Default: the machine's time zone."""
 
 
-class TreeSource(_Strict, frozen=True, kw_only=True):
+class TreeSource(StrictStruct, frozen=True, kw_only=True):
     """Source of the files in an agent's working tree."""
 
     source: str = msgspec.field(name="from")
@@ -196,7 +192,7 @@ class TreeSource(_Strict, frozen=True, kw_only=True):
     unless the tree has changes."""
 
 
-class AgentLimits(_Strict, frozen=True, kw_only=True):
+class AgentLimits(StrictStruct, frozen=True, kw_only=True):
     """Limits of one agent. An attempt that exceeds ``memory`` is killed. Tool calls beyond the quotas of an
     instruction, over all its attempts, are refused. ``queue`` limits the waiting instructions."""
 
@@ -218,14 +214,14 @@ class AgentLimits(_Strict, frozen=True, kw_only=True):
     """Maximum number of instructions that wait for the agent. Further instructions are refused."""
 
 
-class Thinking(_Strict, frozen=True, kw_only=True):
+class Thinking(StrictStruct, frozen=True, kw_only=True):
     """Thinking budget of a model that counts it in tokens."""
 
     budget_tokens: ThinkingTokens
     """Tokens of one model call. They are part of ``max_tokens``, which must be larger."""
 
 
-class Endpoint(_Strict, frozen=True, kw_only=True):
+class Endpoint(StrictStruct, frozen=True, kw_only=True):
     """Custom endpoint of the agent. OpenAI-compatible unless the model's prefix specifies another provider."""
 
     name: str
@@ -240,7 +236,7 @@ class Endpoint(_Strict, frozen=True, kw_only=True):
     """For dialect ``openai``: ``responses`` for a model that only that API serves. OpenAI's own models are known."""
 
 
-class McpServer(_Strict, frozen=True, kw_only=True):
+class McpServer(StrictStruct, frozen=True, kw_only=True):
     """MCP server of the agent, as in ``.mcp.json``: a ``command`` to run or a ``url`` to connect to."""
 
     type: Literal["stdio", "http", "project"] | None = None
@@ -258,7 +254,7 @@ class McpServer(_Strict, frozen=True, kw_only=True):
     """Headers of every request. ``${NAME}`` is a variable of your environment, which needs trust."""
 
 
-class CliExtras(_Strict, frozen=True, kw_only=True):
+class CliExtras(StrictStruct, frozen=True, kw_only=True):
     """Personal extensions of a program (claude, codex, opencode) that an agent may use."""
 
     skills: tuple[str, ...] = ()
@@ -269,7 +265,7 @@ class CliExtras(_Strict, frozen=True, kw_only=True):
     """Names of your personal MCP servers. They need trust."""
 
 
-class MockError(_Strict, frozen=True, kw_only=True):
+class MockError(StrictStruct, frozen=True, kw_only=True):
     """Simulated failure of a provider."""
 
     http_status: Annotated[int, msgspec.Meta(ge=400, le=599)] | None = None
@@ -284,7 +280,7 @@ class MockError(_Strict, frozen=True, kw_only=True):
     """Number of failures over all attempts. Unset: always."""
 
 
-class MockExit(_Strict, frozen=True, kw_only=True):
+class MockExit(StrictStruct, frozen=True, kw_only=True):
     """Simulated death of the worker: a ``signal`` (KILL) or an exit ``code``."""
 
     signal: str | None = None
@@ -295,7 +291,7 @@ class MockExit(_Strict, frozen=True, kw_only=True):
     """Number of times over all attempts. Unset: always."""
 
 
-class MockUsage(_Strict, frozen=True, kw_only=True):
+class MockUsage(StrictStruct, frozen=True, kw_only=True):
     """Usage recorded for a step of a script. ``cost_usd`` replaces a price, because a mock has none."""
 
     input_tokens: Tokens = 0
@@ -310,7 +306,7 @@ class MockUsage(_Strict, frozen=True, kw_only=True):
     """Cost of the step. A mock has no price list."""
 
 
-class Action(_Strict, frozen=True, kw_only=True):
+class Action(StrictStruct, frozen=True, kw_only=True):
     """Action of a mock script. Exactly one key is set.
 
     ``args`` goes with ``tool``, ``background`` with ``shell``.
@@ -343,7 +339,7 @@ class Action(_Strict, frozen=True, kw_only=True):
         return next((name for name in names if getattr(self, name) is not None), "")
 
 
-class Rule(_Strict, frozen=True, kw_only=True):
+class Rule(StrictStruct, frozen=True, kw_only=True):
     """Actions of a mock for instructions whose text matches ``when``."""
 
     do: tuple[Action, ...]
@@ -352,7 +348,7 @@ class Rule(_Strict, frozen=True, kw_only=True):
     """Regular expression that is searched in the instruction's text. Unset: always matches."""
 
 
-class AgentDefinition(_Strict, frozen=True, kw_only=True, tag_field="entry", tag="inline"):
+class AgentDefinition(StrictStruct, frozen=True, kw_only=True, tag_field="entry", tag="inline"):
     """Agent with defaults applied: the content of ``.agents/<name>.yaml`` or an inline entry of a workflow."""
 
     # The tag distinguishes it from a Ref in stored JSON. It is no key of the file.

@@ -1,4 +1,4 @@
-"""Answers of the commands on agents' files with ``--json``, and of the routes of the same names."""
+"""Results of the commands for agents' files with ``--json``, and of the routes with the same names."""
 
 from collections.abc import Iterable
 from typing import Literal
@@ -16,12 +16,8 @@ from protocol.agent_memory import (
 from protocol.memory_files import StoredEntry
 
 
-class _Body(msgspec.Struct, frozen=True, kw_only=True):
-    pass
-
-
-class _Document(_Body, frozen=True, kw_only=True):
-    """An answer of its own. Every subclass fixes its schema, which is declared here so that it comes first."""
+class _Document(msgspec.Struct, frozen=True, kw_only=True):
+    """Top-level document. Every subclass sets its schema, which is declared here so that it comes first."""
 
     schema: str
 
@@ -34,7 +30,7 @@ class MemoryRow(Entry, frozen=True, kw_only=True):
 
 
 class MemoryReport(_Document, frozen=True, kw_only=True):
-    """``agent memory``: entries, of ``total``, and what was skipped with the reason. ``next`` goes into ``after``."""
+    """``agent memory``: entries of ``total``, and skipped parts with the reason. Pass ``next`` as ``after``."""
 
     agent: str
     entries: tuple[MemoryRow, ...]
@@ -45,14 +41,14 @@ class MemoryReport(_Document, frozen=True, kw_only=True):
 
 
 def memory_rows(kept: Iterable[StoredEntry]) -> tuple[MemoryRow, ...]:
-    """Entries as they are told."""
+    """Convert entries to rows."""
     return tuple(MemoryRow(**msgspec.structs.asdict(one.entry), trust=one.entry.trust, file=one.file) for one in kept)
 
 
-class NoteRow(_Body, frozen=True, kw_only=True):
-    """One note. ``n`` counts from the oldest; ``date`` is None where the file's name says none.
+class NoteRow(msgspec.Struct, frozen=True, kw_only=True):
+    """Note in a list. ``n`` counts from the oldest; ``date`` is None if the file's name contains none.
 
-    ``source`` is None where its file says none; ``trust`` is an agent's at most.
+    ``source`` is None if the file names none; ``trust`` is at most ``agent``.
     """
 
     n: int
@@ -65,7 +61,7 @@ class NoteRow(_Body, frozen=True, kw_only=True):
 
 
 def note_rows(notes: Iterable[Note], first: int = 1) -> tuple[NoteRow, ...]:
-    """Notes as they are told, numbered from ``first``."""
+    """Convert notes to rows, numbered from ``first``."""
     return tuple(
         NoteRow(
             n=n,
@@ -81,7 +77,7 @@ def note_rows(notes: Iterable[Note], first: int = 1) -> tuple[NoteRow, ...]:
 
 
 class NotesReport(_Document, frozen=True, kw_only=True):
-    """``agent notes``: notes, and what was skipped with the reason."""
+    """``agent notes``: notes, and skipped files with the reason."""
 
     agent: str
     notes: tuple[NoteRow, ...]
@@ -89,8 +85,8 @@ class NotesReport(_Document, frozen=True, kw_only=True):
     schema: str = "awk/agent-notes/1"
 
 
-class TodoRow(_Body, frozen=True, kw_only=True):
-    """One item. ``n`` is its place in the list."""
+class TodoRow(msgspec.Struct, frozen=True, kw_only=True):
+    """Item of a todo list. ``n`` is its position in the list."""
 
     n: int
     text: str
@@ -98,12 +94,12 @@ class TodoRow(_Body, frozen=True, kw_only=True):
 
 
 def todo_rows(items: Iterable[Item]) -> tuple[TodoRow, ...]:
-    """Items as they are told, numbered."""
+    """Convert items to rows, numbered from 1."""
     return tuple(TodoRow(n=n, text=item.text, done=item.done) for n, item in enumerate(items, 1))
 
 
 class TodoReport(_Document, frozen=True, kw_only=True):
-    """``agent todo``: items, and what was skipped with the reason."""
+    """``agent todo``: items, and malformed lines with the reason."""
 
     agent: str
     items: tuple[TodoRow, ...]
@@ -111,7 +107,7 @@ class TodoReport(_Document, frozen=True, kw_only=True):
     schema: str = "awk/agent-todo/1"
 
 
-class ContextCounts(_Body, frozen=True, kw_only=True):
+class ContextCounts(msgspec.Struct, frozen=True, kw_only=True):
     """Counts of an agent's personal context. ``memory`` counts by tier."""
 
     dir: str
@@ -121,7 +117,7 @@ class ContextCounts(_Body, frozen=True, kw_only=True):
 
 
 class AgentWritten(_Document, frozen=True, kw_only=True):
-    """``agent create`` and ``agent edit``: the file. ``remarks`` say what people should know, in words."""
+    """``agent create`` and ``agent edit``: the written file, and ``remarks`` for the user."""
 
     agent: str
     file: str
@@ -131,7 +127,7 @@ class AgentWritten(_Document, frozen=True, kw_only=True):
 
 
 class AgentDeleted(_Document, frozen=True, kw_only=True):
-    """``agent delete``: where it is now, and the command that brings it back; None for an agent without a file."""
+    """``agent delete``: the new path, and the command that restores the agent; None for an agent without a file."""
 
     agent: str
     trash: str | None
@@ -141,10 +137,10 @@ class AgentDeleted(_Document, frozen=True, kw_only=True):
 
 
 class MemoryPurged(_Document, frozen=True, kw_only=True):
-    """``agent memory NAME purge``: how many entries, notes and todos went, those of other agents that repeat an item
-    among them, and how many messages and instructions lost their words.
+    """``agent memory NAME purge``: number of deleted entries, notes and todos (including copies of an item in the
+    memory of other agents), and of messages and instructions whose text was deleted.
 
-    ``left``: what people made of them, and others on purpose, which holds them still.
+    ``left``: content that people or other agents derived from the deleted items, which still contains them.
     """
 
     agent: str

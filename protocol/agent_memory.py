@@ -1,22 +1,17 @@
-"""The memory, notes and todo list of an agent in its files: their text to entries, and entries to text. Pure.
+"""Formats of an agent's memory, notes and todo list: conversion between entries and the text of the files. Pure.
 
-Memory is keys and what is known of them, in YAML files of the folder ``memory/``. A file is a mapping. ``auth: JWT
-with refresh tokens`` is an entry that a person wrote, for the agent alone; one that says more is a mapping itself, with
-``value`` and any of ``visibility``, ``tier``, ``space_only`` (the space it is kept to), ``source`` (where it is from)
-and ``at`` (when it was written). ``core.yaml``, ``working.yaml`` and ``archive.yaml`` hold the entries of their tier,
-``core-2.yaml`` and so on what is too much for one file; a file of another name is a topic that people keep together,
-whose entries are ``working`` unless they say otherwise.
+Memory is a set of keys with values in YAML files in the folder ``memory/``. Each file is a mapping. ``auth: JWT with
+refresh tokens`` is a private entry that a person wrote. An entry with more properties is a mapping with ``value`` and
+any of the other keys of ``Entry``. ``core.yaml``, ``working.yaml`` and ``archive.yaml`` contain the entries of their
+tier; ``core-2.yaml`` and further files take the overflow. Other files are topics of people, by default ``working``.
+This module does not parse YAML: protocol.memory_files passes mappings, lists and strings (every scalar is a string).
 
-Nothing here knows YAML's syntax (protocol.memory_files does): a document comes as mappings, lists and texts (every
-scalar a text).
+Notes are Markdown files in the folder ``notes/``, named by time and title:
+``2026-11-21-143805-learned-about-auth.md``. The time may be missing in files that people write. The title is the
+heading in the first line, ``# Learned about auth``, or else the first line of the text.
 
-Notes are Markdown files in the folder ``notes/``, named by when and what:
-``2026-11-21-143805-learned-about-auth.md``; the time may be missing in files that people make. A title is the first
-line, ``# Learned about auth``; without one the first line of the text stands for it.
-
-The todo list is a Markdown checklist, in which people may write what they like between the items. Every line ``- [ ]
-text`` is an item, at any indentation; ``- [x] text`` is one that is done. Items count from 1, in the order of the
-file. What is no item is kept as it is.
+The todo list is a Markdown checklist. Each line ``- [ ] text`` is an item, at any indentation; ``- [x] text`` is a
+completed item. Items are numbered from 1 in the order of the file. All other text remains unchanged.
 """
 
 import json
@@ -32,7 +27,7 @@ from protocol.yaml_writer import Value, entry
 Tier = Literal["core", "working", "archive"]
 Visibility = Literal["private", "shareable", "public"]
 SourceClass = Literal["user", "agent", "tool", "web"]
-"""From whom or what words are, the most trusted first."""
+"""Origin of a text, the most trusted class first."""
 
 TIERS: Final[tuple[Tier, ...]] = ("core", "working", "archive")
 VISIBILITIES: Final[tuple[Visibility, ...]] = ("private", "shareable", "public")
@@ -42,7 +37,7 @@ SUFFIX: Final = ".yaml"
 KEY_LIMIT: Final = 128
 VALUE_LIMIT: Final = 64 * 1024
 SOURCES_LIMIT: Final = 100
-"""Messages that one entry may name as its sources."""
+"""Maximum number of messages that an entry may name as its sources."""
 _KEYS: Final = frozenset({"value", "tier", "visibility", "space_only", "source", "at"})
 _SOURCE_KEYS: Final = frozenset({"messages", "class", "by"})
 _MESSAGE: Final = re.compile(r"m[1-9][0-9]{0,17}", re.ASCII)
@@ -67,8 +62,7 @@ BY_HAND: Final = Source()
 
 
 class Entry(msgspec.Struct, frozen=True):
-    """One thing the agent knows. ``space_only`` is the one space (``review:main``) that it is for; ``at`` when it was
-    written, as RFC 3339 in UTC, where that is said."""
+    """Entry of a memory, visible only in ``space_only``, if set. ``at`` is the time of writing in RFC 3339, UTC."""
 
     key: str
     value: str
@@ -80,37 +74,39 @@ class Entry(msgspec.Struct, frozen=True):
 
     @property
     def trust(self) -> SourceClass:
-        """Its class: it can be trusted as far as the least of its sources."""
+        """Return the trust class of the entry's least trusted source."""
         return self.source.class_
 
 
 def least(classes: Iterable[SourceClass]) -> SourceClass:
-    """The least trusted of ``classes``; ``user`` where there are none."""
+    """Return the least trusted of ``classes``, or ``user`` if there are none."""
     worst = max(map(CLASSES.index, classes), default=0)
     return CLASSES[worst]
 
 
 class EntryRejected(ValueError):
-    """A key or value that cannot be kept. The text says why."""
+    """Invalid key or value of an entry. The text contains the reason."""
 
 
 def check_entry(new: Entry) -> Entry:
-    """``new``, if it can be kept. Raises EntryRejected."""
+    """Return ``new`` if it is valid. Raises EntryRejected."""
     if not new.key or new.key != new.key.strip() or not new.key.isprintable() or len(new.key) > KEY_LIMIT:
-        raise EntryRejected(f"{new.key[:40]!r} is not a key: one line of 1 to {KEY_LIMIT} printable characters")
+        raise EntryRejected(
+            f"{new.key[:40]!r} is not a valid key: use one line of 1 to {KEY_LIMIT} printable characters"
+        )
     if not new.value.strip():
         raise EntryRejected("the value is empty")
     if len(new.value) > VALUE_LIMIT:
         raise EntryRejected(f"the value is longer than {VALUE_LIMIT} characters: write a note")
     if any("\ud800" <= letter <= "\udfff" for letter in new.value):
-        raise EntryRejected("the value is no text: it has half a character in it")
+        raise EntryRejected("the value is not valid Unicode: it contains half of a surrogate pair")
     if len(new.source.messages) > SOURCES_LIMIT:
         raise EntryRejected(f"an entry can name at most {SOURCES_LIMIT} messages as its sources")
     return new
 
 
 def file_of(tier: Tier, number: int = 1) -> str:
-    """The file in which a new entry of ``tier`` is written; with a ``number`` the next one, and so on."""
+    """Return the name of file ``number`` of ``tier``."""
     return f"{tier}{SUFFIX}" if number == 1 else f"{tier}-{number}{SUFFIX}"
 
 
@@ -118,29 +114,29 @@ _OWN_FILE: Final = re.compile(rf"({'|'.join(TIERS)})(?:-[1-9][0-9]{{0,5}})?\.yam
 
 
 def own_tier(file: str) -> Tier | None:
-    """The tier that ``file`` is made for; None for a topic."""
+    """Return the tier to which ``file`` belongs, or None for a topic."""
     named = _OWN_FILE.fullmatch(file)
     return None if named is None else cast("Tier", named[1])
 
 
 def tier_of(file: str) -> Tier:
-    """The tier of the entries of ``file`` that do not say another one."""
+    """Return the default tier of the entries in ``file``."""
     return own_tier(file) or DEFAULT_TIER
 
 
 def entry_of(key: str, value: object, file: str) -> Entry:
-    """The entry that stands at ``key`` in ``file``. Raises EntryRejected: the text says what is wrong with it."""
+    """Parse the entry at ``key`` in ``file``. Raises EntryRejected with the reason."""
     tier = tier_of(file)
     if not isinstance(value, Mapping) or "value" not in value:
         return Entry(key, _text(value), tier)
-    said = cast("Mapping[str, object]", value)
-    unknown = ", ".join(sorted(set(map(str, said)) - _KEYS))
+    given = cast("Mapping[str, object]", value)
+    unknown = ", ".join(sorted(set(map(str, given)) - _KEYS))
     if unknown:
         raise EntryRejected(f"{key}: unknown {unknown}; an entry has {', '.join(sorted(_KEYS))}")
-    tier_said, visibility = said.get("tier", tier), said.get("visibility", "private")
-    if tier_said not in TIERS or visibility not in VISIBILITIES:
+    given_tier, visibility = given.get("tier", tier), given.get("visibility", "private")
+    if given_tier not in TIERS or visibility not in VISIBILITIES:
         raise EntryRejected(f"{key}: tier is one of {', '.join(TIERS)}, visibility one of {', '.join(VISIBILITIES)}")
-    space, at = said.get("space_only"), said.get("at")
+    space, at = given.get("space_only"), given.get("at")
     if space is not None and not (isinstance(space, str) and _PLACE.fullmatch(space)):
         raise EntryRejected(f"{key}: space_only is a space, such as review:main")
     try:
@@ -148,12 +144,12 @@ def entry_of(key: str, value: object, file: str) -> Entry:
             time_ms(str(at))
     except ValueError:
         raise EntryRejected(f"{key}: at is a time in UTC, such as 2026-11-22T20:15:00Z") from None
-    source = _source(key, said.get("source"))
-    return Entry(key, _text(said["value"]), tier_said, visibility, space, source, None if at is None else str(at))
+    source = _source(key, given.get("source"))
+    return Entry(key, _text(given["value"]), given_tier, visibility, space, source, None if at is None else str(at))
 
 
 def time_ms(at: str) -> int:
-    """A time of an entry as milliseconds since 1970. Raises ValueError where it is none."""
+    """Parse the time of an entry to milliseconds since 1970. Raises ValueError if it is invalid."""
     match = _TIME.fullmatch(at)
     if match is None:
         raise ValueError(at)
@@ -161,13 +157,13 @@ def time_ms(at: str) -> int:
     return timegm((year, month, day, hour, minute, second)) * 1000 + int(match[7] or 0)
 
 
-def _source(key: str, said: object) -> Source:
-    """The source that is said: a mapping; or, as people write it, a class or the name of an author."""
-    if said is None:
+def _source(key: str, value: object) -> Source:
+    """Parse a source: a mapping, or the short forms that people write: a class or the name of an author."""
+    if value is None:
         return BY_HAND
-    if isinstance(said, str):
-        return Source(class_=said) if said in CLASSES else Source(class_="agent", by=said)
-    given = cast("Mapping[str, object]", said) if isinstance(said, Mapping) else {"": said}
+    if isinstance(value, str):
+        return Source(class_=value) if value in CLASSES else Source(class_="agent", by=value)
+    given = cast("Mapping[str, object]", value) if isinstance(value, Mapping) else {"": value}
     messages, kind, by = given.get("messages", []), given.get("class", "agent"), given.get("by", "")
     sound = not set(given) - _SOURCE_KEYS and kind in CLASSES and isinstance(by, str)
     ids = cast("Sequence[object]", messages) if isinstance(messages, list | tuple) else [None]
@@ -177,22 +173,22 @@ def _source(key: str, said: object) -> Source:
 
 
 def written(one: Entry, file: str) -> list[str]:
-    """The lines of an entry in ``file``: as short as what it says."""
+    """Return the lines of an entry in ``file``, in its shortest form."""
     return entry(one.key, value_of(one, file))
 
 
 def value_of(one: Entry, file: str) -> Value:
-    """Return what stands after the key of an entry in ``file``."""
+    """Return the YAML value of an entry in ``file``: a text, or a mapping if the entry sets more than its value."""
     source = one.source
     plain = source.by if source == Source(class_="agent", by=source.by) and source.by not in CLASSES else ""
-    said: dict[str, Value] = {
+    properties: dict[str, Value] = {
         "tier": one.tier if one.tier != tier_of(file) else "",
         "visibility": one.visibility if one.visibility != "private" else "",
         "space_only": one.space_only,
         "source": plain or (None if source == BY_HAND else _source_value(source)),
         "at": one.at,
     }
-    more = {name: value for name, value in said.items() if value}
+    more = {name: value for name, value in properties.items() if value}
     return {"value": one.value, **more} if more else one.value
 
 
@@ -202,7 +198,7 @@ def _source_value(source: Source) -> Value:
 
 
 def matches(one: Entry, query: str) -> bool:
-    """Return whether every word of ``query`` occurs in the entry, whatever its case."""
+    """Return whether every word of ``query`` occurs in the entry, ignoring case."""
     text = f"{one.key}\n{one.value}".casefold()
     return all(word in text for word in query.casefold().split())
 
@@ -218,8 +214,8 @@ _NAME: Final = re.compile(r"(\d{4}-\d\d-\d\d)(?:-(\d{6}))?(?:-(.*))?\.md", re.AS
 
 
 class Note(NamedTuple):
-    """One note. ``date`` is empty where the file's name says none, ``source`` None where the file says none: a person
-    wrote it, or an agent by its shell."""
+    """Note of an agent. ``date`` is empty if the file's name contains none. ``source`` is None if the file names none:
+    a person wrote the note, or an agent with its shell."""
 
     file: str
     date: str
@@ -229,7 +225,7 @@ class Note(NamedTuple):
 
     @property
     def trust(self) -> SourceClass:
-        """Its class: an agent's words at most, since nobody knows who wrote one that says no source."""
+        """Return the trust class: at most ``agent``, because the author of a note without a source is unknown."""
         return least(("agent", self.source.class_)) if self.source is not None else "agent"
 
 
@@ -238,16 +234,15 @@ _HEAD: Final = re.compile(
     rf"class: (?P<class>{'|'.join(CLASSES)})(?:, by: (?P<by>[a-z][a-z0-9_-]*))?\}}\n---\n",
     re.ASCII,
 )
-"""What an agent's note begins with; other front matter is its author's own text."""
+"""Front matter of a note that an agent wrote. Other front matter belongs to the author's text."""
 
 
 class NoteRejected(ValueError):
-    """A text that cannot be a note. The text says why."""
+    """Invalid text of a note. The text contains the reason."""
 
 
 def file_name(stamp: str, text: str) -> str:
-    """The name of the file for a note of ``text``. ``stamp``: ``2026-11-21-143805``."""
-    # A few words of title for a file's name.
+    """Return the file name of a note with ``text``. ``stamp`` is ``2026-11-21-143805``."""
     title = title_of(text)
     words = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")
     slug = words if len(words) <= SLUG_LIMIT else words[:SLUG_LIMIT].rpartition("-")[0] or words[:SLUG_LIMIT]
@@ -255,7 +250,7 @@ def file_name(stamp: str, text: str) -> str:
 
 
 def content(text: str, title: str | None = None) -> str:
-    """Return what the file of a note says. Raises NoteRejected."""
+    """Return the content of the file of a note. Raises NoteRejected."""
     body = text.strip("\n")
     if not body.strip():
         raise NoteRejected("the note is empty")
@@ -266,20 +261,20 @@ def content(text: str, title: str | None = None) -> str:
 
 
 def note(file: str, text: str) -> Note:
-    """The note in ``file``. Raises NoteRejected where nothing is in it."""
+    """Parse the note in ``file``. Raises NoteRejected if it is empty."""
     named, head = _NAME.fullmatch(file), _HEAD.match(text)
-    said = text[head.end() :] if head else text
-    if not said.strip():
+    body = text[head.end() :] if head else text
+    if not body.strip():
         raise NoteRejected("is empty")
     source = None
     if head:
         messages = tuple(head["messages"].split(", ")) if head["messages"] else ()
         source = Source(messages, cast("SourceClass", head["class"]), head["by"] or "")
-    return Note(file, named[1] if named else "", title_of(said), said, source)
+    return Note(file, named[1] if named else "", title_of(body), body, source)
 
 
 def with_source(text: str, source: Source | None) -> str:
-    """The text of the file of a note of ``text``, where it has a source: that comes first, as front matter."""
+    """Return ``text`` with its source as front matter, if there is one."""
     if source is None:
         return text
     messages = f"messages: [{', '.join(source.messages)}], " if source.messages else ""
@@ -288,14 +283,14 @@ def with_source(text: str, source: Source | None) -> str:
 
 
 def order(file: str) -> tuple[str, str, str]:
-    """Sort key: oldest first; names without a date come first of all."""
+    """Return a sort key: files without a date first, then the oldest first."""
     named = _NAME.fullmatch(file)
     stem = file.removesuffix(NOTES_SUFFIX)
     return (named[1], named[2] or "", stem) if named else ("", "", stem)
 
 
 def title_of(text: str) -> str:
-    """The title of a note: its heading, or its first line."""
+    """Return the title of a note: its heading, or its first line."""
     first = next((line.strip() for line in text.splitlines() if line.strip()), "")
     return first.lstrip("#").strip() if re.match(r"#{1,6} ", first) else first
 
@@ -309,7 +304,7 @@ _TORN: Final = re.compile(r"[ \t]*[-*+] \[[ xX]?(?:\][ \t\r]*)?")
 
 
 class Item(NamedTuple):
-    """One thing to do. ``trust``: an agent's words at most, since nobody knows who wrote a line that says nothing."""
+    """Item of a todo list. ``trust`` is at most ``agent``, because the author of an unmarked line is unknown."""
 
     text: str
     done: bool = False
@@ -317,29 +312,35 @@ class Item(NamedTuple):
 
     @property
     def line(self) -> str:
-        """It as a line of the list; a remark, which nobody sees there, says where it is trusted less."""
+        """Return the item as a line of the list. An HTML comment, which Markdown hides, marks a lower trust class."""
         remark = f" <!-- {self.trust} -->" if CLASSES.index(self.trust) > CLASSES.index("agent") else ""
         return f"- [{'x' if self.done else ' '}] {self.text}{remark}"
 
 
 class TodoRejected(ValueError):
-    """No such item, or a text that cannot be one. The text says why."""
+    """Invalid text of an item. The text contains the reason."""
+
+
+class ItemNotFound(TodoRejected):
+    """Number of an item that is not in the list."""
 
 
 def items_of(text: str) -> tuple[list[Item], list[str]]:
-    """The items of a checklist, and which of its lines look like one and are none."""
+    """Return the items of a checklist, and a message for each malformed item."""
     lines = text.split("\n")
     found = [
         Item(match["text"], match["mark"] != " ", cast("SourceClass", match["trust"] or "agent"))
         for line in lines
         if (match := _ITEM.fullmatch(line))
     ]
-    torn = [f"line {number} is no item: {line}" for number, line in enumerate(lines, 1) if _TORN.fullmatch(line)]
+    torn = [
+        f"line {number} is not a valid item: {line}" for number, line in enumerate(lines, 1) if _TORN.fullmatch(line)
+    ]
     return found, torn
 
 
 def item_text(text: str) -> str:
-    """``text`` as an item can hold it: on one line. Raises TodoRejected."""
+    """Return ``text`` on one line, as an item stores it. Raises TodoRejected."""
     line = " ".join(text.split())
     if not line:
         raise TodoRejected("the text is empty")
@@ -349,18 +350,18 @@ def item_text(text: str) -> str:
 
 
 CUT: Final = " [cut]"
-"""Behind the beginning of an item that is shown in short."""
+"""Suffix of an item that is displayed truncated."""
 
 
 def is_item(text: str, item: Item) -> bool:
-    """Return whether ``text`` names ``item``: as it is, or as it is shown in short."""
-    line, there = " ".join(text.split()), " ".join(item.text.split())
+    """Return whether ``text`` is the text of ``item``, complete or truncated for display."""
+    line, full = " ".join(text.split()), " ".join(item.text.split())
     start = line.removesuffix(CUT)
-    return line == there or (bool(start) and start != line and there.startswith(start))
+    return line == full or (bool(start) and start != line and full.startswith(start))
 
 
 def with_item(text: str, new: str, trust: SourceClass = "agent") -> str:
-    """The list with one more item, after the last one there is. Raises TodoRejected."""
+    """Return the list with a new item after the last one. Raises TodoRejected."""
     line = Item(item_text(new), trust=trust).line
     lines = text.split("\n")
     if lines[-1] == "":
@@ -371,7 +372,7 @@ def with_item(text: str, new: str, trust: SourceClass = "agent") -> str:
 
 
 def with_done(text: str, number: int) -> str:
-    """The list with item ``number`` done. Raises TodoRejected."""
+    """Return the list with item ``number`` marked as done. Raises ItemNotFound."""
     lines, place = _find(text, number)
     match = _ITEM.fullmatch(lines[place])
     assert match is not None
@@ -380,7 +381,7 @@ def with_done(text: str, number: int) -> str:
 
 
 def without(text: str, number: int) -> str:
-    """The list without item ``number``. Raises TodoRejected."""
+    """Return the list without item ``number``. Raises ItemNotFound."""
     lines, place = _find(text, number)
     del lines[place]
     return "\n".join(lines)
@@ -390,8 +391,8 @@ def _find(text: str, number: int) -> tuple[list[str], int]:
     lines = text.split("\n")
     places = _places(lines)
     if not 1 <= number <= len(places):
-        known = f"there are {len(places)}" if places else "the list is empty"
-        raise TodoRejected(f"there is no item {number}: {known}")
+        known = f"the list has {len(places)}" if places else "the list is empty"
+        raise ItemNotFound(f"item {number} not found: {known}")
     return lines, places[number - 1]
 
 

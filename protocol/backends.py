@@ -1,6 +1,6 @@
-"""BACKENDS: the table of what can run an agent. Loader, kernel, documents and ``awk backends`` read it.
+"""BACKENDS: the table of backends that can run an agent, for the loader, the kernel, the docs and ``awk backends``.
 
-It says what a backend is able to do, never how: that is one file of ``worker/backends`` each.
+It lists the abilities of each backend. The implementations are in ``worker/backends``.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,19 +15,19 @@ Ability = Literal["yes", "weaker", "no"]
 
 
 MAX_LOGIN_BYTES: Final = 64 * 1024
-"""Of a program's login: what is larger is none."""
+"""Maximum size of a program's login file. Larger files are not accepted as a login."""
 
 
 class TokenField(msgspec.Struct, frozen=True):
-    """The place of a token in a login's JSON: a text, or with ``number`` a time."""
+    """Location of a token in a login's JSON: a text, or with ``number`` a time."""
 
     path: tuple[str, ...]
     number: bool = False
 
 
 class LoginSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """The place of a program's login of its owner. ``file`` is below ``folder``, a folder of the home, or below what
-    ``folder_variable`` names; ``private`` is the same file below a home that we give the program.
+    """Location of the user's login for a program. ``file`` is relative to ``folder`` in the user's home, or to the
+    folder in ``folder_variable``; ``private`` is the path of the copy in the program's private home.
     """
 
     folder: str
@@ -35,29 +35,29 @@ class LoginSpec(msgspec.Struct, frozen=True, kw_only=True):
     file: str
     private: str
     how: str
-    """How to log in."""
+    """Instruction to log in."""
     providers: frozenset[str]
-    """Whose models it is good for."""
+    """Providers whose models the login gives access to."""
     renews: tuple[TokenField, ...]
-    """What its program renews; of what it leaves in its copy, nothing else goes home."""
+    """Tokens that the program renews. Only these are copied back from its private copy to the user's file."""
     parts: frozenset[str] = frozenset()
-    """The entries of the file that are lent; all, where none is named."""
+    """Entries of the file that the program receives. Empty: all."""
     by_provider: bool = False
-    """Whether the file has an entry for each provider: one is lent, and ``renews`` is below it."""
+    """Whether the file has an entry for each provider: the program receives one, which contains ``renews``."""
     token_variable: str = ""
-    """A variable that may hold a token in place of the file, which nothing renews."""
+    """Environment variable that may contain a token instead of the file. Such a token is not renewed."""
 
 
 OWN_SKILLS: Final = "own-skills"
-"""The folder of a program's private home that has the copies of its owner's skills."""
+"""Folder of a program's private home with copies of the user's skills."""
 
 
 class OwnSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """The places of what its owner gave a program: below ``folder`` of the home, or what ``folder_variable`` names.
+    """Locations of the user's own extensions of a program, relative to ``folder`` or the folder in ``folder_variable``.
 
-    Of ``skills`` (folders) and of ``servers`` (files, which have them under ``servers_key``) the first counts that is
-    there; the last is where they usually are. ``hooks`` is a file; "" where it has none that could be let in, and
-    ``no_hooks`` says why.
+    The first existing path of ``skills`` (folders) and of ``servers`` (files with the key ``servers_key``) counts; the
+    last one is the usual path. ``hooks`` is a file; if it is "", hooks are not supported, and ``no_hooks`` is the
+    reason.
     """
 
     folder: str
@@ -70,40 +70,40 @@ class OwnSpec(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BackendSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """One backend. A program's own name is looked for under each of ``binaries``; the first one found is used.
+    """Backend with its abilities. The first of ``binaries`` that is installed is used.
 
-    ``dialects`` are those a provider must speak one of. ``notes`` says what ``weaker`` and ``no`` mean, for people.
+    A provider must support one of ``dialects``. ``notes`` explains ``weaker`` and ``no`` to the user.
     """
 
     name: Backend
     title: str
     binaries: tuple[str, ...] = ()
     install: str = ""
-    """How to get the program, in the words of a command where there is one."""
+    """Command or instruction to install the program."""
     says: str = ""
-    """What its ``--help`` must contain, where its name alone does not tell whose program it is."""
+    """Text that the output of ``--help`` must contain, if the program's name is ambiguous."""
     bare: bool = False
-    """Whether it may do without a model and a prompt."""
+    """Whether an agent may have no model and no prompt."""
     tested: str = ""
-    """The version of its program that the contract suite is run against."""
+    """Version of the program that the contract suite runs against."""
     commanded: bool = False
-    """Its program is what the agent's own file says, in ``command``."""
+    """Whether the agent's file names the program in ``command``."""
     own_models: bool = False
-    """``model`` is its program's own word for one, which has the key to it."""
+    """Whether ``model`` is the program's own name of a model, for which the program has the key."""
     own_home: bool = False
-    """``login: true`` gives its program the home of its user as it is, since nobody knows what of it is the login."""
+    """Whether ``login: true`` gives the program the user's complete home, because the login's location is unknown."""
     dialects: frozenset[str] = frozenset({"anthropic", "openai", "mock"})
     steps: Ability = "yes"
-    """Whether each reply is booked as it comes, so that limits act between two of them."""
+    """Whether each reply is recorded when it arrives, so that limits apply between two replies."""
     resume: Ability = "yes"
     permission_prompt: Ability = "yes"
-    """Whether a person can be asked before a tool runs."""
+    """Whether a person can approve a tool call before it runs."""
     budget: Ability = "yes"
     system_prompt: Ability = "yes"
     daemon_check: Ability = "yes"
-    """Whether it shows that it could not reach Daemon MCP."""
+    """Whether it reports a failed connection to Daemon MCP."""
     own_session: bool = False
-    """Keeps what was said itself, in ``sessions/``: entries are a record, and a resume names the session."""
+    """Whether the program stores the conversation in ``sessions/``. A resume then names the session."""
     login: LoginSpec | None = None
     own: OwnSpec | None = None
     notes: tuple[str, ...] = ()
@@ -293,13 +293,13 @@ _ROWS: Final = (
 BACKENDS: Final[Mapping[str, BackendSpec]] = {row.name: row for row in _ROWS}
 
 EXEC: Final = "exec"
-"""The one whose program takes the place of our worker."""
+"""Backend whose program replaces the worker."""
 COMMANDED: Final = frozenset(row.name for row in _ROWS if row.commanded)
-"""Those whose program the agent's own file names."""
+"""Backends whose program the agent's file names."""
 HUMAN: Final = "human"
-"""The one that is a person: nothing of it is ever started."""
+"""Backend that is a person, for which no process is started."""
 CLIS: Final = frozenset(row.name for row in _ROWS if row.binaries or (row.commanded and row.own_session))
-"""Those that are another program, which our worker runs."""
+"""Backends that are a separate program, which the worker runs."""
 
 
 ACP: Final = "acp"
@@ -314,19 +314,19 @@ class AcpProgram(msgspec.Struct, frozen=True, kw_only=True):
     """Measured behavior of a program."""
 
     tested: str = ""
-    """The version that was measured."""
+    """Version that was measured."""
     mode: str = ""
-    """The session mode in which the program asks before each change; empty: private settings make it ask."""
+    """Session mode in which the program asks before each change. Empty: private settings make it ask."""
     other_modes: frozenset[str] = frozenset()
-    """Modes that allow no more than ``mode``: the program may switch to them by itself."""
+    """Modes that allow no more than ``mode``. The program may switch to them on its own."""
     approvals: frozenset[Approval] = frozenset({"auto", "ask", "all", "deny"})
     """Values of ``approval`` that the program can honor."""
     settings: tuple[str, ...] = PROJECT_SETTINGS
-    """Those of PROJECT_SETTINGS that it may load."""
+    """Entries of PROJECT_SETTINGS that it may load."""
     endpoint: str = ""
-    """The variable with the address of its provider, through which its requests can be metered."""
+    """Environment variable with the URL of its provider. It allows the kernel to meter requests."""
     official: str = ""
-    """The address of its provider where ``endpoint`` is unset."""
+    """URL of its provider if ``endpoint`` is unset."""
     metered_models: bool = False
     """Whether its requests can be metered because ``model`` names the provider (``provider/model``)."""
 
@@ -359,9 +359,9 @@ ACP_PROGRAMS: Final[Mapping[str, AcpProgram]] = MappingProxyType(
     }
 )
 UNKNOWN: Final = AcpProgram(mode="ask", approvals=frozenset({"auto", "ask", "deny"}))
-"""Any other program: it has to offer the mode that the protocol's own documents call ``ask``."""
+"""Behavior of any other program: it must offer the mode ``ask`` of the protocol's documentation."""
 
 
 def acp_program(command: Sequence[str]) -> AcpProgram:
-    """Return what is known of the program that ``command`` starts."""
+    """Return the measured behavior of the program in ``command``, or UNKNOWN."""
     return ACP_PROGRAMS.get(command[0].rpartition("/")[2] if command else "", UNKNOWN)

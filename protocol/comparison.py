@@ -1,6 +1,6 @@
-"""A comparison of a team with one agent: what was asked for, each run, and what they show. Its record and its document.
+"""Comparison of a team with a single agent: its terms, its runs and the result.
 
-The record of a comparison that has begun is the same document, kept in its folder: it is what a resume goes on from.
+The record of a started comparison is the same document, stored in its folder. ``--resume`` continues from it.
 """
 
 from typing import Annotated, Final, Literal
@@ -11,7 +11,7 @@ from protocol.api.runs import RunRequest
 from protocol.inspection import SoloWorkflow
 
 RECORD: Final = "comparison.json"
-"""Of a comparison, in its folder."""
+"""Name of a comparison's record in its folder."""
 
 COMPARISONS: Final = "comparisons"
 """The folder of comparisons in the state directory of a project."""
@@ -20,94 +20,90 @@ ArmName = Literal["team", "solo"]
 Verdict = Literal["team", "solo", "undecided"]
 
 
-class _Body(msgspec.Struct, frozen=True, kw_only=True):
-    pass
-
-
-class ComparedTerms(_Body, frozen=True, kw_only=True):
-    """The terms that both arms have in common, and where the comparison ends."""
+class ComparedTerms(msgspec.Struct, frozen=True, kw_only=True):
+    """Terms of both arms, and the limits of the comparison."""
 
     workflow: str
-    """As it was asked for, from the project's root."""
+    """Workflow as requested, relative to the project's root."""
     solo: SoloWorkflow
-    """The workflow with one agent in place of all."""
+    """Workflow with one agent in place of all members."""
     request: RunRequest
-    """What each run is asked with: its limits are the same for both arms."""
+    """Request of each run, with the same limits for both arms."""
     git: bool
     inside: str
-    """The project as seen from the top of a copy."""
+    """Path of the project in a copy."""
     repeat: int
     seed: int
     margin: float
     check: str | None
     total_cost_usd: float | None
-    """What all runs together may cost, with those that do not count."""
+    """Maximum cost of all runs, including those that do not count."""
     total_tokens: int | None
 
 
-class Coordination(_Body, frozen=True, kw_only=True):
-    """The parts of all that went to colleagues: messages to them, and tokens of steps that called a tool for them."""
+class Coordination(msgspec.Struct, frozen=True, kw_only=True):
+    """Shares spent on coordination: messages to colleagues, and tokens of steps that called a tool for colleagues."""
 
     messages: float = 0.0
     tokens: float = 0.0
 
 
-class Rework(_Body, frozen=True, kw_only=True):
-    """Work that was done again: attempts after the first, work that a merge gave back, votes that said no."""
+class Rework(msgspec.Struct, frozen=True, kw_only=True):
+    """Repeated work: attempts after the first, work returned by a merge, and votes with the result no."""
 
     retries: float = 0
     returned: float = 0
     rejected: float = 0
 
 
-class Figures(_Body, frozen=True, kw_only=True):
-    """All that a run took, or that the runs of an arm took on the average."""
+class Figures(msgspec.Struct, frozen=True, kw_only=True):
+    """Resources that a run used, or the mean over the runs of an arm."""
 
     tokens: float = 0
     cost_usd: float | None = None
-    """Null where the price is not known."""
+    """Null if a price is unknown."""
     seconds: float = 0
     hops: float = 0
     messages: float = 0
-    """Said by agents."""
+    """Number of messages from agents."""
     coordination: Coordination = Coordination()
     rework: Rework = Rework()
 
 
-class ComparedRun(_Body, frozen=True, kw_only=True):
-    """One run. ``n`` counts all of them in their order, also those that were dropped and do not count."""
+class ComparedRun(msgspec.Struct, frozen=True, kw_only=True):
+    """Run of a comparison. ``n`` numbers all runs in their order, including dropped ones, which do not count."""
 
     n: int
     pair: int
     arm: ArmName
     key: str
-    """It is asked for under this key, so that it begins once."""
+    """Idempotency key of the request, so that the run starts only once."""
     state: Literal["running", "done", "dropped"] = "running"
     id: str | None = None
-    """``r1`` in its own project."""
+    """Id of the run in its own project, such as ``r1``."""
     status: str | None = None
     exit_code: int | None = None
     success: bool | None = None
-    """What the check said; null: there is none."""
+    """Result of the check. Null: no check is configured."""
     why: str = ""
     figures: Figures = Figures()
     archive: str | None = None
-    """The file with all that was said and done in it (``awk show r1 --archive FILE``)."""
+    """Archive of the run (``awk show r1 --archive FILE``)."""
     project: str | None = None
-    """The copy that it works in, while that is there."""
+    """Copy of the project for the run, while it exists."""
 
 
-class ArmFigures(_Body, frozen=True, kw_only=True):
-    """One arm over all pairs that count: the part of its runs that succeeded, and the means of the rest."""
+class ArmFigures(msgspec.Struct, frozen=True, kw_only=True):
+    """Figures of an arm over all counted pairs: the share of successful runs, and the means of the other figures."""
 
     success: float | None
     figures: Figures
 
 
-class Difference(_Body, frozen=True, kw_only=True):
-    """The mean of team minus solo over all pairs, and the interval that holds at every look.
+class Difference(msgspec.Struct, frozen=True, kw_only=True):
+    """Mean of team minus solo over all pairs, with an interval that is valid at every look.
 
-    Of success it is a part of all runs; of all else a part of what both took: 0.33 is twice as much.
+    For success, the difference of the shares of all runs. Otherwise relative to the sum of both: 0.33 is twice as much.
     """
 
     mean: float
@@ -115,30 +111,30 @@ class Difference(_Body, frozen=True, kw_only=True):
     high: float
 
 
-class Comparison(_Body, frozen=True, kw_only=True):
+class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     """``awk run --compare solo --json``."""
 
     schema: str = "awk/compare/1"
     id: str
-    """``c3``: what ``--resume`` takes."""
+    """Id for ``--resume``, such as ``c3``."""
     folder: str
     state: Literal["running", "decided", "repeated", "out_of_money", "interrupted", "failed"]
     verdict: Verdict = "undecided"
     ground: Literal["success", "cost", "none"] = "none"
     cheaper: ArmName | None = None
-    """Who costs less, whatever else, once that is shown."""
+    """Arm that costs less, once the difference is significant, regardless of quality."""
     quality: str
-    """What can be said of it, in words."""
+    """Conclusion about quality, in words."""
     why: str = ""
     exit_code: int
     pairs: int = 0
-    """Those that count."""
+    """Number of pairs that count."""
     level: float
-    """Each interval holds with this probability."""
+    """Confidence level of each interval."""
     alpha: float
-    """The probability of a wrong verdict, at most."""
+    """Maximum probability of a wrong verdict."""
     measure: Literal["cost_usd", "tokens", "mixed"] = "cost_usd"
-    """What cost means: tokens in pairs of which a price is not known."""
+    """Measure of cost: tokens in pairs with an unknown price."""
     spent_usd: float | None = None
     spent_tokens: int = 0
     arms: dict[ArmName, ArmFigures] = {}

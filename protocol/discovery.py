@@ -1,11 +1,11 @@
-"""Finding a project's kernel: the paths of its state, and the proof of identity it gives before it is shown the token.
+"""Discovery of a project's kernel: the paths of its state, and its proof of identity, which precedes the token.
 
 ``$AGENT_WORKER_HOME`` (default ``~/.agent-worker``) ``/projects/<slug>-<hash>/`` (contracts 3). Pure functions of the
-root, on which kernel and clients must agree; nothing here touches the disk.
+root, on which kernel and clients must agree. No function accesses the disk.
 
-Standard library only, and little of it, for ``awk ps``: ``pathlib`` takes a tenth of its time. ``hmac`` and ``hashlib``
-load OpenSSL, which takes a sixth; the interpreter has SHA-256 of its own, and what ``hmac`` compares with where there
-is no OpenSSL.
+Only a few modules of the standard library are imported, because ``pathlib`` takes a tenth of the time of ``awk ps``,
+and OpenSSL, which ``hmac`` and ``hashlib`` load, a sixth. The interpreter contains SHA-256 and the comparison that
+``hmac`` uses without OpenSSL.
 """
 
 import re
@@ -19,7 +19,7 @@ except ImportError:  # Python 3.12 calls it by another name; some distributions 
     from hashlib import sha256
 
 VERSION: Final = "0.1.0"
-"""The version of this distribution: the only place that says it."""
+"""Version of this distribution, defined only here."""
 
 _BLOCK_BYTES: Final = 64
 _INNER: Final = bytes(byte ^ 0x36 for byte in range(256))
@@ -27,12 +27,12 @@ _OUTER: Final = bytes(byte ^ 0x5C for byte in range(256))
 
 
 def digest(data: bytes) -> str:
-    """SHA-256 of ``data``, in hex."""
+    """Return the SHA-256 of ``data`` in hex."""
     return str(sha256(data).hexdigest())
 
 
 def prove(token: str, nonce: str) -> str:
-    """HMAC-SHA256 (RFC 2104) of ``nonce`` under ``token``, in hex: what only the holder of the token can say."""
+    """Return the HMAC-SHA256 (RFC 2104) of ``nonce`` under ``token`` in hex, which only a holder of the token knows."""
     key = token.encode()
     key = (sha256(key).digest() if len(key) > _BLOCK_BYTES else key).ljust(_BLOCK_BYTES, b"\0")
     inner = sha256(key.translate(_INNER) + nonce.encode()).digest()
@@ -40,18 +40,18 @@ def prove(token: str, nonce: str) -> str:
 
 
 def is_proof(proof: str, token: str, nonce: str) -> bool:
-    """Return whether ``proof`` is what ``prove`` says, compared in constant time."""
+    """Return whether ``proof`` equals the result of ``prove``, compared in constant time."""
     return _compare_digest(proof.encode(), prove(token, nonce).encode())
 
 
 TOKEN_MARK: Final = "awt_"
-"""How a token begins that somebody made (``awk token create``). Its number follows, ``_``, and what nobody guesses."""
+"""Prefix of a token of ``awk token create``. The token's number, ``_`` and a random secret follow."""
 
 
 def proof_key(token: str) -> tuple[str, str]:
-    """The key that a kernel proves to have ``token`` by, and the number it has to be asked for; "" for its own token.
+    """Return the key of the kernel's proof for ``token``, and the token's number; "" for the kernel's own token.
 
-    Of a token that somebody made it has only the digest.
+    The key of a created token is its digest, because the kernel stores nothing else.
     """
     number, _, secret = token.removeprefix(TOKEN_MARK).partition("_")
     made = token.startswith(TOKEN_MARK) and number.isascii() and number.isdecimal() and secret
@@ -59,31 +59,31 @@ def proof_key(token: str) -> tuple[str, str]:
 
 
 CALL_URL: Final = "AGENT_WORKER_CALL"
-"""The variable in which programs of an attempt find the kernel. No secret: who asks there is told by the system."""
+"""Variable with the kernel's URL for programs of an attempt. Not a secret: the kernel identifies callers by PID."""
 COOKIE: Final = "AGENT_WORKER_COOKIE"
-"""The variable with the cookie of an attempt (protocol.ipc)."""
+"""Variable with the cookie of an attempt (protocol.ipc)."""
 COOKIE_FIELD: Final = "Agent-Worker-Cookie"
-"""The header of ``POST /call`` with the cookie: a request that somebody has a program of the attempt send lacks it."""
+"""Header of ``POST /call`` with the cookie. Requests that others send through a program of the attempt lack it."""
 
 BODY_LIMIT_BYTES: Final = 4 * 1024 * 1024
-"""The largest body of a request that a kernel takes."""
+"""Maximum size of the body of a request."""
 
 RECORD: Final = "daemon.json"
 ADMIN: Final = "admin.json"
-"""The administrator's token, for the command line, and the digest of the token in the record that it goes with."""
+"""File with the administrator's token for the command line, and the digest of the token in the matching record."""
 PROJECT: Final = "project.json"
-"""A note of the project's root, which stays when the record goes: by it all projects of a user are found."""
+"""File with the project's root, which outlives the record. It allows commands to find all projects of a user."""
 SERVICE: Final = "AGENT_WORKER_SERVICE"
-"""The variable that names the service (awk service) that a kernel is kept by."""
+"""Variable with the name of the service (awk service) that runs the kernel."""
 ENDED: Final = "ended"
-"""A file in which that service leaves how the kernel ended."""
+"""File in which that service records the exit of the kernel."""
 PORT: Final = "port"
-"""A file with the port that the last kernel had: the next takes it if it is free."""
+"""File with the port of the last kernel. The next kernel uses the same port if it is free."""
 LOCK: Final = "daemon.lock"
 STANDBY_LOCK: Final = "standby.lock"
 DATABASE: Final = "agent-worker.db"
 JOURNAL: Final = "restore.json"
-"""A restore that was begun and has not ended: the next kernel ends it."""
+"""Journal of an interrupted restore, which the next kernel completes."""
 LOG: Final = "kernel.log"
 IN_FLIGHT: Final = "in-flight"
 PLACEHOLDERS: Final = "placeholders.json"
@@ -93,19 +93,19 @@ WORKTREES: Final = "worktrees"
 CONTEXTS: Final = "contexts"
 
 PROJECT_MARKS: Final = (".agents", ".workflows", "moniro.yaml", ".agents.yaml", ".git")
-"""A directory that holds one of these is a project's root; the nearest parent of the working directory wins."""
+"""Names that mark the root of a project. The nearest parent of the working directory that has one is used."""
 
 
 def project_slug(root: str) -> str:
-    """The folder name for the project at ``root``, which must be a real, absolute path."""
+    """Return the folder name for the project at ``root``, which must be an absolute path without links."""
     words = re.sub(r"[^a-z0-9]+", "-", root.rpartition("/")[2].lower()).strip("-")[:40] or "project"
     return f"{words}-{digest(root.encode('utf-8', 'surrogateescape'))[:10]}"
 
 
 def state_home(environ_home: str | None, user_home: str) -> str:
-    """The state directory of all projects: ``AGENT_WORKER_HOME``, or ``.agent-worker`` in the user's home.
+    """Return the state directory of all projects: ``AGENT_WORKER_HOME``, or ``.agent-worker`` in the user's home.
 
-    Raises ValueError where the home is not absolute: each working directory would have a state of its own.
+    Raises ValueError if the home is not absolute, because each working directory would have a separate state.
     """
     if not user_home.startswith("/"):
         raise ValueError(f"HOME={user_home!r} is not an absolute path")
@@ -113,17 +113,17 @@ def state_home(environ_home: str | None, user_home: str) -> str:
 
 
 def forget_empty_home(environ: MutableMapping[str, str]) -> None:
-    """Drop a HOME that is empty: the home in the password database counts then, not the root of the file system."""
+    """Delete an empty HOME, so that the home in the password database counts instead of the root directory."""
     if not environ.get("HOME"):
         environ.pop("HOME", None)
 
 
 def project_state(home: str, root: str) -> str:
-    """The state directory of the project at ``root``."""
+    """Return the state directory of the project at ``root``."""
     return f"{home.rstrip('/')}/projects/{project_slug(root)}"
 
 
 def authorities(host: str, port: int) -> frozenset[str]:
-    """The names that a request may have as its Host: this address, and localhost, with exactly this port."""
+    """Return the accepted Host headers of a request: this address, and localhost, with exactly this port."""
     shown = f"[{host}]" if ":" in host else host
     return frozenset({f"{shown}:{port}", f"localhost:{port}"})

@@ -1,7 +1,7 @@
 """Causes of failure and codes of refusal: two closed tables for server, client and docs.
 
-A *cause* says why an attempt ended. A *code* says why a request was refused;
-it fixes the HTTP status and the exit code once, for every route, tool and command.
+A *cause* is the reason that an attempt ended. A *code* is the reason that a request was refused. The code determines
+the HTTP status and the exit code for every route, tool and command.
 """
 
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Final, Literal, NamedTuple
 
 ErrorClass = Literal["transient", "permanent", "resource", "crash"]
-"""Defined here and not with the Structs, so that a command line can read these tables without msgspec."""
+"""Class of a cause. Defined here, so that the command line can read these tables without importing msgspec."""
 
 Cause = Literal[
     "rate_limited", "overloaded", "network", "idle_timeout", "startup_timeout",
@@ -20,11 +20,11 @@ Cause = Literal[
 ]  # fmt: skip
 
 UNREACHED: Final = "kernel_unreached"
-"""The code of a failure (cause ``network``) where a worker, or its program, could not reach the kernel's own tools."""
+"""Code of a failure (cause ``network``): a worker, or its program, could not reach Daemon MCP."""
 UNSERVED: Final = "mcp_server_unavailable"
-"""The code of a failure (cause ``network``) where an MCP server of the agent's own did not start."""
+"""Code of a failure (cause ``network``): an MCP server of the agent did not start."""
 BESIDE_THE_PROVIDER: Final = frozenset({UNREACHED, UNSERVED})
-"""Codes of failures that say nothing about the provider: no breaker counts them."""
+"""Codes of failures that do not concern the provider. Circuit breakers ignore them."""
 
 CLASS_OF_CAUSE: Final[Mapping[Cause, ErrorClass]] = MappingProxyType(
     {
@@ -61,7 +61,7 @@ CLASS_OF_CAUSE: Final[Mapping[Cause, ErrorClass]] = MappingProxyType(
 
 
 class Meaning(NamedTuple):
-    """The meaning of a refusal code on each wire."""
+    """HTTP status and exit code of a refusal code."""
 
     http_status: int
     exit_code: int
@@ -131,7 +131,7 @@ EXIT_OF_CAUSE: Final[Mapping[str, int]] = MappingProxyType({"auth": 4, "quota": 
 
 
 class Refused(Exception):
-    """A request that changes nothing: the caller receives ``code``, the problem and a hint.
+    """Refusal of a request, which changes nothing: the caller receives ``code``, the problem and a hint.
 
     Raised for mistakes that a caller can fix, never for bugs (they become ``internal``).
     """
@@ -145,5 +145,5 @@ class Refused(Exception):
 
 
 def bad_request(text: str, hint: str | None = None) -> Refused:
-    """Return the refusal of a request whose content is wrong."""
+    """Return the refusal of a request with invalid content."""
     return Refused("bad_request", text, hint)

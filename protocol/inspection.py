@@ -10,34 +10,34 @@ Kind = Literal["agent", "workflow", "project", "memory"]
 
 
 class _Document(msgspec.Struct, frozen=True, kw_only=True):
-    """An answer of its own. Every subclass fixes its schema, which is declared here so that it comes first."""
+    """Top-level document. Every subclass sets its schema, which is declared here so that it comes first."""
 
     schema: str
 
 
 class CheckedFile(msgspec.Struct, frozen=True, kw_only=True):
-    """One file, and every mistake in it."""
+    """Checked file with all its mistakes."""
 
     path: str
     kind: Kind
     ok: bool
     errors: tuple[FileError, ...] = ()
     warnings: tuple[FileError, ...] = ()
-    """What is sound and would be refused on this machine."""
+    """Valid parts of the file that this machine would refuse."""
 
 
 class Validation(_Document, frozen=True, kw_only=True):
-    """``validate``: all files that were looked at, those that others led to among them."""
+    """``validate``: all checked files, including the files that they reference."""
 
     schema: str = "awk/validate/1"
     files: tuple[CheckedFile, ...]
 
 
 class Resolution(_Document, frozen=True, kw_only=True):
-    """``config``: a definition as the kernel would take it.
+    """``config``: a definition as the kernel reads it.
 
-    ``origins`` maps the path of every value in ``definition`` (``timeouts.idle``, ``setup[0].shell``) to where it
-    came from: ``file:line``, ``default``, or words. Durations are text, as a file would have them.
+    ``origins`` maps the path of every value in ``definition`` (``timeouts.idle``, ``setup[0].shell``) to its origin:
+    ``file:line``, ``default``, or a description. Durations are text, as in a file.
     """
 
     schema: str = "awk/config/1"
@@ -56,26 +56,26 @@ class SoloWorkflow(_Document, frozen=True, kw_only=True):
     name: str
     members: tuple[str, ...]
     agent: str
-    """Its name, which no other agent has."""
+    """Unique name of the agent."""
     text: str
     notes: tuple[str, ...] = ()
-    """What was chosen where members differ, and what was left out."""
+    """Notes about settings that differ between members, and about omitted parts."""
     trees: bool = False
-    """Its agents work in git working trees."""
+    """Whether the agents work in git working trees."""
     tokens: int | None = None
-    """What a run of the workflow may use, by its file."""
+    """Token budget of a run, as the workflow file sets it."""
     cost_usd: float | None = None
 
 
 class CopiedProject(msgspec.Struct, frozen=True, kw_only=True):
-    """A copy of a project (``run --compare solo``): whether it has a commit, and the project's place in it."""
+    """Copy of a project (``run --compare solo``). ``git``: it has a commit. ``inside``: path of the project in it."""
 
     git: bool
     inside: str
 
 
 class DoctorRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that was looked at. Where it is not ``ok``, ``fix`` says what to do."""
+    """Result of one check. ``fix`` is the remedy if the result is not ``ok``."""
 
     check: str
     ok: bool
@@ -84,25 +84,25 @@ class DoctorRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DoctorReport(_Document, frozen=True, kw_only=True):
-    """``doctor``: what was looked at on this machine and in this project, in the order of the checks."""
+    """``doctor``: the checks of this machine and this project, in their order."""
 
     schema: str = "awk/doctor/1"
     rows: tuple[DoctorRow, ...]
 
 
 class DiskRow(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that takes room: the group that it counts in, and the way to have less of it, if there is one."""
+    """Data that uses disk space: its group, and the command that reduces it, if there is one."""
 
     group: str
     what: str
     bytes: int
     files: int | None = None
-    """None: it is a part of the database."""
+    """Number of files; None for a part of the database."""
     way: str | None = None
 
 
 class RunDisk(msgspec.Struct, frozen=True, kw_only=True):
-    """One run: what was said in it and done for it, and its working trees."""
+    """Disk usage of a run: its messages and work in the log, and its working trees."""
 
     id: str
     run: str
@@ -112,7 +112,7 @@ class RunDisk(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DiskUsage(_Document, frozen=True, kw_only=True):
-    """``df``: what of the project's state takes room, the largest first; and the runs that take most."""
+    """``df``: disk usage of the project's state, the largest part first, and the largest runs."""
 
     schema: str = "awk/df/1"
     state: str
@@ -123,7 +123,7 @@ class DiskUsage(_Document, frozen=True, kw_only=True):
 
 
 class NeededKernel(_Document, frozen=True, kw_only=True):
-    """The need of a project for a kernel, once its own has ended, and why, or why not."""
+    """Whether a project needs a kernel after its own has exited, and why."""
 
     schema: str = "awk/needed/1"
     needed: bool
@@ -131,7 +131,7 @@ class NeededKernel(_Document, frozen=True, kw_only=True):
 
 
 class PlannedMember(msgspec.Struct, frozen=True, kw_only=True):
-    """A member as it would start. ``ref`` is None for an agent of the workflow's own."""
+    """Member of a run that would start. ``ref`` is None for an inline agent of the workflow."""
 
     name: str
     ref: str | None
@@ -140,13 +140,13 @@ class PlannedMember(msgspec.Struct, frozen=True, kw_only=True):
     provider: str | None
     base_url: str | None
     keys: tuple[str, ...]
-    """Variables of which the first one set is its key; empty where it needs none."""
+    """Variables for the key, of which the first that is set counts; empty if the member needs no key."""
     ready: bool
-    """Whether it could start here and now: a key it needs is set."""
+    """Whether the member could start now: its key is set or not needed."""
 
 
 class PlannedStep(msgspec.Struct, frozen=True, kw_only=True):
-    """A setup command, with what is known of its variables filled in."""
+    """Setup command in which the known variables are replaced by their values."""
 
     shell: str
     bind: str | None = msgspec.field(default=None, name="as")
@@ -154,7 +154,7 @@ class PlannedStep(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Plan(_Document, frozen=True, kw_only=True):
-    """``run --dry-run``: what would start. Outputs of setup steps stay as ``${{ name }}``: nothing was run."""
+    """``run --dry-run``: the planned run. Outputs of setup steps remain ``${{ name }}``, because no command ran."""
 
     schema: str = "awk/dry-run/1"
     run: str
@@ -166,15 +166,15 @@ class Plan(_Document, frozen=True, kw_only=True):
     wakes: tuple[str, ...]
     """Members that the kickoff mentions."""
     trust: tuple[str, ...]
-    """What it would do that needs trust."""
+    """Parts of the run that need trust."""
     missing: tuple[str, ...]
-    """What would stop it here: variables of the environment and keys that are not set."""
+    """Environment variables and keys that are not set and would prevent the run."""
     verdict: str | None = None
-    """The vote that would decide over it."""
+    """Vote that would decide the result of the run."""
 
 
 class WorkerCheckRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that a program has to do to be a worker. ``fix`` is empty where it is ``ok``."""
+    """Result of one requirement for worker programs. ``fix`` is empty if the result is ``ok``."""
 
     check: str
     ok: bool
@@ -183,7 +183,7 @@ class WorkerCheckRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WorkerCheckReport(msgspec.Struct, frozen=True, kw_only=True):
-    """``awk worker check``: all that was checked, in order."""
+    """``awk worker check``: all checks in order."""
 
     schema: Literal["awk/worker-check/1"] = "awk/worker-check/1"
     command: tuple[str, ...]
@@ -194,7 +194,7 @@ ToolKind = Literal["built in", "command", "mock"]
 
 
 class ToolRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A tool that agents can have. ``switch`` is the word in ``tools:``; ``agents`` have it there."""
+    """Tool that agents can use. ``switch`` is its name in ``tools:``; ``agents`` list it there."""
 
     name: str
     switch: str
@@ -206,14 +206,14 @@ class ToolRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ToolList(_Document, frozen=True, kw_only=True):
-    """``awk tool list``."""
+    """Result of ``awk tool list``."""
 
     schema: str = "awk/tool-list/1"
     tools: tuple[ToolRow, ...]
 
 
 class ProjectWritten(_Document, frozen=True, kw_only=True):
-    """``awk tool add|import|mock|rm``: the project file, and which tools were changed in it."""
+    """``awk tool add|import|mock|rm``: the project file and the changed tools."""
 
     schema: str = "awk/tool-written/1"
     file: str
@@ -222,7 +222,7 @@ class ProjectWritten(_Document, frozen=True, kw_only=True):
 
 
 class SkillRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A skill of the project. ``path`` is its folder; ``source`` and ``commit`` are where it was imported from."""
+    """Skill of the project. ``path`` is its folder; ``source`` and ``commit`` are the origin of an imported skill."""
 
     name: str
     description: str
@@ -232,11 +232,11 @@ class SkillRow(msgspec.Struct, frozen=True, kw_only=True):
     source: str | None = None
     commit: str | None = None
     edited: bool = False
-    """It is not what was imported any more."""
+    """Whether the skill was changed after its import."""
 
 
 class SkillList(_Document, frozen=True, kw_only=True):
-    """``awk skills list``, and what the other commands leave. ``skipped``: folders that are wrong."""
+    """``awk skills list``, and the result of the other skill commands. ``skipped``: invalid folders."""
 
     schema: str = "awk/skills-list/1"
     skills: tuple[SkillRow, ...]
@@ -244,7 +244,7 @@ class SkillList(_Document, frozen=True, kw_only=True):
 
 
 class SkillFile(msgspec.Struct, frozen=True, kw_only=True):
-    """A file of a skill that was fetched. ``name`` is relative, and leads nowhere else."""
+    """File of a fetched skill. ``name`` is a relative path that stays inside the skill."""
 
     name: str
     program: bool
@@ -252,7 +252,7 @@ class SkillFile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FetchedSkill(msgspec.Struct, frozen=True, kw_only=True):
-    """A skill as a commit has it. ``digest`` is that of the folder with these files."""
+    """Skill in a commit. ``digest`` is the digest of a folder with these files."""
 
     name: str
     description: str
@@ -261,7 +261,7 @@ class FetchedSkill(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FetchedSkills(_Document, frozen=True, kw_only=True):
-    """The skills of a source. ``source`` is its name in one spelling, ``skipped`` tells of skills left out."""
+    """Skills of a source. ``source`` is its normalized name, ``skipped`` lists omitted skills with the reason."""
 
     schema: str = "awk/fetched-skills/1"
     source: str
@@ -271,7 +271,7 @@ class FetchedSkills(_Document, frozen=True, kw_only=True):
 
 
 class SkillPin(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The pin of an imported skill, in the lock."""
+    """Pin of an imported skill in the lock file."""
 
     source: str
     commit: str

@@ -6,37 +6,36 @@ import msgspec
 
 Lane = Literal["immediate", "normal", "background"]
 LANES: Final[tuple[Lane, ...]] = get_args(Lane)
-"""In order of precedence; FIFO inside each."""
+"""Lanes in order of precedence; each is FIFO."""
 
 Status = Literal[
     "queued", "leased", "running", "yielded", "waiting", "done", "incomplete", "failed", "dead", "cancelled"
 ]
 STATUSES: Final[tuple[Status, ...]] = get_args(Status)
 LIVE: Final[frozenset[Status]] = frozenset({"leased", "running"})
-"""An attempt holds it: at most one instruction of an agent is in one of these."""
+"""States in which an attempt holds the instruction: at most one instruction of an agent."""
 ENDED: Final[frozenset[Status]] = frozenset({"done", "incomplete", "failed", "dead", "cancelled"})
 
 WaitReason = Literal[
     "provider", "credentials", "quota", "approval", "budget", "hops", "answer", "person", "node", "paused"
 ]
-"""What a waiting instruction waits for. With a time it goes on by itself; without one somebody has to do something."""
+"""Reason of a wait. With a time, the instruction continues automatically; otherwise a person has to act."""
 
 DeliveryState = Literal["queued", "leased", "injected", "acked", "dead"]
 
 
 LARGEST: Final = 2**53
-"""The largest number that may cross a wall: every JSON reader has it exactly, and sums of it fit into the database."""
+"""Largest number in frames and JSON: every JSON parser represents it exactly, and sums of it fit into the database."""
 
 Count = Annotated[int, msgspec.Meta(ge=0, le=LARGEST)]
 Amount = Annotated[float, msgspec.Meta(ge=0, le=LARGEST)]
 
 COST_DIGITS: Final = 10
-"""Of a US dollar after the point: a token of the cheapest model costs some 1e-8."""
+"""Decimal places of an amount in US dollars: a token of the cheapest model costs about 1e-8."""
 
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True):
-    """Usage of model calls: tokens of four kinds, none in two of them. ``cost_usd`` is null where the price is not
-    known, never 0."""
+    """Usage of model calls: tokens of four disjoint kinds. ``cost_usd`` is null if the price is unknown, never 0."""
 
     input_tokens: Count = 0
     output_tokens: Count = 0
@@ -45,17 +44,17 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
     cost_usd: Amount | None = None
 
     def __post_init__(self) -> None:
-        """A sum of prices is shown without the noise of binary fractions: 0.086, not 0.08600000000000001."""
+        """Round the cost, so that sums have no binary noise: 0.086, not 0.08600000000000001."""
         if self.cost_usd is not None:
             msgspec.structs.force_setattr(self, "cost_usd", round(self.cost_usd, COST_DIGITS))
 
     @property
     def tokens(self) -> int:
-        """All of them, as budgets count."""
+        """Return the total number of tokens, as budgets count it."""
         return self.input_tokens + self.output_tokens + self.cache_read_tokens + self.cache_write_tokens
 
     def beyond(self, other: "Usage") -> "Usage":
-        """The tokens that ``other`` does not have, each kind by itself."""
+        """Return the tokens in excess of ``other``, separately for each kind."""
         return Usage(
             input_tokens=max(0, self.input_tokens - other.input_tokens),
             output_tokens=max(0, self.output_tokens - other.output_tokens),
@@ -64,7 +63,7 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def plus(self, other: "Usage") -> "Usage":
-        """The sum, LARGEST at the most; its cost is known if any part's is."""
+        """Return the sum, at most LARGEST; its cost is known if either cost is."""
         costs = [cost for cost in (self.cost_usd, other.cost_usd) if cost is not None]
         return Usage(
             input_tokens=min(self.input_tokens + other.input_tokens, LARGEST),

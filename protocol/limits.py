@@ -16,11 +16,11 @@ Window = Annotated[float, msgspec.Meta(ge=60, le=2_592_000, extra={"duration": T
 """Seconds; a duration in the file. From a minute, the resolution of spending records, to 30 days."""
 
 
-class _Strict(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    pass
+class StrictStruct(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Part of a user's file. Unknown keys are refused."""
 
 
-class InstructionBudget(_Strict, frozen=True, kw_only=True):
+class InstructionBudget(StrictStruct, frozen=True, kw_only=True):
     """Budget of each instruction of an agent. ``wall_time`` is the working time in seconds over all attempts."""
 
     tokens: BudgetTokens | None = None
@@ -31,7 +31,7 @@ class InstructionBudget(_Strict, frozen=True, kw_only=True):
     """Working time over all attempts."""
 
 
-class AgentBudget(_Strict, frozen=True, kw_only=True):
+class AgentBudget(StrictStruct, frozen=True, kw_only=True):
     """Budget of all work of an agent within the last ``window`` (seconds), and of each of its instructions.
 
     ``wall_time`` is the working time of its attempts in seconds.
@@ -49,7 +49,7 @@ class AgentBudget(_Strict, frozen=True, kw_only=True):
     """Budget of each instruction."""
 
 
-class RunBudget(_Strict, frozen=True, kw_only=True):
+class RunBudget(StrictStruct, frozen=True, kw_only=True):
     """Budget of a whole run of a workflow. For a started workflow: until the user continues the workflow."""
 
     tokens: BudgetTokens | None = None

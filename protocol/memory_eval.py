@@ -1,18 +1,18 @@
-"""Evidence recall: whether what is found for a question is what answers it. Files of questions, and their figures.
-Beside it ``awk memory growth``: how a memory grows over generated runs, most of whose items are junk. Pure.
+"""Evaluation of memory search: files of questions, and the recall of their evidence. Pure.
 
-A file is JSON. Either it brings its conversations along::
+Also the report of ``awk memory growth``: the growth of a memory over generated runs, most of whose items are junk.
+
+A file is JSON. It either contains its conversations::
 
     {"conversations": [{"turns": [{"id": "D1:3", "sender": "ann", "text": "..."}],
                         "questions": [{"question": "...", "evidence": ["D1:3"], "kind": "update"}]}]}
 
-or it asks what an agent of the running kernel finds in its own history, by ids of messages (m12) and steps (i4.3)::
+or queries the history of an agent of the running kernel, with ids of messages (m12) and steps (i4.3) as evidence::
 
     {"agent": "alice", "questions": [{"question": "...", "evidence": ["m12"]}]}
 
-Recall at k is the share of a question's evidence among the first k units that are found (a turn with the ones beside
-it), on average over the questions. A question without evidence has no answer there: it is right to find nothing for
-it.
+Recall at k is the share of a question's evidence in the first k results (a turn with its neighbors), averaged over the
+questions. A question without evidence has no answer in the conversation, so the correct result is empty.
 """
 
 from collections.abc import Sequence
@@ -22,15 +22,15 @@ import msgspec
 
 DEPTHS: Final = (5, 10, 20)
 VECTORS_DEPTH: Final = 10
-"""At which recall with vectors is compared with that without."""
+"""Number of results for which the recall with and without vectors is compared."""
 LEAST_QUESTIONS: Final = 20
-"""Fewer say nothing about a history."""
+"""Minimum number of questions for a conclusion about a history."""
 
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 
 
 class EvalTurn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One turn of a conversation that a file brings along. Turns of another ``session`` are not beside it."""
+    """Turn of a conversation in a file. Turns of another ``session`` are not its neighbors."""
 
     id: str
     sender: str
@@ -39,7 +39,7 @@ class EvalTurn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class EvalQuestion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A question, and the turns that answer it; ``kind`` groups questions in the report."""
+    """Question, with the turns that answer it; ``kind`` groups questions in the report."""
 
     question: str
     evidence: tuple[str, ...] = ()
@@ -47,14 +47,14 @@ class EvalQuestion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 class EvalConversation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What was said, oldest first, and what is asked of it."""
+    """Turns of a conversation, oldest first, and the questions about it."""
 
     turns: tuple[EvalTurn, ...]
     questions: tuple[EvalQuestion, ...]
 
 
 class EvalFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A file of questions: with ``conversations``, or about the history of ``agent``."""
+    """File of questions: with ``conversations``, or about the history of ``agent``."""
 
     conversations: tuple[EvalConversation, ...] = ()
     agent: str | None = None
@@ -62,14 +62,14 @@ class EvalFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What was found for a question: units, the best first, each the ids of a turn and of those beside it."""
+    """Search results for a question, the best first. Each unit has the ids of a turn and its neighbors."""
 
     question: EvalQuestion
     units: tuple[tuple[str, ...], ...]
 
 
 class EvalFigures(msgspec.Struct, frozen=True, kw_only=True):
-    """Of so many questions with evidence the recall at 5, 10 and 20; ``turns_alone`` without the turns beside."""
+    """Recall at 5, 10 and 20 over ``questions`` with evidence; ``turns_alone`` ignores the neighbors of each turn."""
 
     questions: int
     recall: dict[str, float]
@@ -77,7 +77,7 @@ class EvalFigures(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class VectorFigures(msgspec.Struct, frozen=True, kw_only=True):
-    """The figures over all questions with vectors of ``model``, too. ``on``: the agent's searches use them now."""
+    """Figures over all questions with vectors of ``model``. ``on``: the agent's searches now use the vectors."""
 
     model: str
     all: EvalFigures
@@ -85,8 +85,8 @@ class VectorFigures(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EvalReport(msgspec.Struct, frozen=True, kw_only=True):
-    """``awk memory eval``: over all questions, and of each kind. ``abstained``: of the questions without an answer
-    those for which nothing was found; null: there were none. ``vectors``: the same with vectors; null: there are none.
+    """``awk memory eval``: figures over all questions, and for each kind. ``abstained``: share of the questions without
+    an answer whose result was empty; null without such questions. ``vectors``: figures with vectors; null without any.
     """
 
     all: EvalFigures
@@ -97,7 +97,7 @@ class EvalReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class VectorTrialRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The result of ``awk memory eval``: recall at 10 over ``questions`` with evidence, by words and with vectors."""
+    """Result of ``awk memory eval``: recall at 10 over ``questions`` with evidence, by words and with vectors."""
 
     questions: Annotated[int, msgspec.Meta(ge=0, le=1_000_000)]
     words: Share
@@ -105,7 +105,7 @@ class VectorTrialRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
 
 
 class VectorTrial(msgspec.Struct, frozen=True, kw_only=True):
-    """The same as it is kept. ``on``: the agent's searches use vectors of ``model`` from now on."""
+    """Stored result of an evaluation. ``on``: the agent's searches use vectors of ``model`` from now on."""
 
     agent: str
     model: str
@@ -117,12 +117,12 @@ class VectorTrial(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def gains(trial: VectorTrialRequest) -> bool:
-    """Return whether what was measured is a gain, over questions enough."""
+    """Return whether vectors improved recall over at least LEAST_QUESTIONS questions."""
     return trial.questions >= LEAST_QUESTIONS and trial.vectors > trial.words
 
 
 def judged(outcomes: Sequence[Outcome]) -> EvalReport:
-    """The figures of what was found."""
+    """Compute the figures of the search results."""
     asked = [one for one in outcomes if one.question.evidence]
     unanswerable = [one for one in outcomes if not one.question.evidence]
     kinds = sorted({one.question.kind for one in asked} - {""})
@@ -151,13 +151,13 @@ def _recall(outcomes: Sequence[Outcome], depth: int, width: int | None) -> float
 
 
 Route = Literal["written", "judged", "proposed"]
-"""How items come into a memory: as agents write them; the same, judged by a guard's model (``llm_curation``) that is
-wrong in one of ten; proposed after each run (``auto_store``), where somebody takes all that is in the tray."""
+"""Source of a memory's items: agents write them; agents write them and a guard's model (``llm_curation``) with 10 %
+errors checks them; the guard proposes them after each run (``auto_store``) and a person accepts all of the tray."""
 
 
 class GrowthRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A memory after so many ``runs``, of which ``items`` came: ``worth`` is the share of its entries that is worth
-    keeping, ``kept`` the share of what is worth keeping that is in it; ``kinds`` of its entries, junk among them.
+    """Memory after ``runs`` runs that produced ``items`` items. ``worth``: share of its entries that are worth storing.
+    ``kept``: share of the worthwhile items that it contains. ``kinds``: its entries by kind, including junk.
     """
 
     route: Route
@@ -171,7 +171,7 @@ class GrowthRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GrowthReport(msgspec.Struct, frozen=True, kw_only=True):
-    """The growth by each route; ``junk`` is the share of all items that is not worth keeping, and of what kinds."""
+    """Growth by route. ``junk`` is the share of items that are not worth storing, ``kinds`` counts items by kind."""
 
     seed: int
     junk: float

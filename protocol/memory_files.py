@@ -1,9 +1,9 @@
-"""The YAML files of an agent's memory as a whole: read, and changed entry by entry. Pure.
+"""YAML files of an agent's memory: reading all files, and changing single entries. Pure.
 
-A change says which files have another text then; whoever holds the folder writes them. People's comments, order and
-quotes stay (protocol.yaml_edit). A key is in one file; where it is in two (people wrote it twice, or who moved it to
-another tier died between the files), the first counts and the other is told, until the key is written or forgotten.
-Files of a tier are kept small, so that a change costs little however much is known.
+A change returns the new texts of files; the caller writes them to the folder. Comments, order and quotes of people are
+preserved (protocol.yaml_edit). A key belongs to one file. If two files contain it (people wrote it twice, or a move to
+another tier was interrupted), the first counts and the other is reported until the key is written or deleted. Files of
+a tier are kept small, so that a change is cheap even in a large memory.
 """
 
 from collections.abc import Iterable, Mapping
@@ -24,24 +24,24 @@ from protocol.yaml_edit import New, NotYaml, Uneditable, composed, data_of, with
 from protocol.yaml_writer import Value
 
 FULL_CHARACTERS: Final = 128 * 1024
-"""Of a file of a tier: what is new goes into the next."""
+"""Size of a tier's file from which on new entries go into the next file."""
 
 
 class Skipped(NamedTuple):
-    """Something that could not be read, and why. ``line`` 0: the file as a whole."""
+    """Unreadable part of a file, with the reason. ``line`` 0 is the whole file."""
 
     file: str
     line: int
     why: str
 
     def shown(self, folder: str) -> str:
-        """The same in one line, with the path of the file."""
+        """Format the skipped part on one line, with the path of the file."""
         place = f"{self.file}:{self.line}" if self.line else self.file
         return f"{folder}/{place}: {self.why}"
 
 
 class StoredEntry(NamedTuple):
-    """An entry, and where it stands in ``memory/``. ``written_ms``: as it says itself, or as old as its file is."""
+    """Entry with its location in ``memory/``. ``written_ms`` is its ``at``, or else the file's modification time."""
 
     entry: Entry
     file: str
@@ -50,20 +50,20 @@ class StoredEntry(NamedTuple):
 
 
 class Unchangeable(ValueError):
-    """A file that cannot be changed without guessing. The text names it and says why."""
+    """File that cannot be changed safely. The text names the file and the reason."""
 
 
 class MemoryFile(NamedTuple):
-    """One file as it was read: its entries in their order, and what is wrong in it."""
+    """Parsed file: its entries in their order, and its unreadable parts."""
 
     entries: tuple[StoredEntry, ...]
     skipped: tuple[Skipped, ...]
 
 
 class Memory(NamedTuple):
-    """All entries, core first, each key once; and what was skipped (fault SF17).
+    """Entries of all files, core first, each key once, and the skipped parts (fault SF17).
 
-    ``shadowed``: of the skipped, entries whose key is in a file before theirs.
+    ``shadowed``: skipped entries whose key occurs in an earlier file.
     """
 
     kept: tuple[StoredEntry, ...]
@@ -71,16 +71,16 @@ class Memory(NamedTuple):
     shadowed: tuple[StoredEntry, ...] = ()
 
     def find(self, key: str) -> StoredEntry | None:
-        """The entry of ``key``."""
+        """Return the entry of ``key``."""
         return next((one for one in self.kept if one.entry.key == key), None)
 
     def behind(self, key: str) -> tuple[StoredEntry, ...]:
-        """The entries of ``key`` that would count if the one before them went."""
+        """Return the shadowed entries of ``key``, which would count if the first one were deleted."""
         return tuple(one for one in self.shadowed if one.entry.key == key)
 
 
 def parse(text: str, file: str) -> MemoryFile:
-    """The entries in one file; what is wrong is left out and told with its place."""
+    """Parse the entries in a file, and report unreadable parts with their line."""
     try:
         root = composed(text)
         data = data_of(root)
@@ -92,14 +92,14 @@ def parse(text: str, file: str) -> MemoryFile:
     if data is None:
         return MemoryFile((), ())
     if not isinstance(data, Mapping):
-        return MemoryFile((), (Skipped(file, 1, "is no mapping of keys to what is known"),))
+        return MemoryFile((), (Skipped(file, 1, "is not a mapping of keys to values"),))
     kept: list[StoredEntry] = []
     skipped: list[Skipped] = []
     lines: dict[str, int] = {}
     for node, _ in [] if root is None else root.value:
         key = str(node.value)
         if key in lines:
-            skipped.append(Skipped(file, lines[key], f"{key} is there once more below, and that counts"))
+            skipped.append(Skipped(file, lines[key], f"{key} occurs again below, and the last one counts"))
         lines[key] = int(node.start_mark.line) + 1
     for key, value in cast("Mapping[str, object]", data).items():
         try:
@@ -110,12 +110,12 @@ def parse(text: str, file: str) -> MemoryFile:
 
 
 def order(file: str) -> tuple[int, bool, int, str]:
-    """Sort key of files: core first; inside a tier its own files before topics."""
+    """Return a sort key of files: core first; inside a tier its own files before topics."""
     return TIERS.index(tier_of(file)), own_tier(file) is None, len(file), file
 
 
 def together(files: Mapping[str, MemoryFile]) -> Memory:
-    """All files as one memory."""
+    """Merge files into one memory."""
     kept: dict[str, StoredEntry] = {}
     skipped: list[Skipped] = []
     shadowed: list[StoredEntry] = []
@@ -124,23 +124,23 @@ def together(files: Mapping[str, MemoryFile]) -> Memory:
         for one in files[file].entries:
             first = kept.setdefault(one.entry.key, one)
             if first is not one:
-                skipped.append(Skipped(file, one.line, f"{one.entry.key} is in {first.file} too"))
+                skipped.append(Skipped(file, one.line, f"{one.entry.key} is also in {first.file}"))
                 shadowed.append(one)
     by_tier = sorted(kept.values(), key=lambda one: TIERS.index(one.entry.tier))
     return Memory(tuple(by_tier), tuple(skipped), tuple(shadowed))
 
 
 Texts = Mapping[str, str | None]
-"""The texts of files by their names; None: it is there, and could not be read."""
+"""Texts of files by name; None for an existing file that could not be read."""
 
 
 def with_entry(
     texts: Texts, old: StoredEntry | None, new: Entry, behind: Iterable[StoredEntry] = ()
 ) -> tuple[StoredEntry, dict[str, str]]:
-    """Where ``new`` is kept, in place of ``old``, and the files that change; one with "" is to be removed.
+    """Return the stored entry that replaces ``old``, and the changed files; a file with "" is to be deleted.
 
-    An entry stays in its file, unless that is the file of another tier. Those ``behind`` it go: else one of them would
-    count when it is moved. Raises EntryRejected, Unchangeable.
+    An entry stays in its file, unless that is the file of another tier. The entries ``behind`` it are deleted, because
+    one of them would count after a move. Raises EntryRejected, Unchangeable.
     """
     check_entry(new)
     stays = old is not None and (new.tier == old.entry.tier or own_tier(old.file) is None)
@@ -158,7 +158,7 @@ def with_entry(
 
 
 def without_entries(texts: Texts, gone: Iterable[StoredEntry]) -> dict[str, str]:
-    """The files that change where these entries go; one in which nothing is left is "". Raises Unchangeable."""
+    """Return the files that change if these entries are deleted; "" for a file without entries. Raises Unchangeable."""
     names: dict[str, set[str]] = {}
     for one in gone:
         names.setdefault(one.file, set()).add(one.entry.key)
@@ -179,16 +179,16 @@ def _text_of(texts: Texts, file: str) -> str:
 
 
 def _edited(text: str, new: StoredEntry) -> str:
-    """``text`` with the entry; one that says more than its value is changed key by key, so that comments stay."""
-    key, said = new.entry.key, value_of(new.entry, new.file)
+    """Return ``text`` with the entry. Keys of a mapping are changed one by one to preserve comments."""
+    key, value = new.entry.key, value_of(new.entry, new.file)
     try:
         data = data_of(composed(text))
         old = cast("dict[str, object]", data).get(key) if isinstance(data, dict) else None
-        if not isinstance(said, Mapping) or not isinstance(old, dict) or "value" not in old:
-            return with_value(text, [key], _new(said))
-        for name, value in said.items():
-            text = with_value(text, [key, name], _new(value))
-        for name in cast("dict[str, object]", old).keys() - said.keys():
+        if not isinstance(value, Mapping) or not isinstance(old, dict) or "value" not in old:
+            return with_value(text, [key], _new(value))
+        for name, item in value.items():
+            text = with_value(text, [key, name], _new(item))
+        for name in cast("dict[str, object]", old).keys() - value.keys():
             text = without_value(text, [key, name])
         return text
     except (NotYaml, Uneditable) as error:

@@ -1,7 +1,7 @@
-"""Messages, the immutable facts in the log, and events: what happened, for those who watch (contracts.md section 4).
+"""Messages, the immutable facts in the log, and events, which report changes to clients (contracts.md section 4).
 
-Durable events have a ``seq``, are written in the transaction they tell of, and can be read again from any ``seq``.
-Live ones (no ``seq``) are gone when they were shown.
+Durable events have a ``seq``, are written in the transaction of the change, and can be read again from any ``seq``.
+Live events (without ``seq``) are not stored.
 """
 
 from collections.abc import Mapping
@@ -17,25 +17,25 @@ MessageKind = Literal[
 MESSAGE_KINDS: Final[tuple[MessageKind, ...]] = get_args(MessageKind)
 
 FACT_KINDS: Final[frozenset[MessageKind]] = frozenset({"approval", "due", "done", "failed"})
-"""Kinds that proposals listen to and people do not read: a channel leaves them out."""
+"""Kinds that only proposals evaluate; channels omit them."""
 
 TEXT_LIMIT_BYTES: Final = 256 * 1024
-"""Of one message in UTF-8: what is longer would not fit a worker's first line beside its prompt."""
+"""Maximum size of a message in UTF-8. A longer one would not fit into a worker's first line beside its prompt."""
 
 TOO_LARGE_HINT: Final = "store the text with resource_create and send its id, or name a file with the text"
 
 SYSTEM: Final = "system"
 USER: Final = "user"
 HOOK: Final = "hook:"
-"""Before the name of a hook, as the sender of what came to it: no name of an agent or a person has a colon."""
+"""Prefix of a hook's name as the sender of its messages. Names of agents and people contain no colon."""
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True):
-    """One message as a reader sees it. ``seq`` orders the whole log; ``at`` is for display only."""
+    """Message for readers. ``seq`` orders the whole log; ``at`` is for display only."""
 
     seq: int
     kind: str
-    """One of MESSAGE_KINDS, or what another version of this program wrote: to be shown, never to be choked on."""
+    """Kind from MESSAGE_KINDS, or an unknown kind from another version of this program, which readers display."""
     space: str
     sender: str = msgspec.field(name="from")
     to: tuple[str, ...] = ()
@@ -43,9 +43,9 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
     at: str = ""
     hops: int = 0
     instruction: str | None = None
-    """The instruction that said it, if an agent did."""
+    """Instruction in which an agent wrote the message, if any."""
     cleared: bool = False
-    """Its text was removed (``awk clear``): that it is empty says nothing."""
+    """Whether ``awk clear`` deleted the text."""
 
 
 DURABLE: Final[Mapping[str, str]] = MappingProxyType(
@@ -125,7 +125,7 @@ LIVE: Final[Mapping[str, str]] = MappingProxyType(
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True):
-    """One event. ``at`` is RFC 3339 in UTC; ``seq`` is null on live events."""
+    """Event. ``at`` is RFC 3339 in UTC; ``seq`` is null for live events."""
 
     type: str
     at: str

@@ -1,55 +1,55 @@
-"""Names and ids: what an agent, a space, a tag, a message and an attempt may be called.
+"""Grammar of names and ids: agents, spaces, tags, messages, attempts.
 
-Light on purpose (no msgspec): the command line imports it before it knows whether it has work.
+The module imports no msgspec, because every command of the command line imports it at its start.
 """
 
 import re
 from typing import Final, NewType
 
 AgentName = NewType("AgentName", str)
-"""What people type and mention: ``alice``. Unique within a space."""
+"""Name that people type and mention: ``alice``. Unique within a space."""
 
 AgentKey = NewType("AgentKey", str)
-"""What the kernel queues by: ``alice``, or ``helper@review:main`` for an agent that lives inside one workflow."""
+"""Key of an agent's queue: ``alice``, or ``helper@review:main`` for an inline agent of a workflow."""
 
 SpaceId = NewType("SpaceId", str)
-"""``review:main#12`` (the workspace that run 12 began) or ``dm:alice`` (an agent's personal space).
+"""``review:main#12`` (the workspace that run 12 created) or ``dm:alice`` (an agent's personal space).
 
-People see and type its place, ``review:main``: all runs of that name and tag. Only the kernel knows the rest. A space
-that an agent opened below it is ``review:main~design#12.7``, and its place ``review:main~design``.
+People see and type its place, ``review:main``, which stands for all runs of that name and tag. A space that an agent
+opened below it is ``review:main~design#12.7``, and its place is ``review:main~design``.
 """
 
 MessageId = NewType("MessageId", str)
 """``m17``: the message with sequence number 17 in the log."""
 
 InstructionId = NewType("InstructionId", str)
-"""``i7``: one piece of work for one agent."""
+"""``i7``: the instruction in row 7."""
 
 AttemptId = NewType("AttemptId", str)
-"""``i7-2``: the attempt that holds epoch 2 of instruction 7. Fencing is by this id, never by pid."""
+"""``i7-2``: the attempt with epoch 2 of instruction 7. Fencing uses this id, never a pid."""
 
 RunId = NewType("RunId", str)
-"""``r12``: one start of a workflow."""
+"""``r12``: the twelfth start of a workflow."""
 
 ApprovalId = NewType("ApprovalId", str)
-"""``a3``: one request to let a tool be called."""
+"""``a3``: the third request to approve a tool call."""
 
 NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,31}", re.ASCII)
 TAG: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
 RESERVED: Final = frozenset({"system", "user", "all", "here", "kernel", "guard"})
 DEFAULT_TAG: Final = "main"
 DM: Final = "dm"
-"""The prefix of personal spaces. A workflow of this name would be mistaken for one, so none may have it."""
+"""Prefix of personal spaces. The name is reserved, because a workflow of this name would look like one."""
 _PERSONAL: Final = f"{DM}:"
 _RUN: Final = "#"
-"""Before the number of the run that began a space; no name or tag has it."""
+"""Separator before the number of the run that created a space. Names and tags cannot contain it."""
 BELOW: Final = "~"
-"""Before the name of a space that an agent opened below that of its run; no name or tag has it, and no path or address
-needs it quoted."""
+"""Separator before the name of a space that an agent opened below the space of its run. Names and tags cannot contain
+it, and paths and URLs need no quotes for it."""
 
 
 class NameRejected(ValueError):
-    """A name or tag that breaks the grammar or is reserved. The text says which rule."""
+    """Invalid or reserved name or tag. The text contains the rule."""
 
 
 def check_name(text: str) -> AgentName:
@@ -80,29 +80,29 @@ def check_tag(text: str) -> str:
 
 
 def personal_space(agent: str) -> SpaceId:
-    """The space where direct messages of ``agent`` live."""
+    """Return the space of the direct messages of ``agent``."""
     return SpaceId(f"{DM}:{agent}")
 
 
 def workflow_space(workflow: str, tag: str = DEFAULT_TAG) -> SpaceId:
-    """The place of a workflow: what the spaces of all its runs with that tag are called."""
+    """Return the place of a workflow, which names the spaces of all its runs with that tag."""
     return SpaceId(f"{workflow}:{tag}")
 
 
 def run_space(place: str, run: int) -> SpaceId:
-    """The space that run number ``run`` of ``place`` begins: nothing was ever said there."""
+    """Return the new space that run number ``run`` of ``place`` creates."""
     return SpaceId(f"{place}{_RUN}{run}")
 
 
 def place_of(space: str) -> SpaceId:
-    """Return what people call ``space``: ``review:main#12`` -> ``review:main``; a personal space as it is."""
+    """Return the name of ``space`` for people: ``review:main#12`` -> ``review:main``; a personal space is unchanged."""
     return SpaceId(space.partition(_RUN)[0])
 
 
 def split_space(space: str) -> tuple[str, str]:
-    """``review:main`` -> ``("review", "main")``. A space without a tag gets the default one.
+    """Split a space into workflow and tag: ``review:main`` -> ``("review", "main")``. The tag defaults to ``main``.
 
-    The name of a space below that of a run stays with the tag: ``review~design`` -> ``("review", "main~design")``.
+    The name of a space below a run is part of the tag: ``review~design`` -> ``("review", "main~design")``.
     """
     head, _, tail = place_of(space).partition(":")
     if not tail and is_below(head):
@@ -112,20 +112,20 @@ def split_space(space: str) -> tuple[str, str]:
 
 
 def subspace(base: str, name: str, number: int) -> SpaceId:
-    """The space called ``name`` below ``base``: ``review:main#12`` -> ``review:main~design#12.7``."""
+    """Return the space with ``name`` below ``base``: ``review:main#12`` -> ``review:main~design#12.7``."""
     place, _, began = base.partition(_RUN)
     return SpaceId(f"{place}{BELOW}{name}{_RUN}{began}.{number}")
 
 
 def is_below(space: str) -> bool:
-    """Return whether ``space``, or a place, is one that an agent opened below another."""
+    """Return whether an agent opened ``space`` (or a place) below another space."""
     return BELOW in space
 
 
 def base_space(space: str) -> SpaceId:
-    """The space of the run that ``space`` is in: ``review:main~design#12.7`` -> ``review:main#12``; others as they are.
+    """Return the run's space that contains ``space``: ``review:main~design#12.7`` -> ``review:main#12``.
 
-    So too of places.
+    Other spaces are unchanged. Places are accepted, too.
     """
     if not is_below(space):
         return SpaceId(space)
@@ -135,7 +135,7 @@ def base_space(space: str) -> SpaceId:
 
 
 def split_below(place: str) -> tuple[str, str]:
-    """``review:main~design`` -> ``("review:main", "design")``; of another space the second is empty."""
+    """Split ``review:main~design`` into ``("review:main", "design")``. For another space the second part is empty."""
     head, _, name = place_of(place).partition(BELOW)
     return head, name
 
@@ -146,38 +146,38 @@ def is_personal(space: str) -> bool:
 
 
 def inline_key(agent: str, space: str) -> AgentKey:
-    """The key of an agent defined inside a workflow, which lives and dies with it."""
+    """Return the key of an inline agent of a workflow."""
     return AgentKey(f"{agent}@{space}")
 
 
 def name_of(key: str) -> AgentName:
-    """The name people see for an agent key."""
+    """Return the displayed name of an agent key."""
     return AgentName(key.partition("@")[0])
 
 
 _IN_NO_BRANCH: Final = re.compile(r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//|/\.|\.lock(/|$)|^[-./]|[./]$")
 _BRANCH_BYTES: Final = 200
 AGENT_BRANCHES: Final = "awk"
-"""Agents' own branches are below it."""
+"""Prefix of the branches of agents."""
 
 
 def branch_fault(name: str) -> str | None:
-    """The reason why nothing can be merged into a branch of this ``name``, which is without ``refs/heads/``.
+    """Return why a branch with this ``name`` (without ``refs/heads/``) cannot be the target of a merge, or None.
 
-    It is no name of a branch (git check-ref-format), could not be shown as it is, or is an agent's own.
+    The name is invalid (git check-ref-format) or not printable, or the branch belongs to an agent.
     """
     if not name or name in ("@", "HEAD") or _IN_NO_BRANCH.search(name) or not name.isprintable():
         return f"{name[:60]!a} is not the name of a branch"
     if len(name.encode("utf-8", "replace")) > _BRANCH_BYTES:
         return "the name of the branch is too long"
-    # Where a file system does not tell upper from lower case it is the same branch.
+    # On a case-insensitive file system, names that differ only in case are the same branch.
     if name.casefold().startswith(f"{AGENT_BRANCHES}/"):
-        return f"{name} is a branch of agents ({AGENT_BRANCHES}/...), and nothing is merged into those"
+        return f"{name} is a branch of an agent ({AGENT_BRANCHES}/...), which cannot be the target of a merge"
     return None
 
 
 def message_id(seq: int) -> MessageId:
-    """The id of the message at ``seq``."""
+    """Return the id of the message at ``seq``."""
     return MessageId(f"m{seq}")
 
 
@@ -187,42 +187,42 @@ def feedback_id(number: int) -> str:
 
 
 def instruction_id(number: int) -> InstructionId:
-    """The id of the instruction in row ``number``."""
+    """Return the id of the instruction in row ``number``."""
     return InstructionId(f"i{number}")
 
 
 def attempt_id(instruction: str, epoch: int) -> AttemptId:
-    """The id of the attempt that holds ``epoch`` of ``instruction``."""
+    """Return the id of the attempt with ``epoch`` of ``instruction``."""
     return AttemptId(f"{instruction}-{epoch}")
 
 
 def run_id(number: int) -> RunId:
-    """The id of the run in row ``number``."""
+    """Return the id of the run in row ``number``."""
     return RunId(f"r{number}")
 
 
 def webhook_id(digest: str) -> str:
-    """``w1a2b3c4d5e6f`` of what a webhook is known by."""
+    """Return the id of a webhook, ``w1a2b3c4d5e6f``, from the digest of its terms."""
     return f"w{digest[:12]}"
 
 
 def token_id(number: int) -> str:
-    """The id of the token in row ``number``."""
+    """Return the id of the token in row ``number``."""
     return f"k{number}"
 
 
 def approval_id(number: int) -> ApprovalId:
-    """The id of the request in row ``number``."""
+    """Return the id of the approval request in row ``number``."""
     return ApprovalId(f"a{number}")
 
 
 def rule_id(number: int) -> str:
-    """The id of the standing rule of approval in row ``number``."""
+    """Return the id of the approval rule in row ``number``."""
     return f"r{number}"
 
 
 def number_of(identifier: str, letter: str) -> int | None:
-    """The row number in ``m17`` or ``i7``; None where ``identifier`` is not one with that letter."""
+    """Return the row number in ``m17`` or ``i7``, or None if ``identifier`` is not an id with that letter."""
     digits = identifier[1:]
     if identifier[:1] != letter or not digits.isascii() or not digits.isdecimal() or len(digits) > 18:
         return None

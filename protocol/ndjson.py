@@ -1,8 +1,8 @@
-"""NDJSON with a limit: frames to lines, bytes to frames. Sans I/O.
+"""NDJSON with a line limit: frames to lines, bytes to frames. Sans I/O.
 
-A line over the limit is cut, not buffered: the reader drops the rest of it and says so once (fault IF01).
-What does not parse is handed back as text for the log; it never ends the stream (IF14). It names the kind of frame that
-it was meant to be where that is one that counts: those are never lost without a word.
+A line over the limit is not buffered: the reader drops its rest and reports it once (fault IF01). An invalid line is
+returned as text for the log and never ends the stream (IF14). If the line was meant to be a frame that must not be
+lost, the report names the kind of that frame.
 """
 
 import json
@@ -22,17 +22,17 @@ F = TypeVar("F")
 
 
 class LineTooLong(ValueError):
-    """A frame that does not fit in one line; send what is long as a blob reference."""
+    """Frame that exceeds the limit of a line; send long content as a blob reference."""
 
 
 class DuplicateKey(ValueError):
-    """An object that gives a key twice: two readers would see two objects."""
+    """Object with a duplicate key, which two parsers may read differently."""
 
 
 class Noise(msgspec.Struct, frozen=True):
-    """A line that was no frame: ``why`` it was not, and its first bytes as text.
+    """Invalid line: the reason, and its first bytes as text.
 
-    ``meant``: the kind of frame that it was to be, if that is one that counts.
+    ``meant``: the kind of the intended frame, if frames of that kind must not be lost.
     """
 
     why: str
@@ -41,7 +41,7 @@ class Noise(msgspec.Struct, frozen=True):
 
 
 def encode(frame: msgspec.Struct) -> bytes:
-    """One frame as one line. Raises LineTooLong."""
+    """Encode a frame as a line. Raises LineTooLong."""
     line = encode_json(frame)
     if len(line) >= LINE_LIMIT_BYTES:
         raise LineTooLong(f"a {type(frame).__name__} frame of {len(line)} bytes exceeds {LINE_LIMIT_BYTES}")
@@ -49,35 +49,35 @@ def encode(frame: msgspec.Struct) -> bytes:
 
 
 def reject_duplicate_keys(data: bytes) -> None:
-    """Raise DuplicateKey where an object in ``data``, which is JSON, gives a key twice."""
-    json.loads(data, object_pairs_hook=_once, parse_int=_unread, parse_float=_unread)
+    """Raise DuplicateKey if an object in the JSON ``data`` has a duplicate key."""
+    json.loads(data, object_pairs_hook=_check_keys, parse_int=_skip_number, parse_float=_skip_number)
 
 
-def _once(pairs: list[tuple[str, Any]]) -> None:
+def _check_keys(pairs: list[tuple[str, Any]]) -> None:
     seen: set[str] = set()
     for key, _ in pairs:
         if key in seen:
-            raise DuplicateKey(f"the key {key[:100]!r} is there twice")
+            raise DuplicateKey(f"the key {key[:100]!r} occurs twice")
         seen.add(key)
 
 
-def _unread(_digits: str) -> None:
-    """A number, of however many digits: only keys are looked at."""
+def _skip_number(_digits: str) -> None:
+    """Skip the conversion of numbers, which may have any number of digits: only keys are checked."""
 
 
 @cache
 def _decoder_of(frames: Hashable) -> msgspec.json.Decoder[Any]:
-    """One for all readers of these frames: some 300 KiB, which forked processes share if it was there before."""
+    """Return the shared decoder of these frames. It takes about 300 KiB, which processes forked later share."""
     return msgspec.json.Decoder(frames)
 
 
 class FrameReader(Generic[F]):
-    """Turns chunks of bytes into frames of one union, and lines that are none into Noise."""
+    """Parser of chunks of bytes to frames of one union. Invalid lines become Noise."""
 
     def __init__(
         self, frames: type[F] | object, limit_bytes: int = LINE_LIMIT_BYTES, *, counts: frozenset[str] = frozenset()
     ) -> None:
-        """``counts``: tags of frames that have to be whole, and of which no key is given twice."""
+        """``counts``: tags of frames that must not be lost or have duplicate keys."""
         self._counts = counts
         self._decoder: msgspec.json.Decoder[F] = (
             frames if isinstance(frames, msgspec.json.Decoder) else _decoder_of(frames)
@@ -87,26 +87,26 @@ class FrameReader(Generic[F]):
         self._dropping = False
 
     def another(self) -> "FrameReader[F]":
-        """One of the same frames that has read nothing. Spares looking up the decoder, by every type of a union."""
+        """Return a new reader of the same frames, without the slow lookup of the decoder of a union."""
         return FrameReader(self._decoder, self._limit, counts=self._counts)
 
     @property
     def pending(self) -> bytes:
-        """Return what has come of a line that has not ended."""
+        """Return the received part of an incomplete line."""
         return bytes(self._buffer)
 
     @property
     def dropping(self) -> bool:
-        """Return whether the rest of the line that is being read is dropped: it was too long."""
+        """Return whether the rest of the current line is dropped because it is too long."""
         return self._dropping
 
     def resume(self, pending: bytes, *, dropping: bool = False) -> None:
-        """Go on where another reader of the same bytes stopped."""
+        """Continue at the position where another reader of the same stream stopped."""
         self._buffer[:] = pending
         self._dropping = dropping
 
     def feed(self, chunk: bytes) -> list[F | Noise]:
-        """Everything that ``chunk`` completes, in order."""
+        """Return the frames and invalid lines that ``chunk`` completes, in order."""
         out: list[F | Noise] = []
         *lines, rest = chunk.split(_NEWLINE)
         for line in lines:
@@ -116,7 +116,7 @@ class FrameReader(Generic[F]):
                 parse: F | Noise
                 if not parse_line.lstrip().startswith(
                     b"{"
-                ):  # without an exception: there may be tens of thousands in a chunk
+                ):  # no exception here: a chunk may contain tens of thousands of such lines
                     parse = Noise("not JSON", _show(parse_line))
                 else:
                     try:
@@ -129,7 +129,7 @@ class FrameReader(Generic[F]):
                         ):
                             reject_duplicate_keys(
                                 parse_line
-                            )  # what we would write ourselves has none, and is compared sooner than read
+                            )  # a line equal to our own encoding has none, and the comparison is faster
                         parse = frame
                     except (msgspec.DecodeError, ValueError, RecursionError) as error:
                         parse = Noise(str(error), _show(parse_line), self._meant(parse_line))
@@ -150,16 +150,16 @@ class FrameReader(Generic[F]):
             self._dropping = True
 
     def _meant(self, line: bytes) -> str | None:
-        """Which frame that counts ``line`` was to be: what is no JSON, or only the beginning of it, says so as well."""
+        """Return the tag in ``line`` if it is in ``counts``, even from a truncated line."""
         if not self._counts or not line.lstrip().startswith(b"{"):
             return None
-        said: str | None
+        tag: str | None
         try:
-            said = _tagged.decode(line).t
+            tag = _tagged.decode(line).t
         except (msgspec.DecodeError, ValueError, RecursionError):
             found = _TAG.search(line)
-            said = None if found is None else found[1].decode()
-        return said if said in self._counts else None
+            tag = None if found is None else found[1].decode()
+        return tag if tag in self._counts else None
 
 
 class _Tagged(msgspec.Struct, frozen=True):

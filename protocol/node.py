@@ -1,10 +1,10 @@
 """Frames between a kernel and a node: a machine on which attempts run while the log stays with the kernel.
 
-On the wire a frame is a length and a body in MessagePack, tagged ``t`` (kernel.procs.node.wire). A session lasts as
-long as its transport: nothing is sent again.
+A frame is sent as a length and a MessagePack body, tagged ``t`` (kernel.procs.node.wire). A session lasts as long as
+its transport; no frame is sent again.
 
 A channel is a stream of bytes inside the transport: three for each process (``channel_of``), one for each connection
-to the daemon's MCP. The reader grants the writer credit; the writer never has more than that on its way.
+to Daemon MCP. The reader grants credit to the writer, which never has more unacknowledged bytes than that.
 """
 
 import base64
@@ -17,26 +17,26 @@ from protocol.instruction import Count
 from protocol.ipc import Bound, Exited, Kill, Order
 
 NODE_PROTOCOL: Final = 2
-"""The newest version. From version 3 on the one before is accepted too; version 1 was never released."""
+"""Newest version. From version 3 on, the previous one is also accepted. Version 1 was never released."""
 LEASE_SECONDS: Final = 15.0
-"""From a beat that the kernel has echoed: for so long a node may run what it was given."""
+"""Time for which a node may run its work, counted from the last beat that the kernel echoed."""
 BEAT_SECONDS: Final = 3.0
 MARGIN_SECONDS: Final = 1.0
-"""What a kernel waits after a lease is over: for trees to end, and for clocks that differ by a little."""
+"""Time that a kernel waits after a lease has expired: process trees have to end, and clocks may differ slightly."""
 
 PREAMBLE: Final = b"\0agent-worker-node\n"
-"""What a node says before its first frame, once the kernel has spoken: what a shell prints before is passed over."""
+"""Bytes that a node sends after the kernel's first frame and before its own. Earlier output of a shell is ignored."""
 FRAME_LIMIT_BYTES: Final = 2 * 1024 * 1024
-"""A whole command with its environment fits; bytes of a channel come in pieces of CHUNK_BYTES."""
+"""Maximum size of a frame: enough for a command with its environment. Channel data is split into CHUNK_BYTES."""
 CHUNK_BYTES: Final = 64 * 1024
 CHANNEL_WINDOW_BYTES: Final = 256 * 1024
-"""What one channel may have on its way, or waiting to be read."""
+"""Maximum number of bytes of a channel that are in transit or not read yet."""
 QUEUE_WINDOW_BYTES: Final = 4 * 1024 * 1024
-"""Unsent bytes of one side before bytes of channels wait."""
+"""Number of unsent bytes of one side from which on channel data waits."""
 QUEUE_LIMIT_BYTES: Final = 16 * 1024 * 1024
-"""Unsent bytes of one side at most: a session whose other side reads nothing ends here."""
+"""Maximum number of unsent bytes of one side. A session ends here if the other side reads nothing."""
 MOST_CONNECTIONS: Final = 1024
-"""To the daemon's MCP, of one node."""
+"""Maximum number of connections of a node to Daemon MCP."""
 MOST_PROCESSES: Final = 4096
 
 
@@ -47,11 +47,11 @@ def agree(ours: tuple[int, int], theirs: tuple[int, int]) -> int | None:
 
 
 SPOKEN: Final = (max(NODE_PROTOCOL - 1, 2), NODE_PROTOCOL)
-"""Oldest and newest version spoken here."""
+"""Oldest and newest supported version."""
 
 
 class LeaseTimes(msgspec.Struct, frozen=True, kw_only=True):
-    """The time for which a node may work without a word from its kernel: the same on both sides; tests have others."""
+    """Times of the lease, the same on both sides. Tests use shorter ones."""
 
     lease_seconds: float = LEASE_SECONDS
     beat_seconds: float = BEAT_SECONDS
@@ -59,7 +59,7 @@ class LeaseTimes(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Number = Annotated[int, msgspec.Meta(ge=1, le=2**48)]
-"""Of a process or a connection: counted from 1 within a session by whoever opens them."""
+"""Number of a process or connection, counted from 1 in a session by the side that opens it."""
 Bytes = Annotated[int, msgspec.Meta(ge=1, le=CHANNEL_WINDOW_BYTES)]
 Word = Annotated[str, msgspec.Meta(max_length=256)]
 Path = Annotated[str, msgspec.Meta(max_length=4096)]
@@ -74,7 +74,7 @@ class _Frame(msgspec.Struct, frozen=True, kw_only=True, tag_field="t", tag=str.l
 
 
 class KernelHello(_Frame, frozen=True, kw_only=True, tag="kernel"):
-    """The first frame of all. ``term`` grows with every start of a kernel of this project; a lower one is refused."""
+    """First frame of a session. ``term`` grows with every start of a project's kernel; nodes refuse a lower one."""
 
     project: Word
     term: Count
@@ -83,7 +83,7 @@ class KernelHello(_Frame, frozen=True, kw_only=True, tag="kernel"):
 
 
 class NodeFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """A node's own account of itself: to be shown, and to place work by. Nobody else is bound by it."""
+    """Facts that a node reports about itself, for display and for the placement of work."""
 
     version: Word = ""
     cpus: Count = 1
@@ -92,38 +92,38 @@ class NodeFacts(msgspec.Struct, frozen=True, kw_only=True):
     home: Path = ""
     path: Annotated[str, msgspec.Meta(max_length=16384)] = ""
     state_dir: Path = ""
-    """Its own folder, which has ``run/<attempt>/`` for each process."""
+    """Folder of the node process, with ``run/<attempt>/`` for each process."""
     mcp_url: Path = ""
-    """Where processes there reach the daemon's MCP."""
+    """URL at which processes on the node reach Daemon MCP."""
 
 
 class NodeHello(_Frame, frozen=True, kw_only=True, tag="node"):
-    """Answer to ``kernel``: nothing of an earlier session is left. ``protocol`` is the version used from here on."""
+    """Answer to ``kernel``: no process of an earlier session is left. ``protocol`` is the version of this session."""
 
     protocol: Count
     facts: NodeFacts
 
 
-class Refusal(_Frame, frozen=True, kw_only=True, tag="refusal"):
-    """Answer to ``kernel``, and the last frame. ``code``: version, project, term or busy."""
+class NodeRefusal(_Frame, frozen=True, kw_only=True, tag="refusal"):
+    """Refusal of a kernel, the last frame of a session. ``code``: version, project, term or busy."""
 
     code: Word
     why: Sentence
 
 
-Greeting = KernelHello | NodeHello | Refusal
+Greeting = KernelHello | NodeHello | NodeRefusal
 
 # -- the lease ------------------------------------------------------------------------------------------
 
 
 class Beat(_Frame, frozen=True, kw_only=True, tag="beat"):
-    """Node to kernel: the time by the node's own clock, which counts while the machine sleeps."""
+    """Node to kernel: the time of the node's clock, which also runs while the machine is suspended."""
 
     at_ms: Count
 
 
 class Echo(_Frame, frozen=True, kw_only=True, tag="echo"):
-    """Kernel to node: the beat came. The node's lease lasts from that time on."""
+    """Kernel to node: the beat of ``at_ms`` arrived. The lease counts from that time."""
 
     at_ms: Count
 
@@ -132,36 +132,36 @@ class Echo(_Frame, frozen=True, kw_only=True, tag="echo"):
 
 
 class Spawn(Order, frozen=True, kw_only=True, tag="spawn"):
-    """Start a worker or a command."""
+    """Order to start a worker or a command."""
 
     process: Number
 
 
 class Signal(_Frame, frozen=True, kw_only=True, tag="signal"):
-    """Signal the child alone."""
+    """Order to send a signal to the child process only."""
 
     number: Annotated[int, msgspec.Meta(ge=1, le=64)]
 
 
 class Destroy(_Frame, frozen=True, kw_only=True, tag="destroy"):
-    """Kill the tree without the help of its keeper."""
+    """Order to kill the process tree without its keeper."""
 
 
 class Tell(_Frame, frozen=True, kw_only=True, tag="tell"):
-    """An order about ``process``: ``kill`` and ``bound`` are passed on to its keeper."""
+    """Order for ``process``. The node forwards ``kill`` and ``bound`` to the keeper."""
 
     process: Number
     order: Kill | Bound | Signal | Destroy
 
 
 class Release(_Frame, frozen=True, kw_only=True, tag="release"):
-    """Nobody wants to know more of it: end what is left, remove its directory. The last frame about it."""
+    """Order to end the rest of a process and to delete its directory. The kernel's last frame about it."""
 
     process: Number
 
 
 class Need(_Frame, frozen=True, kw_only=True, tag="need"):
-    """Workers will import these."""
+    """Modules that workers will import, to be preloaded."""
 
     modules: Annotated[tuple[Word, ...], msgspec.Meta(max_length=16)]
 
@@ -170,7 +170,7 @@ class Need(_Frame, frozen=True, kw_only=True, tag="need"):
 
 
 class Spawned(_Frame, frozen=True, kw_only=True, tag="spawned"):
-    """It has a keeper. ``pid`` is 0 where the child could not be started."""
+    """A process has a keeper. ``pid`` is 0 if its program could not be started."""
 
     process: Number
     pid: Count
@@ -178,7 +178,7 @@ class Spawned(_Frame, frozen=True, kw_only=True, tag="spawned"):
 
 
 class NotSpawned(_Frame, frozen=True, kw_only=True, tag="notspawned"):
-    """Nothing was started. ``in_use``: the attempt has a directory already."""
+    """No process was started. ``in_use``: the attempt already has a directory."""
 
     process: Number
     why: Sentence
@@ -186,20 +186,20 @@ class NotSpawned(_Frame, frozen=True, kw_only=True, tag="notspawned"):
 
 
 class ProcessEnded(_Frame, frozen=True, kw_only=True, tag="ended"):
-    """Its keeper's last report: nothing of its tree is left."""
+    """Last report of a process's keeper: no process of the tree is left."""
 
     process: Number
     exited: Exited
 
 
 class Released(_Frame, frozen=True, kw_only=True, tag="released"):
-    """The last frame about it: everything is closed, and its directory gone."""
+    """Last frame about a process: its channels are closed and its directory is deleted."""
 
     process: Number
 
 
 class Opened(_Frame, frozen=True, kw_only=True, tag="opened"):
-    """A process there has connected to the daemon's MCP."""
+    """A process on the node has connected to Daemon MCP."""
 
     connection: Number
 
@@ -216,26 +216,26 @@ def channel_of(number: int, role: int) -> int:
 
 
 class Data(_Frame, frozen=True, kw_only=True, tag="data"):
-    """Bytes, at most as many as there is credit for."""
+    """Bytes of a channel, within its credit."""
 
     channel: Channel
     data: Annotated[bytes, msgspec.Meta(min_length=1, max_length=CHUNK_BYTES)]
 
 
 class End(_Frame, frozen=True, kw_only=True, tag="end"):
-    """The sender writes no more; it still reads."""
+    """The sender has finished writing, but still reads."""
 
     channel: Channel
 
 
 class Close(_Frame, frozen=True, kw_only=True, tag="close"):
-    """The sender neither writes nor reads any more. Its last frame about the channel."""
+    """The sender has finished writing and reading. Its last frame about the channel."""
 
     channel: Channel
 
 
 class Credit(_Frame, frozen=True, kw_only=True, tag="credit"):
-    """The reader has taken ``size`` bytes, and as many more may come."""
+    """The reader has consumed ``size`` bytes and accepts that many more."""
 
     channel: Channel
     size: Bytes
@@ -245,38 +245,40 @@ ChannelFrame = Data | End | Close | Credit
 KernelSays = Echo | Spawn | Tell | Release | Need | Data | End | Close | Credit
 NodeSays = Beat | Spawned | NotSpawned | ProcessEnded | Released | Opened | Data | End | Close | Credit
 
-# -- dialling home ---------------------------------------------------------------------------------------
+# -- joining ---------------------------------------------------------------------------------------------
 
 JOIN_PREFIX: Final = "awk1."
 JOIN_LINE_BYTES: Final = 512
-"""The first bytes a node sends where it dials home: its token and a line feed. Then it waits for ``kernel``."""
+"""Maximum length of a joining node's first line: its secret and a line feed. Then the node waits for ``kernel``."""
 
 
-class JoinWord(msgspec.Struct, frozen=True, kw_only=True):
-    """All that a node needs to dial home: the argument of ``agent-worker node --join``. A secret: it has the token."""
+class JoinToken(msgspec.Struct, frozen=True, kw_only=True):
+    """Join token: the argument of ``agent-worker node --join``, with which a node connects to the kernel. A secret."""
 
     host: Annotated[str, msgspec.Meta(min_length=1, max_length=255)]
     port: Annotated[int, msgspec.Meta(ge=1, le=65535)]
     sha256: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
-    """Of the kernel's certificate in DER: no other one is spoken to."""
+    """Digest of the kernel's certificate in DER. The node accepts no other certificate."""
     token: Annotated[str, msgspec.Meta(pattern="^[A-Za-z0-9_-]{16,128}$")]
     node: Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
 
     def encode(self) -> str:
-        """The word as text."""
+        """Encode the join token as text."""
         return JOIN_PREFIX + base64.urlsafe_b64encode(msgspec.msgpack.encode(self)).decode().rstrip("=")
 
     def line(self) -> bytes:
-        """The first bytes that a node sends."""
+        """Return the first line that a node sends."""
         return f"{self.token}\n".encode()
 
 
-def decode_join_word(text: str) -> JoinWord:
-    """Read what ``JoinWord.encode`` wrote. Raises ValueError, which does not repeat what was read."""
+def decode_join_token(text: str) -> JoinToken:
+    """Decode the text of ``JoinToken.encode``. Raises ValueError, whose text does not contain the token."""
     body = text.strip().removeprefix(JOIN_PREFIX)
     try:
         if body == text.strip() or len(body) > 4 * JOIN_LINE_BYTES:
             raise ValueError
-        return msgspec.msgpack.decode(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)), type=JoinWord)
+        return msgspec.msgpack.decode(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)), type=JoinToken)
     except (ValueError, binascii.Error, msgspec.DecodeError):
-        raise ValueError(f"this is no join word: one begins with {JOIN_PREFIX} and comes from awk node add") from None
+        raise ValueError(
+            f"invalid join token: a token starts with {JOIN_PREFIX} (awk node add prints a new one)"
+        ) from None

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from protocol.agent import AgentDefinition, Duration, OpenAIApi, Rule
-from protocol.limits import AgentBudget
+from protocol.limits import AgentBudget, StrictStruct
 from protocol.tools import ProjectTool
 
 SoulEvolution = Literal["propose", "auto", "disabled"]
@@ -40,11 +40,7 @@ Retention = Annotated[float, msgspec.Meta(ge=60, le=315_360_000, extra={"duratio
 Workers = Annotated[int, msgspec.Meta(ge=1, le=1000)]
 
 
-class _Strict(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    pass
-
-
-class ProviderEntry(_Strict, frozen=True, kw_only=True):
+class ProviderEntry(StrictStruct, frozen=True, kw_only=True):
     """Endpoint that agents can name. ``api_key`` is ``$NAME`` of a variable in the kernel's environment."""
 
     base_url: str | None = None
@@ -57,7 +53,7 @@ class ProviderEntry(_Strict, frozen=True, kw_only=True):
     """For dialect ``openai``: ``responses`` for models that only that API serves. OpenAI's own models are known."""
 
 
-class ProjectLimits(_Strict, frozen=True, kw_only=True):
+class ProjectLimits(StrictStruct, frozen=True, kw_only=True):
     """Limits of the whole kernel. ``workers`` limits the attempts that run at a time on this machine (a node has its
     own limit), ``per_provider`` the attempts that call one provider, on any machine: a number for each provider, or a
     number by name. ``memory_reserve`` is the share of memory below which no attempt starts (``10%`` in the file)."""
@@ -73,7 +69,7 @@ class ProjectLimits(_Strict, frozen=True, kw_only=True):
 WorkspaceProvider = Literal["sqlite", "file", "memory"]
 
 
-class ProjectWorkspace(_Strict, frozen=True, kw_only=True):
+class ProjectWorkspace(StrictStruct, frozen=True, kw_only=True):
     """Default storage for workflows. ``base`` is the folder of their workspaces."""
 
     provider: WorkspaceProvider = "sqlite"
@@ -82,7 +78,7 @@ class ProjectWorkspace(_Strict, frozen=True, kw_only=True):
     """Folder of the workflows' workspaces."""
 
 
-class IncomingHook(_Strict, frozen=True, kw_only=True):
+class IncomingHook(StrictStruct, frozen=True, kw_only=True):
     """Incoming hook. A request to ``/hooks/NAME`` that is signed with the secret delivers a message. It needs trust."""
 
     to: str
@@ -91,7 +87,7 @@ class IncomingHook(_Strict, frozen=True, kw_only=True):
     """``$NAME`` of a variable in the kernel's environment. The secret is a Standard Webhooks secret, ``whsec_...``."""
 
 
-class OutgoingHook(_Strict, frozen=True, kw_only=True):
+class OutgoingHook(StrictStruct, frozen=True, kw_only=True):
     """Outgoing webhook: a server that receives events, signed with the secret. It needs trust."""
 
     url: str
@@ -104,7 +100,7 @@ class OutgoingHook(_Strict, frozen=True, kw_only=True):
     """Whether the server may be on this machine or its private networks."""
 
 
-class OtelSettings(_Strict, frozen=True, kw_only=True):
+class OtelSettings(StrictStruct, frozen=True, kw_only=True):
     """OpenTelemetry collector that receives spans of all work (OTLP over HTTP). It needs trust."""
 
     endpoint: str
@@ -121,7 +117,7 @@ class OtelSettings(_Strict, frozen=True, kw_only=True):
 NodeVia = Literal["ssh", "slurm", "kubectl", "docker", "ray", "command", "join"]
 
 
-class NodeSettings(_Strict, frozen=True, kw_only=True):
+class NodeSettings(StrictStruct, frozen=True, kw_only=True):
     """Node: another machine, container or allocation that runs agents. It needs trust."""
 
     via: NodeVia
@@ -158,7 +154,7 @@ class NodeSettings(_Strict, frozen=True, kw_only=True):
     """Maximum number of attempts at a time on the node."""
 
 
-class StandbySettings(_Strict, frozen=True, kw_only=True):
+class StandbySettings(StrictStruct, frozen=True, kw_only=True):
     """Folder at another location that receives a continuous copy of the log. It needs trust."""
 
     to: str
@@ -167,7 +163,7 @@ class StandbySettings(_Strict, frozen=True, kw_only=True):
     """Interval between copies in seconds."""
 
 
-class Embeddings(_Strict, frozen=True, kw_only=True):
+class Embeddings(StrictStruct, frozen=True, kw_only=True):
     """Endpoint that computes vectors of texts (``/v1/embeddings``). It needs trust.
 
     The endpoint receives queries and the turns that a word search of history returns. An agent's searches use vectors
@@ -180,7 +176,7 @@ class Embeddings(_Strict, frozen=True, kw_only=True):
     """Name of the endpoint and key, if the model's prefix does not determine them."""
 
 
-class ProjectDefinition(_Strict, frozen=True, kw_only=True):
+class ProjectDefinition(StrictStruct, frozen=True, kw_only=True):
     """Project file."""
 
     agents: dict[str, str | AgentDefinition] = {}

@@ -1,8 +1,8 @@
-"""Takes secrets out of text that others wrote, in the forms in which programs repeat them.
+"""Removal of secrets from texts of others, in the forms in which programs repeat them.
 
-A provider or a program that quotes what it was given does so verbatim, in base64 (alone, or behind a user's name as
-Basic authentication has it), in hex, URL-encoded or escaped for JSON; whole, or a piece of it. So each form of a secret
-is looked for, and every piece of SLICE characters of one. What says it in yet another way is not recognised.
+Providers and programs quote their input verbatim, in base64 (alone, or after a user name as in Basic authentication),
+in hex, URL-encoded or escaped for JSON, as a whole or in part. The search therefore covers each form of a secret and
+every piece of SLICE characters of a form. Other encodings are not recognized.
 """
 
 import base64
@@ -18,26 +18,26 @@ import msgspec
 T = TypeVar("T")
 
 SLICE: Final = 16
-"""So many characters of a form in a row are a piece of the secret; fewer are words like any other."""
+"""Minimum number of consecutive characters of a form that count as a piece of the secret."""
 _GRAM: Final = SLICE // 2
-"""In every piece there is one of so many characters that begins at a multiple of that; most texts have none."""
+"""Length of the substrings for a quick test: every piece contains one at a multiple of this length."""
 SHORTEST: Final = 8
-"""What has fewer characters is looked for verbatim and nothing else."""
+"""Minimum length of a secret whose other forms are also searched. Shorter ones are only searched verbatim."""
 LONGEST: Final = 4096
-"""Characters of a secret whose forms are looked for; of what is longer, those of its beginning."""
+"""Maximum number of characters of a secret that are searched in other forms."""
 _GROUP: Final = 3
 _URL_SAFE: Final = str.maketrans("+/", "-_")
 
 
 class Redaction:
-    """Of some secrets, each with what is told in its place (``named``)."""
+    """Replacement of secrets in texts by their names. ``named`` maps each secret to its name."""
 
     def __init__(self, named: Mapping[str, str]) -> None:
         self._held = ""
         self.hide(named)
 
     def hide(self, named: Mapping[str, str]) -> None:
-        """Take out these from now on, and no others; what of a stream waits goes on waiting."""
+        """Replace the set of secrets. The buffered part of a stream remains buffered."""
         secrets = sorted((secret for secret in named if secret), key=len, reverse=True)
         self._whole = tuple((form, named[secret]) for secret in secrets for form in dict.fromkeys(_forms(secret)))
         self._pieces = {
@@ -48,7 +48,7 @@ class Redaction:
         self._grams = {piece[at : at + _GRAM] for piece in self._pieces for at in (0, SLICE - _GRAM)}
 
     def of(self, text: str) -> str:
-        """``text`` without them: some 0.02 ms for each kB, and 0.5 ms where a piece of one may be in it."""
+        """Return ``text`` without secrets. Takes about 0.02 ms per kB, or 0.5 ms if the text may contain a piece."""
         for form, name in self._whole:
             text = text.replace(form, name)
         grams = self._grams
@@ -57,7 +57,7 @@ class Redaction:
         return "".join(self._without_pieces(text))
 
     def of_json(self, value: object) -> object:
-        """The decoded JSON ``value`` without them: in its texts, keys and numbers."""
+        """Return the decoded JSON ``value`` without secrets in its texts, keys and numbers."""
         match value:
             case str():
                 return self.of(value)
@@ -68,11 +68,11 @@ class Redaction:
             case bool() | None:
                 return value
             case _:
-                said = self.of(str(value))
-                return value if said == str(value) else said
+                redacted = self.of(str(value))
+                return value if redacted == str(value) else redacted
 
     def of_row(self, value: T) -> T:
-        """``value``, Structs and what they hold, without them: all its texts but those of closed sets (a state)."""
+        """Return ``value`` (Structs and their content) without secrets in its texts. Literals (a state) are skipped."""
         return cast("T", self._of_part(value)) if self._whole else value
 
     def _of_part(self, value: object) -> object:
@@ -93,36 +93,36 @@ class Redaction:
                 return value
 
     def of_stream(self, text: str) -> str:
-        """The part of a stream that can be shown, now with ``text``: the beginning of a secret waits for more."""
+        """Return the next part of a stream with ``text`` appended. A possible beginning of a secret is buffered."""
         text, held = self._held + text, 0
         while held < len(text) and any(text[-held - 1 :] in form for form, _ in self._whole):
             held += 1
         shown = self.of(text[: len(text) - held])
-        if held and not self.of(text).startswith(shown):  # one lies across: with what waits it is whole
+        if held and not self.of(text).startswith(shown):  # a secret spans both parts: redact them together
             held, shown = len(text), ""
         self._held = text[len(text) - held :]
         return shown
 
     def end_stream(self) -> str:
-        """The part that waited, as the stream ends; it may go on with something else."""
+        """Return the buffered part at the end of a stream. Another stream may follow."""
         text, self._held = self._held, ""
         return self.of(text)
 
     def _without_pieces(self, text: str) -> Iterator[str]:
         """Yield the text between pieces, and the name of a secret in place of those that overlap or touch."""
-        told = at = 0
+        done = at = 0
         while at + SLICE <= len(text):
             name = self._pieces.get(text[at : at + SLICE])
             if name is None:
                 at += 1
                 continue
-            yield text[told:at]
+            yield text[done:at]
             yield name
             at += SLICE
             while at < len(text) and text[at - SLICE + 1 : at + 1] in self._pieces:
                 at += 1
-            told = at
-        yield text[told:]
+            done = at
+        yield text[done:]
 
 
 @cache
@@ -146,7 +146,7 @@ def _forms(secret: str) -> Iterator[str]:
     secret = secret[:LONGEST]
     data = secret.encode("utf-8", "replace")
     for before in range(_GROUP):
-        # What data is in base64 behind so many bytes of something else: the characters that say nothing but it.
+        # The data in base64 after that many bytes of other data: only the characters that depend on nothing else.
         whole = base64.b64encode(bytes(before) + data).decode("ascii")
         encoded = whole[-(-before * 8 // 6) : (before + len(data)) * 8 // 6]
         yield encoded
@@ -159,13 +159,13 @@ def _forms(secret: str) -> Iterator[str]:
 
 
 VARIABLE_CHARACTERS: Final = 6
-"""A variable is let through for a switch (``1``, ``true``) as well: what is shorter is a word like any other."""
+"""Minimum length of a variable's value that counts as a secret. Shorter ones may be switches (``1``, ``true``)."""
 SERVER_CHARACTERS: Final = 8
-"""What an agent's own MCP server is given is taken for a secret from this length on, unless it is a path."""
+"""Minimum length of an MCP server's argument or variable that counts as a secret, unless it is a path."""
 
 
 def named_secrets(variables: Mapping[str, str], given_to_servers: Iterable[str]) -> dict[str, str]:
-    """The secrets among what an agent's file lets through and what its MCP servers are given, each with its word."""
+    """Return the secrets in the variables of an agent and in the input of its MCP servers, each with its name."""
     words = " ".join(given_to_servers).split()
     found = {word: "[secret]" for word in words if len(word) >= SERVER_CHARACTERS and not word.startswith("/")}
     return found | {value: f"[{name}]" for name, value in variables.items() if len(value) >= VARIABLE_CHARACTERS}

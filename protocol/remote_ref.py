@@ -1,7 +1,7 @@
-"""``github:owner/repo@ref/path``: how a workflow or a folder elsewhere is named, and where its host is. Pure.
+"""``github:owner/repo@ref/path``: names of remote workflows and folders, and the URL of their host. Pure.
 
-Whatever could be taken for an option, another transport or another directory is no name at all, so that nothing of
-the kind ever reaches git (faults XF04, T50).
+A text that git could interpret as an option, another transport or another directory is not a valid name and never
+reaches git (faults XF04, T50).
 """
 
 import re
@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 PREFIX: Final = "github:"
 GITHUB_URL: Final = "AGENT_WORKER_GITHUB_URL"
-"""The variable that names another host than github.com: an enterprise's, or one of a test on this machine."""
+"""Variable with the URL of a host other than github.com: of an enterprise, or of a test on this machine."""
 _GITHUB: Final = "https://github.com"
 _LONGEST: Final = 500
 
@@ -43,7 +43,7 @@ class Remote(NamedTuple):
 
     @property
     def repository(self) -> str:
-        """The repository at that ref: what is pinned to a commit."""
+        """Return the repository at that ref, which is pinned to a commit."""
         return f"{PREFIX}{self.owner}/{self.repo}@{self.ref}"
 
     def __str__(self) -> str:
@@ -51,12 +51,12 @@ class Remote(NamedTuple):
 
 
 def is_remote(asked: str) -> bool:
-    """Return whether ``asked`` is meant as the name of a remote workflow."""
+    """Return whether ``asked`` has the prefix of a remote workflow's name."""
     return asked.startswith(PREFIX)
 
 
 def parse_remote(asked: str) -> Remote:
-    """The workflow that ``asked`` names. Raises RemoteRejected."""
+    """Parse the name of a remote workflow. Raises RemoteRejected."""
     remote = _parse(asked)
     if not remote.path.endswith((".yaml", ".yml")):
         raise RemoteRejected(f"{remote.path[:100]!a} cannot be the path of a remote workflow")
@@ -64,8 +64,7 @@ def parse_remote(asked: str) -> Remote:
 
 
 def parse_remote_folder(asked: str) -> Remote:
-    """Return the folder of a repository that ``asked`` names, by default the whole repository. Raises
-    RemoteRejected."""
+    """Parse the name of a folder in a repository, by default the whole repository. Raises RemoteRejected."""
     try:
         return _parse(asked.rstrip("/"), may_be_all=True)
     except RemoteRejected as error:
@@ -95,12 +94,12 @@ def _parse(asked: str, *, may_be_all: bool = False) -> Remote:
 
 
 def is_commit(ref: str) -> bool:
-    """Return whether ``ref`` is the whole id of a commit."""
+    """Return whether ``ref`` is the full id of a commit."""
     return _COMMIT.fullmatch(ref) is not None
 
 
 def repository_url(remote: Remote, environ: Mapping[str, str]) -> str:
-    """Return where git gets ``remote``. Raises RemoteRejected for a host that is neither https nor on this machine."""
+    """Return the URL of the repository. Raises RemoteRejected for a host that is neither https nor on this machine."""
     base = environ.get(GITHUB_URL) or _GITHUB
     try:
         parts = urlsplit(base)
@@ -110,7 +109,7 @@ def repository_url(remote: Remote, environ: Mapping[str, str]) -> str:
     plain = host and re.fullmatch(r"[A-Za-z0-9.:/_-]+", parts.netloc + parts.path, re.ASCII)
     sound = parts.scheme == "https" or (parts.scheme == "http" and host in _LOOPBACK)
     if not plain or not sound or parts.query or parts.fragment or ".." in parts.path or port == 0:
-        raise RemoteRejected(f"{GITHUB_URL}={base[:100]!a} is no host to fetch from", "write https://host")
+        raise RemoteRejected(f"{GITHUB_URL}={base[:100]!a} is not a valid host", "write https://host")
     return f"{base.rstrip('/')}/{remote.owner}/{remote.repo}.git"
 
 

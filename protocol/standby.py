@@ -1,4 +1,4 @@
-"""Copies of a project: the continuous one of its log with its files, and backups; and what people are told of them."""
+"""Copies of a project: the standby copy of its log and files, backups, and the reports about both."""
 
 import struct
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ import msgspec
 
 STANDBY: Final = "awk/standby/1"
 ALIVE_SECONDS: Final = 60.0
-"""A beat that is younger says that the original lives."""
+"""Age up to which a beat proves that the original is alive."""
 BEAT_SECONDS: Final = 5.0
 
 
@@ -18,136 +18,136 @@ _HEADER: Final = struct.Struct(">8I")
 
 
 def page_bytes(header: bytes) -> int:
-    """The size of a page in the write-ahead log with this header."""
+    """Return the page size of the write-ahead log with this header."""
     return int(_HEADER.unpack(header)[2])
 
 
 def checkpoint_of(header: bytes) -> int:
-    """The number of the write-ahead log: each that is begun anew in one database's life has the next."""
+    """Return the checkpoint number of the write-ahead log, which SQLite increments each time it restarts the log."""
     return int(_HEADER.unpack(header)[3])
 
 
 LARGEST: Final = 2**52
-"""Of numbers in the folder: anybody may have written them."""
+"""Largest accepted number in files of the folder, which are not trusted."""
 LATEST: Final = 253_402_300_799
-"""The last second that has a date: of the year 9999."""
+"""Last second of the year 9999, the latest time that can be displayed."""
 Number = Annotated[int, msgspec.Meta(ge=0, le=LARGEST)]
 Seconds = Annotated[float, msgspec.Meta(ge=0, le=LATEST)]
 Milliseconds = Annotated[int, msgspec.Meta(ge=0, le=LATEST * 1000)]
 
 
 class Owner(msgspec.Struct, frozen=True, kw_only=True):
-    """``standby.json``: whose copy this folder has."""
+    """``standby.json``: the project whose copy is in this folder."""
 
     form: str = STANDBY
     log: str
-    """The id of the log."""
+    """Id of the log."""
     root: str
-    """The project's, where it was written."""
+    """Root of the project on the original machine."""
     state: str
 
 
 class Base(msgspec.Struct, frozen=True, kw_only=True):
-    """``base-N.json``: a copy of the database's file, to which the pieces from ``first`` on belong.
+    """``base-N.json``: a copy of the database file, to which the pieces from ``first`` on apply.
 
-    It was copied while the kernel wrote: it is one moment only together with the pieces up to ``needs``.
+    The file was copied while the kernel wrote, so the copy is consistent only after the pieces up to ``needs``.
     """
 
     first: Number
     needs: Number
     chain: str
-    """What the first piece names as the one before it."""
+    """Value of ``chain`` in the first piece."""
     size: Number
     sha256: str
     at_ms: Milliseconds
 
 
 class Piece(msgspec.Struct, frozen=True, kw_only=True):
-    """The head of ``log-N.seg``: frames of the write-ahead log, from one commit's end to another's.
+    """Head of ``log-N.seg``, a piece: frames of the write-ahead log between two commits.
 
-    ``chain`` is the digest of the head before; the body's is in the head.
+    ``chain`` is the digest of the previous head, ``sha256`` is the digest of the body.
     """
 
     number: Number
     chain: str
     wal: bytes
-    """The header of the write-ahead log whose frames these are."""
+    """Header of the write-ahead log that contains the frames."""
     start: Number
-    """The first frame's number there, from 0."""
+    """Index of the first frame in the write-ahead log, from 0."""
     frames: Number
     sha256: str
     anew: bool = False
-    """The first of a chain: it belongs to a base of its own."""
+    """Whether the piece is the first of a chain, which has its own base."""
 
 
 class Beat(msgspec.Struct, frozen=True, kw_only=True):
-    """``beat.json``: when the original lived last, and how much of its log it had brought here."""
+    """``beat.json``: the last sign of life of the original, and the progress of its copy."""
 
     at: Seconds
-    """Seconds since 1970, by its clock."""
+    """Seconds since 1970, by the original's clock."""
     term: Number
     last: Number
-    """The last piece that is here."""
+    """Number of the last piece in the folder."""
     event: Number = 0
-    """The newest event that has to be in it."""
+    """Newest event that the copy must contain."""
     ended: bool = False
-    """Its kernel was asked to end, and all of its log is here."""
+    """Whether the original's kernel stopped on request after it copied its whole log."""
 
 
 class Promoted(msgspec.Struct, frozen=True, kw_only=True):
-    """``promoted.json``: the copy took the original's place."""
+    """``promoted.json``: the record that the copy replaced the original."""
 
     at: str
     root: str
 
 
 class StandbyState(msgspec.Struct, frozen=True, kw_only=True):
-    """The copy of this kernel's log: how far behind it is, and what keeps it."""
+    """State of the standby copy of this kernel's log: its lag and the current problem."""
 
     to: str
     state: str
-    """``copying`` (the first, or a new copy of the file), ``following``, ``behind``, or ``untrusted``."""
+    """``copying`` (a copy of the database file is being written), ``following``, ``behind``, or ``untrusted``."""
     lag_seconds: float
-    """Since the oldest commit that is not there; 0: all is."""
+    """Age of the oldest commit that is not copied; 0 if all are."""
     event: int
-    """The newest event that is certainly there."""
+    """Newest event that the copy certainly contains."""
     place_bytes: int = 0
     why: str | None = None
     fix: str | None = None
 
 
 class StandbyReport(msgspec.Struct, frozen=True, kw_only=True):
-    """``awk standby check``: the copy in a folder as it is, without the original's word for it."""
+    """``awk standby check``: the verified content of a standby folder, checked without the original."""
 
     schema: str = "awk/standby-check/1"
     folder: str
     ok: bool
     project: str
     event: int
-    """The last event that is in it, and all before it."""
+    """Last event in the copy, which also contains all earlier ones."""
     message: int
     at: str | None
-    """When that event was."""
+    """Time of the last event."""
     term: int
     pieces: int
     base_at: str
     total_bytes: int
     files: int
-    """Of what agents keep."""
+    """Number of copied files of agents."""
     files_at: str | None
     beat_at: str | None
     alive: bool
-    """The original's last beat is so young that it may live."""
+    """Whether the last beat is recent enough that the original may still run."""
     ended: bool
     promoted: str | None = None
     faults: tuple[str, ...] = ()
 
 
-class Anew(msgspec.Struct, frozen=True, kw_only=True, tag="anew"):
-    """A mark that what follows begins with the first frame of a write-ahead log, and needs a new copy of the file."""
+class LogRestart(msgspec.Struct, frozen=True, kw_only=True, tag="anew"):
+    """Mark: the next frame is the first of a write-ahead log, so a new copy of the database file is required."""
 
     sent: int
-    """The number of the piece that comes next."""
+    """Number of the next piece."""
 
 
 class Frames(msgspec.Struct, frozen=True, kw_only=True, tag="frames"):
@@ -160,50 +160,50 @@ class Frames(msgspec.Struct, frozen=True, kw_only=True, tag="frames"):
 
 
 class UpTo(msgspec.Struct, frozen=True, kw_only=True, tag="look"):
-    """All that was committed when the kernel looked has been sent."""
+    """Mark: everything has been sent that was committed when the kernel last checked."""
 
     event: int
     at_ms: int
     sent: int
     term: int
     copies: int = 0
-    """So often it had heard before it looked that the file was copied."""
+    """Number of copies of the database file that the copier had reported before that check."""
     last: bool = False
-    """It ends."""
+    """Whether the kernel stops."""
 
 
-class Heard(msgspec.Struct, frozen=True, kw_only=True):
-    """A line of the copier: how much is there, and what keeps it from more."""
+class CopierReport(msgspec.Struct, frozen=True, kw_only=True):
+    """Progress report of the copier, one line of its output, with the current problem."""
 
     done: int = 0
-    """The last piece that is there, by the kernel's numbers."""
+    """Last piece in the folder, by the kernel's numbers."""
     begun: int = 0
-    """How often it heard that all begins anew."""
+    """Number of ``LogRestart`` marks that the copier received."""
     whole: bool = False
-    """What it was sent since then can be promoted."""
+    """Whether the pieces since the last mark can be promoted."""
     copies: int = 0
-    """How often it has copied the file of the database."""
+    """Number of times that it has copied the database file."""
     lost: bool = False
-    """It cannot go on with what it has."""
+    """Whether the copier needs a new copy of the database file to continue."""
     why: str | None = None
     fix: str | None = None
     ended: bool = False
     place_bytes: int = 0
 
 
-Sent = Anew | Frames | UpTo
+Sent = LogRestart | Frames | UpTo
 _decode: Final = msgspec.msgpack.Decoder(Sent).decode
 _LENGTH: Final = struct.Struct(">I")
 
 
 def packed(message: Sent) -> bytes:
-    """A message as it is sent: its length, and msgpack."""
+    """Encode a message as its length and MessagePack."""
     body = msgspec.msgpack.encode(message)
     return _LENGTH.pack(len(body)) + body
 
 
 def unpacked(data: bytearray) -> Iterator[Sent]:
-    """The whole messages at the beginning of ``data``, which are taken out of it."""
+    """Remove the complete messages from the beginning of ``data`` and yield them."""
     while len(data) >= _LENGTH.size:
         (length,) = _LENGTH.unpack_from(data)
         end = _LENGTH.size + length
@@ -218,7 +218,7 @@ BACKUP: Final = "awk/backup-file/1"
 
 
 class BackedUpFile(msgspec.Struct, frozen=True, kw_only=True):
-    """One file of a backup."""
+    """File in a backup."""
 
     path: str
     bytes: int
@@ -226,7 +226,7 @@ class BackedUpFile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BackedUpTree(msgspec.Struct, frozen=True, kw_only=True):
-    """A working tree that is not in the backup: the branch with its commits, which the project's git has."""
+    """Working tree that the backup leaves out, with the branch that has its commits in the project's git repository."""
 
     run: str
     agent: str
@@ -235,22 +235,22 @@ class BackedUpTree(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BackupHead(msgspec.Struct, frozen=True, kw_only=True):
-    """The project that a backup is of, and up to where it is complete."""
+    """Project of a backup, and the last event and message that it contains."""
 
     version: str
     at: str
     project: str
     state: str
-    """The directory of state of the original, without links."""
+    """State directory of the original, with links resolved."""
     database_schema: int
     event: int
-    """The last event and message that are in it, and all before them."""
+    """Last event in the backup. Like ``message``, it includes all earlier ones."""
     message: int
     trees: tuple[BackedUpTree, ...] = ()
 
 
 class BackupManifest(msgspec.Struct, frozen=True, kw_only=True):
-    """The files of a backup, and what it is of."""
+    """Files of a backup, and its head."""
 
     schema: str = BACKUP
     head: BackupHead
@@ -258,7 +258,7 @@ class BackupManifest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BackupReport(msgspec.Struct, frozen=True, kw_only=True):
-    """``awk backup``."""
+    """Result of ``awk backup``."""
 
     schema: str = "awk/backup/1"
     file: str
@@ -269,7 +269,7 @@ class BackupReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RestoreReport(msgspec.Struct, frozen=True, kw_only=True):
-    """``awk restore``. ``aside``: where what was there is now. ``missing``: branches that this project's git lacks."""
+    """Result of ``awk restore``. ``aside``: new paths of the replaced state. ``missing``: branches that git lacks."""
 
     schema: str = "awk/restore/1"
     project: str

@@ -2,8 +2,8 @@
 
 A space that an agent opened in a run is the end of a target: ``@review~design``, ``alice@review:pr-123~design``.
 
-Code spans, fenced code, e-mail addresses, URLs and paths are not prose: waking a colleague costs money, so doubt means
-no mention. Linear in the length of the text, because agents and diffs write it.
+Code spans, fenced code, e-mail addresses, URLs and paths are not prose. Waking a colleague costs money, so an ambiguous
+name is not a mention. The search is linear in the length of the text, because agents and diffs write it.
 """
 
 import re
@@ -38,13 +38,13 @@ class Target(msgspec.Struct, frozen=True):
 
     @property
     def space(self) -> SpaceId:
-        """The space the message is said in: the workspace, or the agent's personal space."""
+        """Return the space of the message: the workspace, or the agent's personal space."""
         if self.workflow is not None:
             return workflow_space(self.workflow, self.tag)
         return personal_space(self.agent or "")
 
     def __str__(self) -> str:
-        """The spelling a person would type; the default tag is left out."""
+        """Return the target as a person would type it, without the default tag."""
         if self.workflow is None:
             return self.agent or ""
         tag, below, name = self.tag.partition(BELOW)
@@ -52,11 +52,11 @@ class Target(msgspec.Struct, frozen=True):
 
 
 class TargetRejected(ValueError):
-    """Text that is not a target. The text of the error shows the grammar."""
+    """Invalid target. The text of the error shows the grammar."""
 
 
 def parse_target(text: str) -> Target:
-    """Parse what a user typed. Raises TargetRejected."""
+    """Parse a target that a user typed. Raises TargetRejected."""
     if not text.strip():
         raise TargetRejected(
             "the target is empty (is a variable unset?); use alice, @review, @review:tag or alice@review[:tag]"
@@ -80,7 +80,7 @@ def parse_target(text: str) -> Target:
 
 
 MAX_MENTIONS: Final = 8
-"""How many colleagues one message may wake; a ninth is reported to the sender and not woken."""
+"""Maximum number of colleagues that a message wakes. Further ones are reported to the sender."""
 
 _FENCE: Final = re.compile(r" {0,3}(`{3,}|~{3,})")
 _TICKS: Final = re.compile(r"`+")
@@ -89,10 +89,10 @@ _MENTION: Final = re.compile(r"(?<![\w.@/`+-])@([A-Za-z][A-Za-z0-9_-]{0,31}+)(?!
 
 
 def find_mentions(text: str) -> tuple[str, ...]:
-    """Every name mentioned in ``text``, lower-cased, once each, in order of first appearance."""
+    """Return the names mentioned in ``text``, in lower case and without duplicates, in order of first appearance."""
     if "@" not in text:
         return ()
-    # text with code spans blanked (CommonMark 6.1: a run of ticks closes on the next run of its length).
+    # Blank code spans (CommonMark 6.1: a run of backticks is closed by the next run of the same length).
     without_spans_text = "\n".join(_unfenced(text.split("\n")))
     runs = [(match.start(), match.end()) for match in _TICKS.finditer(without_spans_text)]
     following: dict[int, list[int]] = defaultdict(list)
@@ -117,9 +117,9 @@ Flag = Literal["urgent"]
 
 
 def flag_of(text: str) -> Flag | None:
-    """The mark of a message in an inbox: it says that it presses, or several have to act together.
+    """Return the flag of a message in an inbox: its text says that it is urgent, or it mentions several members.
 
-    For the eye only: what a text says of its own urgency never changes its place.
+    The flag is for display only and never changes the order of messages.
     """
     return "urgent" if _PRESSING.search(text) or len(find_mentions(text)) > 1 else None
 

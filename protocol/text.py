@@ -1,8 +1,8 @@
-"""Names from outside (file systems, the environment, git) as text, and JSON that may contain them.
+"""Names from file systems, the environment and git as text, and JSON that may contain them.
 
-A name there may be any bytes. Python hands out those that are not UTF-8 as lone surrogates, which no encoder takes,
-and a name may hold a line break, which forges a line wherever it is printed. So a name is told by ``shown_name``, and
-kept as it came only for opening what it names.
+Such a name may contain any bytes. Python represents bytes that are not UTF-8 as lone surrogates, which no encoder
+accepts. A line break in a name forges a line of output. Therefore names are displayed by ``shown_name``; the original
+is used only to open the file.
 """
 
 from collections.abc import Mapping
@@ -39,9 +39,9 @@ def one_line(text: str) -> str:
 
 
 def text_environment(environ: Mapping[str, str]) -> tuple[dict[str, str], tuple[str, ...]]:
-    """The variables of ``environ`` that are text, and the names, to be shown, of those that are not.
+    """Return the variables of ``environ`` that are text, and the displayed names of the other variables.
 
-    A variable that is not cannot be handed on in a frame; another value in its place would be one nobody set.
+    A frame cannot contain the others, and a replacement would be a value that the user did not set.
     """
     kept = {name: value for name, value in environ.items() if is_text(name) and is_text(value)}
     return kept, tuple(sorted(shown_name(name) for name in environ if name not in kept))

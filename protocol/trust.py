@@ -1,7 +1,7 @@
 """Grants of a user to files of a project to run or reach things, and their records (promise P19).
 
-A unit is one subject (an agent, a workflow) with everything it demands, verbatim and in order; its digest stands for
-exactly that. What was agreed to is kept in one file of the state directory: commands write it, the kernel reads it.
+A unit is a subject (an agent, a workflow) with all its demands, verbatim and in order. Its digest identifies exactly
+this content. Grants are stored in one file of the state directory, which commands write and the kernel reads.
 """
 
 import hashlib

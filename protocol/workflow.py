@@ -20,7 +20,7 @@ from protocol.agent import (
     Timeouts,
     TreeSource,
 )
-from protocol.limits import AgentBudget, PlaceNeeds, RunBudget
+from protocol.limits import AgentBudget, PlaceNeeds, RunBudget, StrictStruct
 from protocol.project import GuardSettings, WorkspaceProvider
 from protocol.rules import RuleSpec
 from protocol.tasks import TaskSpec
@@ -30,18 +30,14 @@ RESERVED_VARIABLES: Final = frozenset({"env", "params", "workflow", "workspace",
 """Names that a setup step cannot use in ``as``."""
 
 
-class _Strict(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    pass
-
-
-class RefPrompt(_Strict, frozen=True, kw_only=True):
+class RefPrompt(StrictStruct, frozen=True, kw_only=True):
     """Changes of a workflow to the prompt of a referenced agent."""
 
     append: str
     """Text added to the agent's own prompt in this workflow."""
 
 
-class Ref(_Strict, frozen=True, kw_only=True, tag_field="entry", tag="ref"):
+class Ref(StrictStruct, frozen=True, kw_only=True, tag_field="entry", tag="ref"):
     """Reference to an agent of the project, with the overrides of this workflow. Unset keys keep the value of the agent
     file."""
 
@@ -70,7 +66,7 @@ class Ref(_Strict, frozen=True, kw_only=True, tag_field="entry", tag="ref"):
     mock: tuple[Rule, ...] | None = None
 
 
-class Param(_Strict, frozen=True, kw_only=True):
+class Param(StrictStruct, frozen=True, kw_only=True):
     """Parameter of a workflow, passed after ``--``."""
 
     name: str
@@ -87,7 +83,7 @@ class Param(_Strict, frozen=True, kw_only=True):
     """Purpose of the parameter."""
 
 
-class SetupStep(_Strict, frozen=True, kw_only=True):
+class SetupStep(StrictStruct, frozen=True, kw_only=True):
     """Shell command that runs before the kickoff. Its output becomes the variable ``as``."""
 
     shell: str
@@ -98,7 +94,7 @@ class SetupStep(_Strict, frozen=True, kw_only=True):
     """Time limit of the command."""
 
 
-class WorktreeStep(_Strict, frozen=True, kw_only=True):
+class WorktreeStep(StrictStruct, frozen=True, kw_only=True):
     """Shell command that runs in a working tree.
 
     Its environment has ``AGENT_NAME``, ``AGENT_NUMBER`` (1 for the first agent of the file), ``AGENT_WORKFLOW``,
@@ -115,7 +111,7 @@ RUN_SECONDS: Final = 7200.0
 """Default wall time of a run, in seconds."""
 
 
-class RunLimits(_Strict, frozen=True, kw_only=True):
+class RunLimits(StrictStruct, frozen=True, kw_only=True):
     """Limits of a workflow. ``wall_time`` is in seconds: two hours for a run, none for a workflow that was started."""
 
     hops: Annotated[int, msgspec.Meta(ge=1, le=10_000)] = 32
@@ -126,7 +122,7 @@ class RunLimits(_Strict, frozen=True, kw_only=True):
     """Time limit. Default: two hours for a run, none for a workflow that was started."""
 
 
-class Workspace(_Strict, frozen=True, kw_only=True):
+class Workspace(StrictStruct, frozen=True, kw_only=True):
     """Storage of messages and documents. ``dir`` and ``bind`` may use ``${{ workflow.name }}`` and
     ``${{ workflow.tag }}``.
 
@@ -170,7 +166,7 @@ VERDICT_SECONDS: Final = 600.0
 """Default duration of a vote on the verdict, in seconds."""
 
 
-class VerdictTerms(_Strict, frozen=True, kw_only=True):
+class VerdictTerms(StrictStruct, frozen=True, kw_only=True):
     """Terms of the vote that decides the result of a run. The agent that starts the vote cannot change them.
 
     Without its quorum no option wins, even after the deadline.
@@ -191,7 +187,7 @@ class VerdictTerms(_Strict, frozen=True, kw_only=True):
     """Rule that breaks a tie. Unset: a tie gives no verdict."""
 
 
-class Deliver(_Strict, frozen=True, kw_only=True):
+class Deliver(StrictStruct, frozen=True, kw_only=True):
     """Delivery of the work of an ended run. Either the branches of all agents are merged, or none."""
 
     into: str | None = None
@@ -205,7 +201,7 @@ class Deliver(_Strict, frozen=True, kw_only=True):
     """``done``: deliver if the run would exit with 0. ``verdict``: deliver if the vote of ``verdict:`` approves."""
 
 
-class WorkflowDefinition(_Strict, frozen=True, kw_only=True):
+class WorkflowDefinition(StrictStruct, frozen=True, kw_only=True):
     """Workflow file. ``agents`` maps the name in this workflow to a reference or an inline agent."""
 
     name: str

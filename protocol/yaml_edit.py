@@ -1,10 +1,10 @@
-"""Reads YAML with the place of each value, and changes single values with every other byte of the file as it is.
+"""YAML reader that knows the location of each value, and editor that changes single values and no other byte.
 
-Reading constructs nothing: every scalar is a text. It is for files whose meaning the kernel's loader judges (agents),
-and for those that have none but texts (memory); bounded before libyaml recurses: depth, size and aliases (faults
-CF01-CF04). An edit works on the text, at the places that the parser names. What comes out is read again and compared
-with what was meant; a file whose form is too much for it (an anchor that is used elsewhere, say) is refused, never
-guessed at.
+Reading constructs no objects: every scalar is a text. It is used for files that the kernel's loader validates (agents)
+and for files that contain only texts (memory). Depth, size and aliases are limited before libyaml recurses (faults
+CF01-CF04). An edit changes the text at the locations that the parser reports. The result is parsed again and compared
+with the intended data. A file that cannot be edited this way, for example because an anchor is used elsewhere, is
+refused.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -24,11 +24,11 @@ _LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class NotYaml(ValueError):
-    """The text is no YAML, or more of it than anybody writes. The text says what, and in which line."""
+    """Invalid YAML, or YAML beyond the limits. The text contains the reason and the line."""
 
 
 def composed(text: str) -> yaml.Node | None:
-    """The one document in ``text``, as nodes that know their places; None where there is none. Raises NotYaml."""
+    """Parse the single document in ``text`` to nodes with locations, or None if it is empty. Raises NotYaml."""
     if any("\ud800" <= char <= "\udfff" for char in text):
         raise NotYaml("it is not UTF-8 text")
     if len(text) > MAX_CHARACTERS:
@@ -39,7 +39,7 @@ def composed(text: str) -> yaml.Node | None:
             depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
             aliases += isinstance(event, yaml.AliasEvent)
             if count > MAX_EVENTS or depth > MAX_DEPTH or aliases > MAX_ALIASES:
-                raise NotYaml("it is nested too deep, or has too many values or aliases")
+                raise NotYaml("it is nested too deeply, or has too many values or aliases")
     except yaml.YAMLError as error:
         raise _not_yaml(error) from error
     try:
@@ -49,28 +49,28 @@ def composed(text: str) -> yaml.Node | None:
 
 
 def data_of(node: yaml.Node | None) -> object:
-    """The data of ``node``: mappings, lists and texts; None for nothing. Raises NotYaml.
+    """Return the data of ``node``: mappings, lists and texts; None if it is empty. Raises NotYaml.
 
-    Of a key that is there twice the last counts.
+    If a key occurs twice, the last one counts.
     """
     return _Data().of(node)
 
 
 def read(text: str) -> object:
-    """The data of ``text``, as ``data_of`` has it. Raises NotYaml."""
+    """Parse ``text`` to data as ``data_of`` returns it. Raises NotYaml."""
     return data_of(composed(text))
 
 
 class _Data:
-    """Counts what it makes, so that aliases of aliases end."""
+    """Converter with a limit on the number of values, because aliases of aliases multiply them."""
 
     def __init__(self) -> None:
-        self._made = 0
+        self._count = 0
 
     def of(self, node: yaml.Node | None, depth: int = 0) -> object:
-        self._made += 1
-        if self._made > _MAX_DATA or depth > MAX_DEPTH:
-            raise NotYaml("it repeats itself by aliases without end")
+        self._count += 1
+        if self._count > _MAX_DATA or depth > MAX_DEPTH:
+            raise NotYaml("it has too many values through aliases")
         if isinstance(node, yaml.MappingNode):
             data: dict[str, object] = {}
             for key, value in node.value:
@@ -84,7 +84,7 @@ class _Data:
 
 
 def is_null(node: yaml.Node) -> bool:
-    """Return whether a scalar says nothing: ``key:``, ``~`` or ``null``."""
+    """Return whether a scalar is empty: ``key:``, ``~`` or ``null``."""
     return isinstance(node, yaml.ScalarNode) and not node.style and node.value in {"", "~", "null", "Null", "NULL"}
 
 
@@ -98,21 +98,21 @@ _STEP: Final = 2
 
 
 class Uneditable(ValueError):
-    """The change cannot be made here. The text says why; an editor can always make it."""
+    """Change that this module cannot make. The text contains the reason; the user can make it in an editor."""
 
 
 class Raw(NamedTuple):
-    """A value as the user spelled it: YAML on one line."""
+    """Value as the user wrote it: YAML on one line."""
 
     yaml: str
 
 
 New = str | Raw | bool | int | float | Sequence[Any] | Mapping[str, Any] | None
-"""A text, which is quoted as it needs; YAML; or a plain value, of which mappings may hold YAML."""
+"""New value: a text, which is quoted if necessary; YAML; or a plain value, in which mappings may contain YAML."""
 
 
 def with_value(source: str, path: Sequence[str], value: New) -> str:
-    """``source`` with ``value`` at the keys ``path``, which are made where they are missing.
+    """Return ``source`` with ``value`` at the keys ``path``. Missing keys are created.
 
     Raises NotYaml, Uneditable.
     """
@@ -123,9 +123,9 @@ def with_value(source: str, path: Sequence[str], value: New) -> str:
 
 
 def without_value(source: str, path: Sequence[str]) -> str:
-    """``source`` without the key at the end of ``path``, and without a mapping above it that had nothing else.
+    """Return ``source`` without the key at the end of ``path``, and without parents that become empty.
 
-    Raises NotYaml, Uneditable; KeyError where it is not there.
+    Raises NotYaml, Uneditable; KeyError if the key is missing.
     """
     root = composed(source)
     after = _Edit(source).remove(root, tuple(path))
@@ -134,8 +134,8 @@ def without_value(source: str, path: Sequence[str]) -> str:
 
 
 def without_values(source: str, names: Collection[str]) -> str:
-    """``source`` without the keys ``names`` of the file's own mapping, cut out in one go. Raises NotYaml, Uneditable;
-    KeyError where one is not there, if it can only be done one by one.
+    """Return ``source`` without the top-level keys ``names``. Raises NotYaml, Uneditable; KeyError if a key is missing
+    from a file in flow style.
     """
     root = composed(source)
     mapping = _as_mapping(root, "the file") if root is not None else None
@@ -151,7 +151,7 @@ _GONE: Final = object()
 
 
 class _Edit:
-    """One text under change."""
+    """Text that is being edited."""
 
     def __init__(self, source: str) -> None:
         self._source = source
@@ -165,7 +165,7 @@ class _Edit:
         while True:
             found = [pair for pair in node.value if pair[0].value == path[depth]]
             if len(found) > 1:
-                raise Uneditable(f"{path[depth]} is there twice")
+                raise Uneditable(f"{path[depth]} occurs twice")
             if not found:
                 return self._insert(node, path[depth:], value)
             key, old = found[0]
@@ -180,7 +180,7 @@ class _Edit:
         above: list[tuple[yaml.MappingNode, int]] = []
         node = root
         for key in path:
-            mapping = _as_mapping(node, "what holds it") if node is not None else None
+            mapping = _as_mapping(node, "its parent") if node is not None else None
             place = next((i for i, (k, _) in enumerate(mapping.value) if k.value == key), None) if mapping else None
             if mapping is None or place is None:
                 raise KeyError(".".join(path))
@@ -191,7 +191,7 @@ class _Edit:
         return self._cut(*above[-1])
 
     def remove_all(self, mapping: yaml.MappingNode, names: Collection[str]) -> str:
-        for place in reversed(range(len(mapping.value))):  # the marks of what stands before stay true
+        for place in reversed(range(len(mapping.value))):  # from the end, so that earlier marks remain valid
             if mapping.value[place][0].value in names:
                 self._source = self._cut(mapping, place)
         return self._source
@@ -207,7 +207,7 @@ class _Edit:
             end, head = max(start, end), f" {head}".rstrip()
         if not more:
             return self._spliced(start, end, head)
-        line_end = self._line_end(end)  # what follows on the line is a comment, and stays on the first line
+        line_end = self._line_end(end)  # the rest of the line is a comment, which stays on the first line
         rest = self._source[end:line_end]
         return self._spliced(start, line_end, self._newline.join([f"{head}{rest if rest.strip() else ''}", *more]))
 
@@ -229,7 +229,7 @@ class _Edit:
             return self._spliced(self._end(mapping.value[place - 1][1]) if place else start, end, "")
         line = self._source.rfind("\n", 0, start) + 1
         if self._source[line:start].strip(" "):
-            raise Uneditable(f"{key.value} does not stand on a line of its own")
+            raise Uneditable(f"{key.value} is not on a separate line")
         return self._spliced(line, min(self._line_end(end) + len(self._newline), len(self._source)), "")
 
     def _end(self, node: yaml.Node) -> int:
@@ -252,7 +252,7 @@ class _Edit:
 
 
 def entry_lines(path: Sequence[str], value: New, indent: int) -> list[str]:
-    """The lines of a key, below the keys of ``path`` before it."""
+    """Return the lines of the last key of ``path``, nested in the keys before it."""
     margin = " " * indent
     first, *rest = path
     if rest:
@@ -291,7 +291,7 @@ def _nested(path: Sequence[str], value: New) -> Mapping[str, Any]:
 
 def _as_mapping(node: yaml.Node, name: str) -> yaml.MappingNode:
     if not isinstance(node, yaml.MappingNode):
-        raise Uneditable(f"{name} is no mapping of keys to values")
+        raise Uneditable(f"{name} is not a mapping of keys to values")
     return node
 
 
@@ -310,7 +310,7 @@ def _data_of_value(value: New) -> object:
 
 
 def _compare(after: str, wanted: object) -> None:
-    """Raise Uneditable unless the data of ``after`` is what was ``wanted`` (_GONE: none)."""
+    """Raise Uneditable unless the data of ``after`` equals ``wanted`` (_GONE: no data)."""
     try:
         found = data_of(composed(after))
     except NotYaml as error:

@@ -1,7 +1,7 @@
-"""Values as YAML text that people like to read: short texts as they are, long ones as ``|`` blocks. Pure.
+"""Writer of readable YAML: short texts are plain, long ones are ``|`` blocks. Pure.
 
-Only writes. What it writes means the same to every reader: a text that some YAML would take for a number, a truth
-value or a date is quoted. Reading is kernel.source's business, which the protocol does not know.
+All versions of YAML read the output in the same way: a text that some parser would read as a number, a boolean or a
+date is quoted. kernel.source reads YAML.
 """
 
 import re
@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 WIDTH: Final = 100
-"""Columns up to which a list of scalars stays on one line."""
+"""Maximum width of a list of scalars on one line, in columns."""
 _STEP: Final = 2
 
 _PLAIN: Final = re.compile(r"[^\W_]|[_./($\\]")
-"""What a plain scalar may begin with: letters and digits of any script, and signs that mean nothing to YAML."""
+"""First character of a plain scalar: letters and digits of any script, and signs without a meaning in YAML."""
 _TAKEN: Final = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "null", "nan", "inf", ".nan", ".inf"})
 _NUMBER_LIKE: Final = re.compile(
     r"[-+.]?[0-9](?:[0-9_.,:+-]|[eExXoObB][0-9a-fA-F+-])*(?:[Tt ][0-9:.+Zz -]*)?", re.ASCII
@@ -24,17 +24,17 @@ Value = str | int | float | bool | None | Sequence["Value"] | Mapping[str, "Valu
 
 
 def document(value: Mapping[str, Value]) -> str:
-    """A mapping as a file."""
+    """Return a mapping as the text of a file."""
     return "".join(f"{line}\n" for line in block(value))
 
 
 def block(value: Mapping[str, Value], indent: int = 0) -> list[str]:
-    """The lines of a mapping, each indented by ``indent`` spaces."""
+    """Return the lines of a mapping, each indented by ``indent`` spaces."""
     return [line for name, item in value.items() for line in entry(name, item, indent)]
 
 
 def entry(name: str, value: Value, indent: int = 0) -> list[str]:
-    """The lines of one key and its value."""
+    """Return the lines of a key and its value."""
     head = f"{' ' * indent}{inline(name)}:"
     if isinstance(value, str):
         return f"{head} {text(value, indent + _STEP)}".split("\n")
@@ -46,7 +46,7 @@ def entry(name: str, value: Value, indent: int = 0) -> list[str]:
 
 
 def text(value: str, indent: int) -> str:
-    """``value`` as a scalar: one line, or a ``|`` block whose further lines are indented by ``indent`` spaces."""
+    """Return ``value`` as a scalar: one line, or a ``|`` block whose lines are indented by ``indent`` spaces."""
     if "\n" not in value or not _is_block(value):
         return _quoted(value) if "\n" in value else inline(value, flow=False)
     mark = "|" if value.endswith("\n") else "|-"
@@ -55,12 +55,12 @@ def text(value: str, indent: int) -> str:
 
 
 def inline(value: Value, *, flow: bool = True) -> str:
-    """``value`` on one line; with ``flow`` so that it can stand inside ``[...]`` or ``{...}``, or be a key."""
+    """Return ``value`` on one line; with ``flow`` in a form that is valid in ``[...]`` or ``{...}`` and as a key."""
     match value:
         case None | bool() | int() | float():
             return _word(value)
         case str():
-            # Whether value says itself to every reader of YAML, as it stands.
+            # A plain scalar must be the same text to every YAML parser.
             if (
                 not _PLAIN.match(value)
                 or value[-1] in " :"
@@ -109,7 +109,7 @@ def _fits(value: Sequence[Value], used: int) -> bool:
 
 
 def _is_block(value: str) -> bool:
-    """Return whether a text of several lines can be a ``|`` block without tricks of indentation."""
+    """Return whether a text of several lines can be a ``|`` block without an indentation indicator."""
     lines = value.removesuffix("\n").split("\n")
     blank = any(line and not line.strip(" \t") for line in lines)
     clean = all(_printable(char) or char in "\n\t" for char in value)

@@ -1,7 +1,7 @@
 """Client that answers ``show``, ``channel``, ``doc`` and other queries from an archive (``awk export``).
 
-Nothing of it goes anywhere: the file is read where it lies, and what it says is shown as a kernel's word is, escaped.
-It may have been written by anybody, so each row has to be what its part says, and no line is longer than a kernel's.
+The file is read in place and not imported. It may come from anyone: its texts are escaped like those from a kernel,
+each row must match the type of its part, and the length of a line is limited.
 """
 
 import json
@@ -15,7 +15,7 @@ import msgspec
 from interface.cli.output import one_line
 from interface.cli.targets import concerns
 from interface.client import Client
-from interface.discovery import Endpoint
+from interface.discovery import KernelEndpoint
 from interface.failure import Failure
 from interface.http_client import Address
 from protocol.archive import (
@@ -38,7 +38,7 @@ from protocol.documents import ENTRY
 from protocol.names import number_of, split_space
 
 LINE_BYTES: Final = 64 * 1024 * 1024
-"""No row of a kernel's is so long."""
+"""Maximum length of a line. The rows of a kernel are shorter."""
 _ANSWERED: Final = (
     "archives support: show, channel, proposal, doc list, read, history and suggestions, task list, show and graph"
 )
@@ -66,7 +66,7 @@ Document = dict[str, Any]
 
 
 class Archive:
-    """The rows of one archive, by their parts; they are read when they are asked for. Raises Failure."""
+    """Rows of an archive by part, read on demand. Raises Failure."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -136,16 +136,16 @@ class Archive:
         raise Failure("failed", f"{one_line(self._path)} is incomplete: its end is missing", "export it again")
 
     def read(self, row: Row) -> Any:
-        """The row itself."""
+        """Return the row at this position."""
         self._file.seek(row.at)
         return json.loads(self._file.read(row.length))["row"]
 
 
 class ArchiveClient(Client):
-    """Answers requests out of an archive, as a kernel that has nothing else would."""
+    """Client that answers requests from an archive, like a kernel that has no other data."""
 
     def __init__(self, path: str) -> None:
-        super().__init__(Endpoint(Address("", 0), "", 0, path))
+        super().__init__(KernelEndpoint(Address("", 0), "", 0, path))
         self._archive = Archive(path)
 
     def get(self, path: str, query: Mapping[str, str] | None = None, *, wait_seconds: float | None = None) -> bytes:
@@ -162,18 +162,18 @@ class ArchiveClient(Client):
         self._archive.close()
 
     def post(self, path: str, body: object, *, key: str, wait_seconds: float | None = None) -> bytes:
-        """Refused: an archive is read."""
+        """Refuse the request, because an archive cannot be changed."""
         raise Failure("usage", "archives are read-only", _ANSWERED)
 
     def delete(
         self, path: str, query: Mapping[str, str] | None = None, match: Mapping[str, str] | None = None
     ) -> bytes:
-        """Refused: an archive is read."""
+        """Refuse the request, because an archive cannot be changed."""
         raise Failure("usage", "archives are read-only", _ANSWERED)
 
 
 def run(archive: Archive, asked: str, _query: Mapping[str, str]) -> Document:
-    """The outcome of a run, with all that was said in it."""
+    """Return the result of a run with all its messages."""
     row = _row_of_run(archive, asked)
     said = [archive.read(one) for one in archive.rows[CHANNEL] if one.run == row.key]
     return {**archive.read(row), "messages": said}
@@ -199,7 +199,7 @@ def _check_space(archive: Archive, asked: str) -> None:
 
 
 def channel(archive: Archive, space: str, query: Mapping[str, str]) -> Document:
-    """Messages of a run, the newest or those since one."""
+    """Return messages of a run: the newest, or those after a message."""
     _check_space(archive, space)
     run = _row_of_run(archive, query.get("run")).key if archive.rows[RUN] else None
     rows = [row for row in archive.rows[CHANNEL] if row.run == run]
@@ -227,7 +227,7 @@ def instruction(archive: Archive, asked: str, _query: Mapping[str, str]) -> Docu
 
 
 def entries(archive: Archive, asked: str, query: Mapping[str, str]) -> Document:
-    """The steps that were done for an instruction."""
+    """Return the steps of an instruction."""
     agent = instruction(archive, asked, {})["agent"]
     rows = [row for row in archive.rows[TRANSCRIPT] if row.key == asked]
     done = [archive.read(row)["entry"] for row in rows]
@@ -240,7 +240,7 @@ def entries(archive: Archive, asked: str, query: Mapping[str, str]) -> Document:
 
 
 def proposals(archive: Archive, space: str, query: Mapping[str, str]) -> Document:
-    """The proposals of the newest run."""
+    """Return the proposals of the newest run."""
     votes = _newest(archive, space, VOTES)
     first, limit = int(query.get("after", "0")), int(query.get("limit", "1000"))
     page = votes[first : first + limit]
@@ -264,7 +264,7 @@ def _newest(archive: Archive, space: str, part: Part) -> Sequence[Document]:
 
 
 def documents(archive: Archive, space: str, query: Mapping[str, str]) -> Document:
-    """The documents of the newest run."""
+    """Return the documents of the newest run."""
     found = {row["file"]: row for row in _newest(archive, space, DOCUMENTS)}
     there = [_document(row) for _, row in sorted(found.items()) if row["content"] is not None]
     behind = [row for row in there if row["file"] > query.get("after", "")]
@@ -303,7 +303,7 @@ def document(archive: Archive, place: str, query: Mapping[str, str]) -> Document
 
 
 def document_history(archive: Archive, place: str, query: Mapping[str, str]) -> Document:
-    """The versions of a document, the newest first."""
+    """Return the versions of a document, the newest first."""
     space, _, file = place.partition("/document-history/")
     rows = _versions(archive, space, file)[::-1]
     before = int(query.get("before", "v0").removeprefix("v"))
@@ -324,7 +324,7 @@ def _versions(archive: Archive, space: str, file: str) -> Sequence[Document]:
 
 
 def suggestions(archive: Archive, space: str, query: Mapping[str, str]) -> Document:
-    """The suggestions for documents of the newest run."""
+    """Return the suggestions for documents of the newest run."""
     found = [row for row in _newest(archive, space, SUGGESTIONS) if query.get("state", row["state"]) == row["state"]]
     behind = [row for row in found if int(row["id"][1:]) > int(query.get("after", "s0").removeprefix("s"))]
     limit = int(query.get("limit", "1000"))
@@ -336,7 +336,7 @@ def suggestions(archive: Archive, space: str, query: Mapping[str, str]) -> Docum
 
 
 def tasks(archive: Archive, space: str, query: Mapping[str, str]) -> Document:
-    """The tasks of the newest run."""
+    """Return the tasks of the newest run."""
     state, name = query.get("state"), query.get("for")
     found = [
         row
@@ -359,7 +359,7 @@ def task(archive: Archive, place: str, _query: Mapping[str, str]) -> Document:
 
 
 def resource(archive: Archive, name: str, query: Mapping[str, str]) -> Document:
-    """A text that a message refers to, or a part of it."""
+    """Return a text to which messages refer, or a part of it."""
     row = next((row for row in archive.rows[RESOURCES] if row.key == name.removeprefix("resource:")), None)
     if row is None:
         raise Failure("not_found", f"resource {one_line(name)} is not in this archive")
@@ -384,4 +384,4 @@ _ROUTES: Final = (
     (re.compile("/instructions/([^/]+)"), instruction),
     (re.compile("/instructions/([^/]+)/entries"), entries),
 )
-"""The paths of a kernel that are answered."""
+"""Supported paths of the kernel's API."""

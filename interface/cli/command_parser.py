@@ -1,10 +1,11 @@
 """Argument parsing with argparse: one parser per command, with common flags and error texts.
 
-Commands with commands under them (``awk agent list``), and the words that those of ``agent`` take in common.
+Also commands with subcommands (``awk agent list``), and the actions that the subcommands of ``agent`` share.
 
-Amounts as people type them: money in USD, and numbers of tokens. What is no limit is an error, not ignored.
+Amounts are parsed as people type them: money in USD, and numbers of tokens. An invalid limit is an error and never
+ignored.
 
-Durations as people type them: ``500ms``, ``10s``, ``1h30m``, or bare seconds.
+Durations are parsed as people type them: ``500ms``, ``10s``, ``1h30m``, or bare seconds.
 """
 
 import argparse
@@ -35,7 +36,7 @@ _OURS: Final = tuple(
         (r"argument (.+?): (.+)", r"\1: \2"),
     )
 )
-"""Messages of argparse (Python 3.11 to 3.14), and the same in our words."""
+"""Messages of argparse (Python 3.11 to 3.14) with their replacements."""
 
 
 def in_our_words(message: str) -> str:
@@ -47,10 +48,10 @@ def in_our_words(message: str) -> str:
 
 
 class CommandParser(argparse.ArgumentParser):
-    """argparse, saying ``error:`` and ``hint:`` as the rest of us does."""
+    """Argument parser whose errors have the form of all other errors (``error:`` and ``hint:``)."""
 
     def error(self, message: str) -> NoReturn:
-        """Raises Failure (usage)."""
+        """Raise Failure (usage)."""
         # Suggest the most likely fix for commands that send a message.
         if not any(action.dest == "message" for action in self._actions):
             advice = ""
@@ -78,7 +79,7 @@ def name_argument(parser: argparse.ArgumentParser) -> None:
 
 
 def common_flags(parser: argparse.ArgumentParser) -> None:
-    """The flags of every command, at the end of its words too."""
+    """Add the flags that every command accepts, also after its arguments."""
     hidden = argparse.SUPPRESS
     parser.add_argument("--json", action="store_true", default=hidden, help="print one JSON document")
     parser.add_argument("--project", metavar="DIR", default=hidden, help=hidden)
@@ -86,7 +87,7 @@ def common_flags(parser: argparse.ArgumentParser) -> None:
 
 
 class AgentArguments:
-    """Actions after NAME, each with its own arguments."""
+    """Parser of the actions after NAME, each with its own arguments."""
 
     def __init__(self, parser: argparse.ArgumentParser, shown: str, more: str = "") -> None:
         self._words = parser.add_subparsers(
@@ -101,7 +102,7 @@ class AgentArguments:
 
 
 def text_of(context: Context, given: str) -> str:
-    """``given``, or standard input for ``-``. Raises Failure (usage)."""
+    """Return ``given``, or standard input for ``-``. Raises Failure (usage)."""
     context.args.message = given
     return context.message()
 
@@ -122,12 +123,12 @@ def generated(word: str) -> tuple[Subcommand, ...]:
 
 
 class Subcommands(NamedTuple):
-    """The commands under the command ``word``."""
+    """Subcommands of the command ``word``."""
 
     word: str
     verbs: Sequence[Subcommand]
     required: bool = True
-    """The command alone means nothing."""
+    """Whether the command requires a subcommand."""
 
     def configure(self, parser: argparse.ArgumentParser) -> None:
         """Declare VERB and its arguments."""
@@ -140,7 +141,7 @@ class Subcommands(NamedTuple):
         json_flag(parser)
 
     def run(self, context: Context) -> int:
-        """Do it."""
+        """Run the subcommand."""
         verb = next(verb for verb in self.verbs if verb.word == context.args.verb)
         return self._load(verb)[1](context)
 
@@ -157,7 +158,7 @@ _TOKENS: Final = re.compile(r"\d{1,12}", re.ASCII)
 
 
 def usd(text: str) -> float:
-    """``0.50`` or ``$2``. Raises ArgumentTypeError, which argparse shows as a usage error."""
+    """Parse ``0.50`` or ``$2``. Raises ArgumentTypeError, which argparse reports as a usage error."""
     match = _USD.fullmatch(text)
     if match is None or not 0 < float(match[1]) <= 1_000_000:
         raise ArgumentTypeError(f"{text!r} is not a valid amount in USD; use a number above 0, such as 0.50")
@@ -165,21 +166,21 @@ def usd(text: str) -> float:
 
 
 def tokens(text: str) -> int:
-    """A whole number, more than 0. Raises ArgumentTypeError."""
+    """Parse an integer above 0. Raises ArgumentTypeError."""
     if not _TOKENS.fullmatch(text) or int(text) == 0:
         raise ArgumentTypeError(f"{text!r} is not a valid number of tokens; use a number above 0, such as 50000")
     return int(text)
 
 
 def pairs(text: str) -> int:
-    """A number of pairs, 1 to 1,000. Raises ArgumentTypeError."""
+    """Parse a number of pairs, 1 to 1,000. Raises ArgumentTypeError."""
     if not _TOKENS.fullmatch(text) or not 1 <= int(text) <= 1000:
         raise ArgumentTypeError(f"{text!r} is not a valid number of pairs; use 1 to 1000")
     return int(text)
 
 
 def share(text: str) -> float:
-    """A share of all, more than 0 and less than 1. Raises ArgumentTypeError."""
+    """Parse a share above 0 and below 1. Raises ArgumentTypeError."""
     if not _PLAIN.fullmatch(text) or not 0 < float(text) < 1:
         raise ArgumentTypeError(f"{text!r} is not a valid proportion; use a number between 0 and 1, such as 0.2")
     return float(text)
@@ -191,7 +192,7 @@ _PLAIN: Final = re.compile(r"\d+(?:\.\d+)?", re.ASCII)
 
 
 def duration(text: str) -> float:
-    """``text`` in seconds. Raises ArgumentTypeError, which argparse shows as a usage error."""
+    """Parse a duration to seconds. Raises ArgumentTypeError, which argparse reports as a usage error."""
     if _PLAIN.fullmatch(text):
         return float(text)
     parts = _PART.findall(text)

@@ -183,7 +183,7 @@ _CLOSE: Final = 0.7
 
 
 def meant_command(word: str) -> str | None:
-    """Return the command that ``word`` misspells, by case, swapped letters or similarity; None if there is none."""
+    """Return the command of which ``word`` is a misspelling (case, swapped letters, similarity), or None."""
     from difflib import get_close_matches  # noqa: PLC0415  (10 ms, for slips only)
 
     small = word.lower()

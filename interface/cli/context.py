@@ -1,4 +1,4 @@
-"""The context of a command: its words, the streams, the project, and the way to the kernel."""
+"""Context of a command: its arguments, the streams, the project, and the connection to the kernel."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -38,7 +38,7 @@ _PAUSE_SECONDS: Final = 0.05
 
 
 class Streams(NamedTuple):
-    """The streams, environment and clock that the edge of the program hands in; nothing below reads the real ones."""
+    """Streams, environment and clock of the process. Only the entry point accesses the real ones."""
 
     program: str
     stdin: TextIO
@@ -46,11 +46,11 @@ class Streams(NamedTuple):
     environ: Mapping[str, str]
     clock: Clock
     system_awk: str = ""
-    """Path of the system awk, which receives other words under the name awk; empty if there is none."""
+    """Path of the system's awk, which handles other arguments under the name awk; empty if there is none."""
 
 
 class Context:
-    """The world as one command sees it."""
+    """Environment of a command."""
 
     def __init__(self, streams: Streams, args: "argparse.Namespace", params: tuple[str, ...], cwd: str) -> None:
         self.program, self.stdin, self.out, self.environ, self.clock, self.system_awk = streams
@@ -60,7 +60,7 @@ class Context:
         self._project: Project | None = None
         self._clients: list[Client] = []
         self.starters: list[Starter] = []
-        """Starters of this command; each knows whether it started a kernel."""
+        """Starters of this command. Each one knows whether it started a kernel."""
 
     def close(self) -> None:
         """Close every connection that the command left open."""
@@ -69,7 +69,7 @@ class Context:
 
     @property
     def project(self) -> Project:
-        """The project the command is about. Raises Failure (usage) where ``--project`` is none."""
+        """Return the project of the command. Raises Failure (usage) if ``--project`` is invalid."""
         if self._project is None:
             self._project = find_project(self.environ, self.cwd, self.args.project)
         return self._project
@@ -81,13 +81,13 @@ class Context:
 
     @property
     def trusts(self) -> bool:
-        """Return whether the user vouches for the files, with ``--trust`` or AGENT_WORKER_TRUST=1."""
+        """Return whether the user trusts the files, by ``--trust`` or AGENT_WORKER_TRUST=1."""
         return bool(getattr(self.args, "trust", False)) or self.environ.get("AGENT_WORKER_TRUST") == "1"
 
     def kernel(self) -> Client:
-        """A client of the kernel that runs, or what answers out of the archive that is named in its place.
+        """Return a client of the running kernel, or of the archive in ``--archive``.
 
-        Raises Failure (no_kernel) where none runs; starts nothing.
+        Raises Failure (no_kernel) if no kernel runs. Starts none.
         """
         if getattr(self.args, "archive", None) is not None:
             from interface.cli.archive import ArchiveClient  # noqa: PLC0415  (few commands are about one)
@@ -103,7 +103,7 @@ class Context:
     def find_kernel(self) -> Client:
         """Return a client as ``kernel`` does. Raises Unreachable, or Hanging if the kernel does not respond.
 
-        A kernel that is starting or ending holds the lock too, and has no record for a moment.
+        A starting or stopping kernel also holds the lock, and briefly has no record.
         """
         deadline = self.clock.now() + PROOF_SECONDS
         while True:
@@ -130,7 +130,7 @@ class Context:
             newer = None if given_endpoint(self.environ) else recorded_endpoint(self.project)
             if newer in (None, endpoint):
                 raise
-            endpoint, proof = newer, prove(newer)  # the next kernel took the port between our two looks
+            endpoint, proof = newer, prove(newer)  # the next kernel has taken over the port
         if proof.status == "starting":
             proof.connection.close()
             return self._await_kernel(may_spawn=False)
@@ -145,22 +145,22 @@ class Context:
         return self._kept(Client(endpoint, proof.connection))
 
     def started_kernel(self, *flags: str) -> Client:
-        """A client of the kernel, which is started if it does not run, with ``flags`` of its own.
+        """Return a client of the kernel, which is started with ``flags`` if it does not run.
 
-        Never starts one that the environment names.
+        Never starts a kernel that the environment names.
         """
         return self.kernel() if given_endpoint(self.environ) else self._await_kernel(*flags, may_spawn=True)
 
     def returning_kernel(self) -> Client:
         """Return a client after the kernel has exited, as ``started_kernel`` does.
 
-        What somebody stopped is not started again: it is looked for, and raises Unreachable until it is back.
+        A kernel that a user stopped is not started again. Until it runs, this raises Unreachable.
         """
         stopped = any(client.was_stopped for client in self._clients)
         return self.find_kernel() if stopped else self.started_kernel()
 
     def answer(self, document: "bytes | Struct", view: Callable[..., list[str]], *more: object) -> int:
-        """Print a document, the kernel's or our own: as JSON with ``--json``, else as ``view`` shows it."""
+        """Print a document of the kernel or of this command: as JSON with ``--json``, otherwise with ``view``."""
         if not self.args.json:
             self.out.lines(view_lines(view, document, self.out.screen, *more))
         elif isinstance(document, bytes):
@@ -172,7 +172,7 @@ class Context:
         return 0
 
     def message(self) -> str:
-        """The words of the message: the argument, or standard input for ``-``. Raises Failure (usage) if empty."""
+        """Return the message: the argument, or standard input for ``-``. Raises Failure (usage) if it is empty."""
         text: str = self.args.message
         if text == "-":
             try:
@@ -181,7 +181,7 @@ class Context:
                 raise Failure("usage", _NOT_TEXT) from error
         if not text.strip():
             raise Failure("usage", "the message is empty")
-        # Bytes that are no text reach us as lone surrogates. Raises Failure before anything is started.
+        # Arguments that are not text contain lone surrogates. Raise Failure before any process is started.
         try:
             size = len(text.encode())
         except UnicodeEncodeError as error:
@@ -192,9 +192,9 @@ class Context:
         return text
 
     def workflow(self, named: str) -> str:
-        """The user's name of a workflow, as the kernel understands it: a name, or a path from the project's root.
+        """Return the workflow in the kernel's form: a name, or a path relative to the project's root.
 
-        Raises Failure where the file does not exist or lies outside the project.
+        Raises Failure if the file does not exist or is outside the project.
         """
         if named.startswith(_REMOTE):
             from protocol.remote_ref import RemoteRejected, parse_remote  # noqa: PLC0415  (takes urllib: most workflows are here)

@@ -32,9 +32,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def show(context: Context, space: str | None, wanted: Callable[[Event], bool]) -> int:
-    """Print all that is kept and ``wanted``, or the last ``-n`` of it; with ``-f`` those that come.
+    """Print the stored events that are ``wanted``, or the last ``-n``; with ``-f`` also new ones.
 
-    Returns how many there were.
+    Returns the number of printed events.
     """
     shown = 0
     lines = _Lines(context)
@@ -68,7 +68,7 @@ def show_part(
 ) -> int:
     """Print the stored lines at the positions from ``part`` that are ``wanted``, or the last ``-n``.
 
-    Returns how many there were.
+    Returns the number of printed lines.
     """
     lines = _Lines(context)
     found = list(_received(context, space, wanted, follow=False))
@@ -133,7 +133,7 @@ class _Lines:
             out.lines([event_line(event_of(received.data), out.screen)])
 
     def tell_rest(self, shown: int, total: int) -> None:
-        """Say how many there are, where not all are shown."""
+        """Print the total number if not all are shown."""
         if shown < total:
             self._context.out.note(f"{shown:,} of {total:,} (-n 0 for all)")
 
@@ -150,7 +150,7 @@ _GRAVE: Mapping[str, str] = {
 
 
 def level_of(event: Event) -> str:
-    """The level of an event: debug, info, warning or error, as a worker says of its own lines."""
+    """Return the level of an event: debug, info, warning or error, as in a worker's log lines."""
     data = event.get("data") or {}
     if event["type"] == "worker.log":
         return str(data.get("level")) if data.get("level") in ("debug", "info", "warning", "error") else "info"
@@ -176,12 +176,12 @@ _BAD = _FAILED | {"error", "crash"}
 
 
 def event_of(data: str) -> events.Event:
-    """The event in a line of a stream."""
+    """Parse the event in a line of a stream."""
     return decode(data.encode(), events.Event)
 
 
 def message_of(event: events.Event) -> Message | None:
-    """The message in an event that tells of one."""
+    """Return the message in an event about a message."""
     return msgspec.convert(event.data, type=Message) if event.type == "message" else None
 
 
@@ -201,9 +201,9 @@ def event_line(event: events.Event, screen: Screen) -> str:
 
 
 def asked_line(event: events.Event, program: str, *, can_approve: bool) -> str | None:
-    """The way in which a person can answer an event of a run: approve something, or vote on it.
+    """Return the instruction for a person to answer an event of a run: approve a call, or vote.
 
-    The words for it are left out without ``can_approve``: the run ends before anybody could.
+    Without ``can_approve`` there is none for approvals, because the run ends before a person could answer.
     """
     if event.type == "proposal.opened" and can_approve:
         name = one_line(typed_name(str(event.data.get("id")), str(event.space)))
@@ -221,7 +221,7 @@ def asked_line(event: events.Event, program: str, *, can_approve: bool) -> str |
 
 
 def failure_lines(event: events.Event) -> list[str]:
-    """The reason why work failed, in an event that tells of that: its message to the others names the cause alone."""
+    """Return the reason of a failure from its event, because the message to other agents contains only the cause."""
     text = str(event.data.get("text") or "").strip()
     if event.type != "instruction.ended" or event.data.get("status") not in _FAILED or not text:
         return []

@@ -16,7 +16,7 @@ class Exit(IntEnum):
     """An instruction failed or was dead-lettered, or a setup step failed."""
     USAGE = 2
     NOT_RUNNING = 3
-    """``status`` found no running kernel."""
+    """Exit code of ``status`` without a running kernel."""
     CREDENTIALS = 4
     NOT_FOUND = 5
     """The target does not exist, is not running, or is not a participant."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 Verb = dict[str, Any]
 GENERATED: Final = "generated"
-"""In place of the module of a command: this one."""
+"""This module, which replaces the module of a command."""
 
 
 @cache

@@ -1,8 +1,8 @@
-"""The process table live on a terminal, as ``awk top`` shows it; rich, which draws it, costs 40 modules.
+"""Live process table of ``awk top`` on a terminal, drawn with rich, whose import loads 40 modules.
 
-Three sources feed one queue: a thread on the event stream, a thread on the keyboard, and the clock (a timeout).
-Events are only a reason to look: what is drawn is always a fresh ``/ps``, at most ten times a second. Agents' text
-enters as rich Text, escaped: never as a string, where rich would look for markup.
+Three sources feed one queue: a thread for the event stream, a thread for the keyboard, and the clock (a timeout).
+Events only trigger an update: the screen always shows a new ``/ps`` response, at most ten times a second. Text of
+agents becomes escaped rich Text, never a string that rich would parse as markup.
 """
 
 import os
@@ -35,10 +35,10 @@ from protocol.api.processes import PsRow
 TICK_SECONDS: Final = 1.0
 COALESCE_SECONDS: Final = 0.1
 _IGNORED: Final = frozenset({"", "delta", "progress"})
-"""Events that are too many to look for each; the tick shows what they mean."""
+"""Events that are too frequent to trigger an update. The tick shows their effect."""
 _GAP: Final = 2
 _WIDEST: Final = 28
-"""No cell takes more than this, so that one long model name does not push the rest out."""
+"""Maximum width of a cell, so that a long model name does not displace other columns."""
 _STYLE_OF_STATE: Final = {
     "running": "green",
     "waiting": "yellow",
@@ -55,7 +55,7 @@ _NAMES: Final = {"\r": "enter", "\n": "enter", "\x7f": "backspace", "\x08": "bac
 
 
 def watch(context: Context, details: Details) -> int:
-    """Draw until ``q``. Raises Failure (no_kernel) where the kernel does not come back."""
+    """Draw until ``q``. Raises Failure (no_kernel) if the kernel does not return."""
     signals: queue.Queue[Signal] = queue.Queue()
     threading.Thread(target=signal_changes, args=(context, signals), name="events", daemon=True).start()
     console = Console(no_color=not context.out.screen.colour, highlight=False, markup=False)
@@ -76,7 +76,7 @@ def watch(context: Context, details: Details) -> int:
 
 
 def next_signal(signals: queue.Queue[Signal]) -> Signal | None:
-    """The next reason to draw; None for the tick. Changes that come together are one."""
+    """Return the next reason to draw; None for the tick. Simultaneous changes count as one."""
     try:
         first = signals.get(timeout=TICK_SECONDS)
     except queue.Empty:
@@ -125,7 +125,7 @@ class _Screen:
         return self._view.press(key, self._client)
 
     def draw(self) -> None:
-        """Ask for the table and draw it; while the kernel is away, what it said last."""
+        """Query the table and draw it. Without a kernel, draw the last one."""
         try:
             self._client = self._client or self._context.find_kernel()
             self._view.table = decode_table(self._client.get("/ps"))
@@ -142,7 +142,7 @@ class _Screen:
 
 
 def drawn(view: TopView, columns: int, now: float, state: str = "") -> Group:
-    """The whole screen: a header, the agents or the lines of a view, and a footer."""
+    """Return the whole screen: a header, the agents or the lines of a view, and a footer."""
     head = Text(cut(view.header(now, state), columns), style="dim", no_wrap=True)
     foot = Text(cut(view.footer(), columns), style="bold" if view.question else "dim", no_wrap=True)
     if view.view == "lines":
@@ -155,7 +155,7 @@ def drawn(view: TopView, columns: int, now: float, state: str = "") -> Group:
 
 
 def process_table(rows: Sequence[PsRow], columns: int, now: float, chosen: int | None = None) -> Table:
-    """The agents as a table that fits ``columns``: what does not fit is dropped from the right."""
+    """Return the table of agents within ``columns``. Columns that do not fit are dropped from the right."""
     titled = columns_for(rows)
     texts = [[cut(one_line(cell), _WIDEST) for cell in cells(row, now, titled)] for row in rows]
     if chosen is not None:
@@ -172,7 +172,7 @@ def process_table(rows: Sequence[PsRow], columns: int, now: float, chosen: int |
 
 
 def fitting(titled: Sequence[Column], texts: Sequence[Sequence[str]], columns: int) -> int:
-    """The number of columns, from the left, that fit into ``columns``; never none."""
+    """Return the number of columns, from the left, that fit into ``columns``; at least one."""
     used = -_GAP
     for place, column in enumerate(titled):
         used += _GAP + max([width(column.title), *(width(row[place]) for row in texts)])
@@ -216,7 +216,7 @@ def keys_as_signals(signals: queue.Queue[Signal]) -> Generator[None]:
 
 
 def keys_in(typed: str) -> Iterator[str]:
-    """The keys in what a terminal sent: arrows are sequences, and an escape is one that begins none."""
+    """Parse the keys in the terminal's input: arrow keys are sequences, and a lone escape is the escape key."""
     while typed:
         sequence = re.match(r"\x1b[\[O]([A-D]|[0-9]+~)", typed)
         if sequence is not None:

@@ -1,4 +1,4 @@
-"""Words to a command, and what it raised to an error and an exit code. The one place that sees the real world."""
+"""Entry point: run a command with the real streams and environment, and convert exceptions to exit codes."""
 
 import os
 import sys
@@ -23,7 +23,7 @@ _HELP: Final = frozenset({"-h", "--help"})
 def main(program: str, words: Sequence[str], system_awk: str) -> int:
     """Run the command line of this process and return its exit code.
 
-    Under the name awk we stand before ``system_awk``, which is empty where there is none.
+    Under the name awk, arguments for the system's awk go to ``system_awk``, which is empty if there is none.
     """
     forget_empty_home(os.environ)
     sys.stdin, sys.stdout, sys.stderr = _opened("r", sys.stdin), _opened("w", sys.stdout), _opened("w", sys.stderr)
@@ -50,7 +50,7 @@ def _opened(mode: str, stream: TextIO | None) -> TextIO:
 
 
 def run(words: Sequence[str], streams: Streams) -> int:
-    """Run one command line. Returns the exit code; never raises what users can cause."""
+    """Run a command line and return the exit code. Never raises errors that users can cause."""
     try:
         if not words or words[0] in _HELP:
             words = ["help", *words[1:]]
@@ -81,7 +81,7 @@ def run(words: Sequence[str], streams: Streams) -> int:
     except KeyboardInterrupt:
         return Exit.INTERRUPTED
     except (BrokenPipeError, OutputLost) as lost:
-        # Output has nowhere to go: end quietly if its reader went away, loudly if it is lost.
+        # Output cannot be written: exit quietly if its reader has exited, otherwise report the loss.
         streams.out.silence()
         streams.out.speak_if_heard()
         if isinstance(lost, BrokenPipeError):

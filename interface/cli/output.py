@@ -1,10 +1,10 @@
-r"""Output: results on stdout, everything else on stderr; plain unless a person is looking.
+r"""Output: results on stdout, everything else on stderr; plain text without a terminal.
 
-Colour, width and cutting are for terminals only; JSON is passed on as the kernel wrote it. Text that agents control
-is made safe for a terminal: what could move the cursor, restyle, hide or reorder text is shown as ``\x1b`` or
-``\u202e`` instead of being obeyed. Nothing here knows rich: its markup never sees agents' text as a string.
+Colors, widths and truncation apply to terminals only. JSON is printed as the kernel wrote it. Text of agents is escaped
+for terminals: characters that would move the cursor, or restyle, hide or reorder text, are printed as ``\x1b`` or
+``\u202e``. This module does not use rich, which would parse text of agents as markup.
 
-In the log of a CI job what a runner would obey is made text as well (interface.cli.runner_log).
+In the log of a CI job, commands for its runner are also escaped (interface.cli.runner_log).
 """
 
 import json
@@ -40,7 +40,7 @@ def _is_plain(text: str) -> bool:
 
 
 def escape(text: str) -> str:
-    """``text`` with everything a terminal might obey made visible."""
+    """Return ``text`` with all characters visible that a terminal could interpret."""
 
     def visible(match: re.Match[str]) -> str:
         code = ord(match[0])
@@ -52,7 +52,7 @@ def escape(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """As ``escape``, on one line: for cells of a table and log lines."""
+    """Escape ``text`` on one line, for cells of a table and log lines."""
     return escape(re.sub(_BREAKS, " ", text).strip())
 
 
@@ -79,7 +79,7 @@ _STYLES: Final = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow":
 
 
 class Screen(NamedTuple):
-    """The look that text may have: ``width`` is None where nothing is cut."""
+    """Capabilities of an output; ``width`` is None if texts are not truncated."""
 
     colour: bool = False
     width: int | None = None
@@ -111,16 +111,16 @@ class Output:
         self._stderr = stderr
         self._environ = environ
         self.unattended = bool(environ.get("CI"))
-        """Return whether no user is present for live tables or questions."""
+        """Whether no user is present for live tables or questions."""
         self._if_heard = False
         self.leave_aside()
 
     def leave_aside(self) -> None:
-        """From now on nothing stands below what is printed."""
+        """Unregister the lines below the output."""
         self.aside: Callable[[], AbstractContextManager[object]] = nullcontext
-        """Takes away what stands below while a block prints (run_progress)."""
+        """Hides the lines below the output while a block prints (run_progress)."""
         self.hide_aside: Callable[[], None] = lambda: None
-        """Takes it away until something is printed."""
+        """Hides the lines below the output until something is printed."""
 
     @property
     def shows_progress(self) -> bool:
@@ -134,16 +134,16 @@ class Output:
 
     @property
     def screen(self) -> Screen:
-        """The look of text on stdout."""
+        """Return the capabilities of stdout."""
         return Screen(self._colour(self._stdout), self.width() if self.is_terminal else None)
 
     @property
     def error_screen(self) -> Screen:
-        """The look of text on stderr."""
+        """Return the capabilities of stderr."""
         return Screen(self._colour(self._stderr), self.width() if self._stderr.isatty() else None)
 
     def width(self) -> int:
-        """Columns of the terminal: COLUMNS, else what it says itself."""
+        """Return the width of the terminal: COLUMNS, or else the terminal's own value."""
         asked = self._environ.get("COLUMNS", "")
         if asked.isdecimal() and int(asked) > 0:
             return int(asked)
@@ -162,13 +162,13 @@ class Output:
             self._stdout.flush()
 
     def text(self, text: str) -> None:
-        """Print agents' words as they come: escaped, without a line end of ours."""
+        """Print a part of an agent's text: escaped, without an additional line end."""
         with self.aside(), _writing():
             self._stdout.write(escape(text))
             self._stdout.flush()
 
     def content(self, text: str) -> None:
-        """Print a text exactly, as UTF-8 whatever the locale; escaped where a person or a CI job reads it at once."""
+        """Print a text exactly, in UTF-8 regardless of the locale; escaped on a terminal or in a CI job."""
         if self.is_terminal or is_read_by_runner(self._environ):
             self.text(text)
             return
@@ -205,7 +205,7 @@ class Output:
             self.note(text)
 
     def command(self, lines: Iterable[str]) -> None:
-        """Give commands of ours to the runner of a CI job, on standard error: nothing makes text of these."""
+        """Print commands for the runner of a CI job to standard error, unescaped."""
         with self.aside(), _writing():
             self._stderr.flush()
             self._stderr.buffer.write("".join(f"{line}\n" for line in lines).encode("utf-8", "backslashreplace"))
@@ -224,7 +224,7 @@ class Output:
         self._stderr.flush()
 
     def error(self, failure: Failure) -> None:
-        """``error: what``, where, and what to do about it."""
+        """Print ``error: text``, the locations and the hint."""
         self.note("\n".join(error_lines(failure, self.error_screen)))
 
     def warning(self, failure: Failure) -> None:
@@ -252,8 +252,8 @@ def _to_nowhere(stream: TextIO) -> None:
 
 
 def error_lines(failure: Failure, screen: Screen, called: tuple[str, str] = ("error: ", "red")) -> list[str]:
-    """The error as people read it; what agents or files contributed is escaped."""
-    # What is wrong; the kernel puts the first place before it, for those who see one line only.
+    """Return the error as lines for people, with text of agents and files escaped."""
+    # Remove the location that the kernel puts before the problem for readers of a single line.
     if not failure.places:
         what = failure.text
     else:
@@ -296,9 +296,9 @@ def view_lines(view: Callable[..., list[str]], document: object, screen: Screen,
 
 
 def read_fields(body: bytes) -> Any:
-    """A document of the kernel with its fields as attributes, for the views that are looked at all day.
+    """Document of the kernel with its fields as attributes, for frequent views.
 
-    Unchecked: msgspec, which would check it, takes as long as all else of ``ps``.
+    It is not validated, because msgspec would double the time of ``ps``.
     """
     return json.loads(body, object_hook=lambda fields: SimpleNamespace(**fields))
 
@@ -323,14 +323,14 @@ def table(
 
 
 def width(text: str) -> int:
-    """Columns ``text`` takes on a terminal (East Asian wide characters take two)."""
+    """Return the number of columns of ``text`` on a terminal (East Asian wide characters take two)."""
     if text.isascii():
         return len(text)
     return sum(_width_of(character) for character in text)
 
 
 def cut(text: str, columns: int | None) -> str:
-    """``text`` in at most ``columns``; an ellipsis shows that something is missing."""
+    """Return ``text`` in at most ``columns``, with an ellipsis if it is truncated."""
     if columns is None or width(text) <= columns:
         return text
     kept, used = [], 1
@@ -345,7 +345,7 @@ def cut(text: str, columns: int | None) -> str:
 def wrapped(text: str, columns: int) -> list[str]:
     """Split ``text`` (one line, escaped) into rows of at most ``columns`` characters.
 
-    Tabs become blanks: how far one leads depends on where a row begins.
+    Tabs become blanks, because their width depends on the start of a row.
     """
     rows, row, used = [], "", 0
     for character in text.expandtabs():
@@ -358,9 +358,9 @@ def wrapped(text: str, columns: int) -> list[str]:
 
 
 def behind(mark: str, text: str, columns: int | None) -> list[str]:
-    """``text`` (one line, escaped) behind ``mark``, in each row that a terminal of ``columns`` makes of it.
+    """Return ``text`` (one line, escaped) after ``mark``, in rows of at most ``columns``. None: no terminal.
 
-    So nothing that was given stands where a line of ours begins. None: there is no terminal.
+    The mark in every row distinguishes the text from lines of this program.
     """
     rows = [text] if columns is None else wrapped(text, max(columns - width(mark), 20))
     return [f"{mark}{row}".rstrip() for row in rows]

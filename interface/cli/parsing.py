@@ -1,6 +1,6 @@
-"""The arguments that many commands have, and command lines that are so plain that they need no argparse.
+"""Common arguments of commands, and a parser for simple command lines without argparse.
 
-argparse takes a tenth of the time of ``awk ps``. What is not certainly read as argparse reads it is left to that.
+argparse takes a tenth of the time of ``awk ps``. It parses command lines whose meaning this parser cannot be sure of.
 """
 
 from collections.abc import Callable, Sequence
@@ -53,7 +53,7 @@ class _Declared:
 def plain_arguments(
     configure: "Callable[[argparse.ArgumentParser], None]", words: Sequence[str]
 ) -> "argparse.Namespace | None":
-    """The arguments in ``words``, if these are nothing but flags without a value and words; None: ask argparse."""
+    """Parse ``words`` if they consist of flags without values and of words; return None to use argparse."""
     declared = _Declared()
     configure(cast("argparse.ArgumentParser", declared))
     given: list[str] = []
@@ -82,27 +82,27 @@ def split_params(words: Sequence[str], *, takes_params: bool) -> tuple[list[str]
 
 
 def json_flag(parser: "argparse.ArgumentParser") -> None:
-    """``--json``, which every command that reads has."""
+    """Add ``--json``, for every command that prints data."""
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 
 
 def all_projects_flag(parser: "argparse.ArgumentParser", what: str) -> None:
-    """``-A``, for what can be asked of all projects of the user."""
+    """Add ``-A``, for commands that can query all projects of the user."""
     parser.add_argument("-A", "--all-projects", action="store_true", help=what)
 
 
 def jsonl_flag(parser: "argparse.ArgumentParser") -> None:
-    """``--jsonl``, which every command that streams has."""
+    """Add ``--jsonl``, for every command that streams."""
     parser.add_argument("--jsonl", action="store_true", help="print one JSON object per line as items arrive")
 
 
 def archive_flag(parser: "argparse.ArgumentParser") -> None:
-    """``--archive``, for what can be read in an archive too."""
+    """Add ``--archive``, for commands that can read an archive."""
     parser.add_argument("--archive", metavar="FILE", help="read from this file of awk export, without a kernel")
 
 
 def tag_flag(parser: "argparse.ArgumentParser") -> None:
-    """``--tag``, and the word older documents have for it."""
+    """Add ``--tag``, with its older name."""
     parser.add_argument("--tag", default="main", metavar="T", help="tag of the workflow instance (default: main)")
     from argparse import SUPPRESS  # noqa: PLC0415  (it has to be that very text)
 
@@ -110,17 +110,17 @@ def tag_flag(parser: "argparse.ArgumentParser") -> None:
 
 
 def trust_flag(parser: "argparse.ArgumentParser") -> None:
-    """``--trust``, for what runs commands of the project's files."""
+    """Add ``--trust``, for commands that run commands of the project's files."""
     parser.add_argument("--trust", action="store_true", help="trust the commands in the project's files (setup, shell)")
 
 
 def update_flag(parser: "argparse.ArgumentParser") -> None:
-    """``--update``, for workflows of other repositories."""
+    """Add ``--update``, for workflows of other repositories."""
     parser.add_argument("--update", action="store_true", help="resolve remote refs again and pin the new commits")
 
 
 def continue_flag(parser: "argparse.ArgumentParser") -> None:
-    """``--continue``, for what starts a workflow."""
+    """Add ``--continue``, for commands that start a workflow."""
     parser.add_argument("--continue", dest="go_on", action="store_true", help="start with the previous conversation")
 
 

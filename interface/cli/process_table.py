@@ -1,4 +1,4 @@
-"""The process table: which columns there are and what stands in them. Pure; ``ps`` and ``top`` both draw it."""
+"""Columns of the process table and their content, for ``ps`` and ``top``. Pure."""
 
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -37,7 +37,7 @@ COLUMNS: Final[tuple[Column, ...]] = (
     Column("TASKS"),
     Column("LAST", right=True),
 )
-"""In order of importance: a narrow window loses them from the right. QUEUE is immediate/normal/background."""
+"""Columns in order of importance: a narrow window drops them from the right. QUEUE is immediate/normal/background."""
 
 
 def columns_for(rows: "Sequence[PsRow]") -> tuple[Column, ...]:
@@ -51,7 +51,7 @@ BY_WORD: Final = MappingProxyType({column.title.lower().rstrip("%$"): column for
 
 
 def sort_key(word: str) -> "Callable[[PsRow], Any]":
-    """The order of rows by a column: the largest number first, texts as in a dictionary."""
+    """Return the sort key of a column: the largest number first, texts alphabetically."""
 
     def key(row: "PsRow") -> Any:
         usage = row.usage
@@ -84,12 +84,12 @@ def sort_key(word: str) -> "Callable[[PsRow], Any]":
 
 
 def target_of(row: "PsRow") -> str:
-    """The name of an agent as a target: one that a workflow has is named with that."""
+    """Return the target of an agent; an agent of a workflow includes the workflow."""
     return row.name if row.space is None or row.space.startswith("dm:") else f"{row.name}@{row.space}"
 
 
 def status_of(row: "PsRow") -> str:
-    """The status that the agent gave itself, in a few words."""
+    """Return the agent's own status in a few words."""
     return "" if row.status is None else ": ".join(part for part in (row.status.state, row.status.task) if part)
 
 
@@ -98,7 +98,7 @@ SHOWN: Final = 3
 
 
 def cells(row: "PsRow", now: float, columns: "Sequence[Column]" = COLUMNS) -> tuple[str, ...]:
-    """The text of each of ``columns`` for one agent, at a wall time in seconds since 1970."""
+    """Return the text of each of ``columns`` for an agent, at a wall time in seconds since 1970."""
     workspace = row.space is not None and not row.space.startswith("dm:")
     left = seconds_between(now, row.until)
     until = f" {left:.0f}s" if left is not None and left > 0 else ""
@@ -143,7 +143,7 @@ def size(count: int) -> str:
 
 
 def age(seconds: float) -> str:
-    """A time that has passed, in the largest unit that fits: ``42s``, ``5m``, ``3h``, ``2d``."""
+    """Format elapsed time in the largest unit that fits: ``42s``, ``5m``, ``3h``, ``2d``."""
     for unit, length in (("d", 86400), ("h", 3600), ("m", 60)):
         if seconds >= length:
             return f"{seconds / length:.0f}{unit}"

@@ -1,8 +1,7 @@
-"""Questions to the user, if present: confirmations (``--yes``), approvals, and
-trust files.
+"""Questions to the user, if present: confirmations (``--yes``), approvals, and trust in files.
 
-A request that the kernel refused as untrusted is sent again with the digests of exactly what was shown: where the
-files changed in between, it is refused again.
+After a refusal as untrusted, the request is repeated with the digests of exactly the displayed content. If the files
+have changed in between, it is refused again.
 """
 
 import json
@@ -57,9 +56,9 @@ _NEW: Final = ("new_string", "new", "new_str", "content")
 
 
 def decide_in_place(context: Context, approval: str) -> None:
-    """Show a call that waits for approval, and ask; what is answered is sent. Who only presses Enter leaves it open.
+    """Show a call that waits for approval, ask the user, and send the answer. An empty answer leaves the request open.
 
-    Nothing is granted of which not all was shown.
+    A call can be approved only after it was shown completely.
     """
     try:
         with closing(context.find_kernel()) as client:
@@ -97,12 +96,12 @@ def decide_in_place(context: Context, approval: str) -> None:
 
 
 def is_question(event: Mapping[str, Any]) -> bool:
-    """Return whether an event tells of an instruction that a person has to answer."""
+    """Return whether an event is about an instruction that waits for a person's answer."""
     return event.get("type") == "instruction.queued" and event.get("data", {}).get("waits_for") == "person"
 
 
 def answer_in_place(context: Context, instruction: str) -> None:
-    """Show what a person is asked who is an agent, and take the answer: lines up to an empty one. No line: later."""
+    """Show a question to a person who is an agent, and read the answer: lines up to an empty one. No line: not now."""
     try:
         with closing(context.find_kernel()) as client:
             asked = json.loads(client.get(f"/instructions/{quoted(instruction)}"))
@@ -129,16 +128,16 @@ NOT_ALWAYS: Final = "its input contains *, which would match any text"
 
 
 def always_pattern(asked: Mapping[str, Any]) -> str | None:
-    """The pattern that grants this very call from now on, and no other; None where no pattern is of it alone.
+    """Return the pattern that matches exactly this call, or None if every pattern would match other calls, too.
 
-    It is the call as the kernel keeps it.
+    The pattern is the call in the kernel's form.
     """
     pattern = json.dumps(asked["input"], ensure_ascii=False, sort_keys=True, separators=(",", ":"))
     return None if "*" in pattern else pattern
 
 
 def decided(client: Client, asked: Mapping[str, Any], answer: str) -> str:
-    """Send what was answered: ``y`` once, ``a`` always, ``n`` no. Returns what came of it, in a line."""
+    """Send an answer: ``y`` once, ``a`` always, ``n`` no. Returns the result in a line."""
     body = {"always": always_pattern(asked)} if answer == "a" else {}
     what = "deny" if answer == "n" else "approve"
     found = json.loads(client.post(f"/approvals/{quoted(str(asked['id']))}/{what}", body, key=new_key()))
@@ -147,12 +146,12 @@ def decided(client: Client, asked: Mapping[str, Any], answer: str) -> str:
 
 
 def call_lines(given: object) -> list[str]:
-    """The input of a call, whole: one line for each value, as JSON, so that no text can look like a key."""
+    """Return the complete input of a call: one line for each value, as JSON, so that no text can look like a key."""
     return json.dumps(given, ensure_ascii=False, sort_keys=True, indent=2).split("\n")
 
 
 def change_lines(given: object) -> list[str]:
-    """The change that a call would make, where its input is an edit: the old lines and the new ones."""
+    """Return the change of an edit as a diff of its old and new lines."""
     if not isinstance(given, dict):
         return []
     values: dict[str, Any] = given
@@ -166,9 +165,9 @@ def change_lines(given: object) -> list[str]:
 
 
 def quoted_rows(context: Context, lines: Iterable[str]) -> list[str]:
-    """Lines that an agent wrote, escaped and in rows of the terminal's width, each behind a bar.
+    """Return lines of an agent, escaped, in rows of the terminal's width, each after a bar.
 
-    A tab is shown as one: an edit may change nothing else.
+    Tabs are visible, because an edit may change only them.
     """
     columns = max(context.out.width() - len(_GUTTER), 20)
     shown = (escape(line.replace("\n", "\\n").replace("\t", "\\t")) for line in lines)
@@ -184,7 +183,7 @@ _INDENT: Final = "    "
 def with_trust(context: Context, request: Request, ask: Callable[[Request], T]) -> T:
     """Return the response of ``ask`` to ``request``; after an untrusted refusal ask the user and retry.
 
-    Raises what ``ask`` raises; the refusal where nobody agrees, or nobody is there.
+    Raises errors of ``ask``, and the refusal if the user does not agree or is not present.
     """
     agreed: frozenset[str] = frozenset()
     while True:
@@ -200,8 +199,8 @@ def with_trust(context: Context, request: Request, ask: Callable[[Request], T]) 
 
 
 def agrees_to_trust(context: Context, refused: Failure) -> bool:
-    """Show what is wanted, and ask. What is to be kept is written before anything is done with it."""
-    local = not context.environ.get(URL)  # the state of a kernel that is named there may be elsewhere
+    """Show the demands, and ask the user. Consent is stored before any other action."""
+    local = not context.environ.get(URL)  # a kernel that the environment names may have its state elsewhere
     context.out.note("The files of this project are not trusted yet. They would:")
     for want in refused.wants:
         context.out.notes(unit_lines(want, context.out.error_screen))

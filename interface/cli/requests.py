@@ -18,12 +18,12 @@ LONGEST: Final = 1000
 
 
 class Listing(NamedTuple):
-    """The field of a list in its document, the parameter that its ``next`` goes into, and the end that comes first."""
+    """Field of a list in its document, the parameter for its ``next``, and the order of its rows."""
 
     field: str
     parameter: str
     newest_last: bool = False
-    """A page that follows is older, and comes before the rows there are."""
+    """Whether further pages contain older rows, which precede the others."""
 
 
 RUNS: Final = Listing("runs", "before")
@@ -48,7 +48,7 @@ MESSAGES: Final = Listing("messages", "before", newest_last=True)
 
 
 def count_flag(parser: argparse.ArgumentParser, default: int | None = LONGEST, what: str = "number of entries") -> None:
-    """``-n``, which every command that lists has; without a ``default`` all are listed."""
+    """Add ``-n``, for every command that lists; without a ``default``, all rows are listed."""
     usual = "all" if default is None else default
     parser.add_argument("-n", type=_count, default=default, metavar="N", help=f"{what} (default: {usual}; 0: all)")
 
@@ -62,7 +62,7 @@ def show_list(context: Context, path: str, listing: Listing, view: View, query: 
 
 
 def fetch_list(client: Client, path: str, listing: Listing, count: int, query: Mapping[str, str]) -> Document:
-    """The document at ``path`` with its first ``count`` rows (0: all), from as many answers as that takes."""
+    """Return the document at ``path`` with its first ``count`` rows (0: all), from several requests if necessary."""
     document: Document = {}
     rows: list[Any] = []
     following: str | None = None
@@ -78,7 +78,7 @@ def fetch_list(client: Client, path: str, listing: Listing, count: int, query: M
 
 
 def tell_rest(context: Context, document: Document, listing: Listing) -> None:
-    """Say how many rows there are, where not all are shown."""
+    """Print the total number of rows if not all are shown."""
     if document.get("next") is not None:
         context.out.note(f"{len(document[listing.field]):,} of {document['total']:,} (-n 0 for all)")
 
@@ -104,14 +104,14 @@ def act(
     client: Client | None = None,
     remark: Callable[[Client, Row], str | None] | None = None,
 ) -> int:
-    """POST ``body`` to ``path`` and print what comes back. Returns the exit code; raises Failure.
+    """POST ``body`` to ``path`` and print the answer. Returns the exit code; raises Failure.
 
-    With ``ids`` it is sent once for each, which stands for ``{}`` in ``path``. All are tried; what was changed is one
-    list, named like the segment before them, and the first refusal is raised at the end.
+    With ``ids``, a request is sent for each id, which replaces ``{}`` in ``path``. All ids are tried. The results are
+    printed as one list, named like the path segment before the id, and the first refusal is raised at the end.
 
     Args:
-        client: a kernel that the command has asked something before.
-        remark: text for stderr about one that was changed.
+        client: a client that the command has already used.
+        remark: text for stderr about one result.
     """
     client = client or context.kernel()
     if not ids:

@@ -1,6 +1,6 @@
 """Progress of a followed run: a line per active agent, or one line every 30 s without a terminal.
 
-The lines stand below what is printed, and are taken away before anything else is: what stays is a clean log.
+The lines are displayed below the output and hidden before any other output, so the log contains only the output.
 """
 
 import threading
@@ -32,7 +32,7 @@ class Work(NamedTuple):
     cost_usd: float | None = None
 
     def line(self, now: float) -> str:
-        """The work in one line: who, step, tool, tokens, cost, time."""
+        """Work in progress in one line: agent, step, tool, tokens, cost, time."""
         most = "" if self.max_steps is None else f"/{self.max_steps}"
         facts = (
             one_line(self.agent),
@@ -103,7 +103,7 @@ class RunProgress:
         self._out = out
         self._clock = clock
         self.name = "the run"
-        """What a sign of life calls it."""
+        """Return the name of the run in a progress line."""
         self._working = Working()
         self._began_at = self._told_at = clock.now()
         self._lock = threading.RLock()

@@ -1,4 +1,4 @@
-"""A run as a stream of events that ends with its report, even where the kernel dies in the middle."""
+"""Stream of a run's events that ends with its report, even if the kernel dies."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping
@@ -22,8 +22,8 @@ _SIGNALS: Final[Mapping[int, str]] = MappingProxyType(
 class Run:
     """Workflow run; ``name`` (``review:main``) and ``id`` (``r12``) are set when the kernel accepts it.
 
-    ``connect`` finds the kernel again once it was lost; None: as for one who began the run. ``key``: that of a request
-    that was perhaps made before; a run that is known has ``name`` and ``id_``.
+    ``connect`` finds the kernel again after a lost connection; None: as for the command that started the run. ``key``
+    is the key of a request that may have been sent before. A known run has ``name`` and ``id_``.
     """
 
     def __init__(
@@ -41,11 +41,11 @@ class Run:
         self.name = name
         self.id = id_
         self.document: bytes | None = None
-        """The report, once there is one."""
+        """Return the report, once it exists."""
         self._last_id = ""
 
     def begin(self, request: Mapping[str, object]) -> Iterator[ServerEvent]:
-        """``accepted``, the events, ``result``. Raises Failure where the kernel refuses or dies before it accepts."""
+        """Yield ``accepted``, the events, and ``result``. Raises Failure if the kernel does not accept the run."""
 
         def start(asked: Mapping[str, object]) -> Stream:
             return self._context.started_kernel().stream("/run", asked, key=self._key or new_key())
@@ -69,7 +69,7 @@ class Run:
         yield from self.resume(None)
 
     def resume(self, deadline: float | None) -> Iterator[ServerEvent]:
-        """The events after the last one seen, and ``result``. Raises Expired after ``deadline`` (monotonic seconds)."""
+        """Yield the remaining events, and ``result``. Raises Expired after ``deadline`` (monotonic seconds)."""
         assert self.name is not None
         follower = Follower(
             connect=self._connect,
@@ -88,7 +88,7 @@ class Run:
                 try:
                     report = self.report(follower.client)
                 except Unreachable:
-                    continue  # the stream breaks too, and the next connect asks again
+                    continue  # the stream breaks too, and the next connect queries again
                 if json.loads(report)["status"] != "running":
                     self.document = report
                     yield ServerEvent("result", report.decode())
@@ -97,9 +97,9 @@ class Run:
     def cancel(self, expected: str, exit_code: int) -> bool:
         """Ask the kernel to stop the run, by its ``expected`` name if it was not yet accepted.
 
-        ``exit_code`` is what we end with, and its report has to say.
+        ``exit_code`` is the exit code of this command, which the report includes.
 
-        Returns whether there is, or was, a run to report.
+        Returns whether the kernel has, or had, a run to report.
         """
         accepted = self.name is not None
         self.name = self.name or expected

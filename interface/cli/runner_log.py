@@ -1,8 +1,8 @@
-r"""The log of a CI job, out of which its runner reads commands: agents' words must give it none.
+r"""Escaping of commands in the log of a CI job: texts of agents must not contain commands for its runner.
 
-GitHub's runner obeys a line that begins with ``::`` after blanks, and ``##[`` anywhere in a line; Azure's ``##vso[``
-and TeamCity's ``##teamcity[`` likewise. A backslash within these makes them text. (GitLab's markers need control
-characters, which are escaped.)
+GitHub's runner executes a line that starts with ``::`` after blanks, and ``##[`` anywhere in a line. Azure does so with
+``##vso[`` and TeamCity with ``##teamcity[``. A backslash inside these markers disables them. (GitLab's markers need
+control characters, which are escaped.)
 """
 
 import io
@@ -12,19 +12,19 @@ from typing import Final, TextIO
 
 _RUNNERS: Final = ("CI", "GITHUB_ACTIONS", "TF_BUILD", "TEAMCITY_VERSION")
 _COMMAND: Final = r"(?m)^[^\S\n]*:(?=:)|##\w{0,20}(?=\[)"
-"""What makes a command with the character after it."""
+"""Characters that start a command together with the next character."""
 _BEGUN: Final = r"[^\S\n]*:?"
 """A line that may still become a command of the first kind."""
 _MARK: Final = r"##?\w{0,20}\Z"
 
 
 def is_read_by_runner(environ: Mapping[str, str]) -> bool:
-    """Return whether what we print goes to the log of a CI job."""
+    """Return whether the output goes to the log of a CI job."""
     return any(environ.get(name) for name in _RUNNERS)
 
 
 def neutral(text: str) -> str:
-    """``text``, which begins a line, without a command in it."""
+    """Escape commands in ``text``, which starts a line."""
     return re.sub(_COMMAND, r"\g<0>\\", text)
 
 

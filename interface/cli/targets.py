@@ -15,7 +15,7 @@ RUN: Final = re.compile(r"r\d{1,18}", re.ASCII)
 
 
 def target(text: str) -> Target:
-    """``text`` as a target. Raises Failure (bad_target)."""
+    """Parse ``text`` as a target. Raises Failure (bad_target)."""
     try:
         return parse_target(text)
     except TargetRejected as error:
@@ -23,7 +23,7 @@ def target(text: str) -> Target:
 
 
 def agent_target(text: str) -> Target:
-    """``text`` as a target that names an agent. Raises Failure (bad_target)."""
+    """Parse ``text`` as a target that names an agent. Raises Failure (bad_target)."""
     asked = target(text)
     if asked.agent is None:
         raise Failure("bad_target", f"{text!r} does not name an agent", f"for example: alice{text}")
@@ -31,7 +31,7 @@ def agent_target(text: str) -> Target:
 
 
 def workflow_target(text: str) -> Target:
-    """As ``target``, and it must name a workflow's channel."""
+    """Parse ``text`` as a target that names a workflow's channel. Raises Failure (bad_target)."""
     found = target(text)
     if found.workflow is None or found.agent is not None:
         raise Failure("bad_target", f"{text!r} is not the channel of a workflow", "use @review or @review:tag")
@@ -39,7 +39,7 @@ def workflow_target(text: str) -> Target:
 
 
 def typed_name(name: str, space: str) -> str:
-    """The spelling of something that a workflow's space has: ``release@review[:tag]``."""
+    """Parse the name of an object in a workflow's space: ``release@review[:tag]``."""
     workflow, tag = split_space(space)
     return str(Target(name, workflow, tag))
 
@@ -52,7 +52,7 @@ def concerns(message: Mapping[str, Any], agent: str) -> bool:
 
 
 def target_query(text: str) -> dict[str, str]:
-    """The query that limits an answer to one target. Raises Failure (bad_target)."""
+    """Return the query that limits an answer to one target. Raises Failure (bad_target)."""
     asked = target(text)
     query = {} if asked.workflow is None else {"space": str(asked.space)}
     return query if asked.agent is None else {**query, "agent": asked.agent}
@@ -60,7 +60,7 @@ def target_query(text: str) -> dict[str, str]:
 
 def agent_path(client: Client, asked: Target, what: str) -> str:
     """Return the path of ``what`` (queue, reset, ...) of the agent. Raises Failure if it is not a member."""
-    # An agent that a workflow refers to has one queue for all its spaces, an inline one a queue of its own.
+    # A referenced agent has one queue for all its spaces, an inline agent a separate queue.
     if asked.workflow is None:
         key = str(asked.agent)
     else:

@@ -1,6 +1,6 @@
-"""Screens and keys of ``awk top`` as text; drawing is done elsewhere.
+"""Screens and keys of ``awk top`` as text; another module draws them.
 
-Lines that an agent wrote come escaped and behind a bar (interface.cli.prompts); what is asked stands below them.
+Lines of an agent are escaped and follow a bar (interface.cli.prompts); questions are displayed below them.
 """
 
 import json
@@ -24,7 +24,7 @@ from protocol.api.processes import Ps, PsRow
 SORTS: Final = ("name", "state", "cpu", "tokens", "cost", "rss", "last")
 LOG_LINES: Final = 500
 STEPS: Final = 10
-"""Of what an agent did, the last; a reply and each call that came back are one."""
+"""Number of the last steps of an agent that are shown. A reply counts as one with each of its calls that returned."""
 METER_SECONDS: Final = 60.0
 HELP: Final = (
     "up, down, j, k   choose an agent, or scroll",
@@ -42,17 +42,17 @@ HELP: Final = (
 
 
 class Question(NamedTuple):
-    """Something that a key answers: each returns what came of it, and every other key leaves it."""
+    """Question that a key answers. Each answer returns its result; every other key dismisses the question."""
 
     text: str
     answers: Mapping[str, Callable[[Client], str]]
     always: Callable[[Client], str] | None = None
-    """``a`` puts this as a question of its own: the key that asked, pressed for too long, grants nothing."""
+    """Answer of ``a``, which asks a second question, so that a key that is held down grants nothing."""
     change: Sequence[str] = ()
-    """``d`` shows it above the call."""
+    """Diff that ``d`` shows above the call."""
 
     def line(self, *, read: bool) -> str:
-        """The question, and the keys that there are; those that grant show more first until all was ``read``."""
+        """Return the question and its keys. Keys that grant the call first scroll until the whole call was ``read``."""
         if len(self.answers) == 1:
             return f"{self.text} [y/N]{'' if read else ' (down: the rest of it)'}"
         yes = ("y once", *(("a always",) if self.always else ())) if read else ("y, down: more of it",)
@@ -104,10 +104,10 @@ class TopView:
         self.title = ""
         self._ours: Sequence[str] = ()
         self._quoted: Sequence[str] = ()
-        """What the lines are made of."""
+        """Source of the displayed lines."""
         self._columns = 0
         self.first = 0
-        """Of the lines, the one that is shown first."""
+        """Index of the first displayed line."""
         self.height = 24
         self.chosen = ""
         self.sort = SORTS[0]
@@ -117,16 +117,16 @@ class TopView:
         self.said = ""
 
     def rows(self) -> list[PsRow]:
-        """The agents that are shown, in order."""
+        """Return the displayed agents in order."""
         found = [row for row in self.table.agents if self.filter in target_of(row)]
         return sorted(found, key=sort_key(self.sort))
 
     def place(self) -> int:
-        """The place of the chosen agent among them."""
+        """Return the position of the chosen agent."""
         return next((place for place, row in enumerate(self.rows()) if target_of(row) == self.chosen), 0)
 
     def header(self, now: float, state: str = "") -> str:
-        """The line above everything: what presses comes first, for a narrow window cuts the rest."""
+        """Return the header. Urgent information comes first, because a narrow window truncates the end."""
         rows = self.table.agents
         busy = sum(row.state == "running" for row in rows)
         tokens, usd = self._meter.rates(rows, now)
@@ -137,7 +137,7 @@ class TopView:
         return " | ".join([*needs, *filtered, f"{len(rows)} agents, {busy} running{state}", meters, f"by {self.sort}"])
 
     def footer(self) -> str:
-        """The line below everything: a question, what was said last, or the keys."""
+        """Return the footer: a question, the last result, or the keys."""
         if self.question is not None:
             return self.question.line(read=self.read())
         if self.said:
@@ -145,7 +145,7 @@ class TopView:
         return "escape: back   q quits" if self.view == "lines" else "? help   q quits"
 
     def page(self) -> list[str]:
-        """The lines that are shown."""
+        """Return the displayed lines."""
         return self.lines[self.first : self.first + self._room()]
 
     def read(self) -> bool:
@@ -242,7 +242,7 @@ class TopView:
         return row, next((str(one["id"]) for one in queue["instructions"]), None)
 
     def detail(self, client: Client) -> None:
-        """Show what the chosen agent does: its last steps, how it stands, its prompt, and its changes."""
+        """Show the work of the chosen agent: its last steps, its state, its prompt, and its changes."""
         row, instruction = self._work(client)
         if instruction is None:
             self._show(target_of(row), ["it has nothing to do"])

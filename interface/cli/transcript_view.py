@@ -1,8 +1,7 @@
-"""Transcript of an agent as lines: replies, calls with arguments and results; for show, attach, logs, run
-and top.
+"""Transcript of an agent as lines: replies, calls with arguments and results; for show, attach, logs, run and top.
 
-A line of an agent's never begins where one of ours does: it is indented, escaped, and has a mark before it. So it can
-neither move the cursor nor pass for something that was not done.
+Lines of an agent are indented, escaped and marked, so that they can neither move the cursor nor look like lines of this
+program.
 """
 
 import json
@@ -19,9 +18,9 @@ if TYPE_CHECKING:
 Entry = Mapping[str, Any]
 """protocol.api.instructions.EntryInfo as JSON."""
 LINES: Final = 40
-"""Of the arguments of a call, and of its result."""
+"""Maximum number of lines of a call's arguments and of its result."""
 CHARACTERS: Final = 2000
-"""Of one line."""
+"""Maximum number of characters of a line."""
 _SAID: Final = "    "
 _GIVEN: Final = "    > "
 _GOT: Final = "    < "
@@ -31,7 +30,8 @@ _NO_WORD: Final = "(its outcome is not known)"
 def entry_lines(entry: Entry, screen: Screen, *, who: str = "", full: bool = False, said: bool = True) -> list[str]:
     """Return an entry: a header line, then its text, calls or results.
 
-    ``who`` stands before it where several are watched. Without ``said`` its text is left out: it was shown as it came.
+    ``who`` precedes the header if several agents are shown. Without ``said`` the text is omitted, because it was
+    already streamed.
     """
     lines = [screen.style(who + _head(entry), "red" if entry["is_error"] else "bold")]
     if entry["text"] and said:
@@ -45,9 +45,9 @@ def entry_lines(entry: Entry, screen: Screen, *, who: str = "", full: bool = Fal
 
 
 def last_steps(client: "Client", instruction: str, count: int, columns: int) -> list[str]:
-    """The last ``count`` things that were done, for a glance: each text, call and result on one line of ``columns``.
+    """Return the last ``count`` actions as a summary: each text, call and result on one line of ``columns``.
 
-    Then the calls of the last reply that have not come back.
+    The pending calls of the last reply follow.
     """
     from interface.cli.requests import ENTRIES, fetch_list  # noqa: PLC0415  (only top looks at the end of a list)
 
@@ -55,7 +55,7 @@ def last_steps(client: "Client", instruction: str, count: int, columns: int) -> 
     begun = json.loads(client.get(path, {"limit": "1"}))
     if not begun["entries"]:
         return ["nothing was done yet"]
-    # Numbers only grow, and may leave some out: at least as many as are wanted have one above this.
+    # Numbers only increase and may have gaps: at least as many entries as needed have a number above this one.
     after = begun["entries"][0]["n"] - 1 + max(begun["total"] - count, 0)
     found = fetch_list(client, path, ENTRIES, 0, {"after": str(after)})
     entries = found["entries"][-count:]
@@ -68,7 +68,7 @@ def last_steps(client: "Client", instruction: str, count: int, columns: int) -> 
             lines.append(_brief(_GIVEN, json.dumps(entry["input"] or {}, ensure_ascii=False), columns))
             lines += [_brief(_GOT, str(entry["output"]), columns)] if entry["output"] else []
     for call, outcome in _unanswered(entries, found):
-        # A model may call what there is not, by any name: it begins no line.
+        # A model may call a missing tool with any name, which must not start a line.
         lines.append(cut(f"asked for {one_line(str(call['tool']))}  {outcome}", columns))
         lines.append(_brief(_GIVEN, json.dumps(call["input"], ensure_ascii=False), columns))
     return lines
@@ -91,12 +91,12 @@ def _head(entry: Entry) -> str:
 
 
 def _brief(mark: str, text: str, columns: int) -> str:
-    # One more than fits, so that a cut is seen to be one.
+    # One more than fits, so that the truncation is visible.
     return cut(mark + one_line(text.strip()[: CHARACTERS + 1]), min(columns, CHARACTERS))
 
 
 def argument_lines(arguments: Mapping[str, Any]) -> list[str]:
-    """The arguments of a call, one a line; a text of several lines under its name."""
+    """Return the arguments of a call, one per line; a text of several lines follows its name."""
     lines: list[str] = []
     for name, value in arguments.items():
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
@@ -108,7 +108,7 @@ def argument_lines(arguments: Mapping[str, Any]) -> list[str]:
 
 
 def unanswered_lines(found: Mapping[str, Any], screen: Screen) -> list[str]:
-    """The calls of the last reply that have not come back: they wait for an approval, run, or were cut short."""
+    """Return the pending calls of the last reply: they wait for an approval, run, or were interrupted."""
     lines: list[str] = []
     for call, outcome in _unanswered(found["entries"], found):
         lines.append(screen.style(f"{one_line(str(call['tool']))}  {outcome}", "yellow"))
@@ -130,13 +130,13 @@ def _unanswered(entries: Sequence[Entry], found: Mapping[str, Any]) -> Iterator[
 
 
 def usage_text(tokens_in: int, tokens_out: int, cost_usd: float | None) -> str:
-    """Tokens and cost; a cost that is not known is not shown as nothing."""
+    """Format tokens and cost. An unknown cost is omitted instead of displayed as zero."""
     cost = "" if cost_usd is None else f", ${cost_usd:.4f}"
     return f"{tokens_in:,} tokens in, {tokens_out:,} out{cost}"
 
 
 def seconds_text(seconds: float) -> str:
-    """A time as people say it: ``0.4 s``, ``42 s``, ``5m07s``, ``2h03m``."""
+    """Format a duration: ``0.4 s``, ``42 s``, ``5m07s``, ``2h03m``."""
     if seconds < 60:
         return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
     minutes = int(seconds) // 60
@@ -156,7 +156,7 @@ def _marked(mark: str, lines: Sequence[str], most: int | None, columns: int | No
 
 
 class StepReader:
-    """Looks up the entries that events tell of, over one connection."""
+    """Lookup of the entries of events over one connection."""
 
     def __init__(self, context: "Context") -> None:
         self._context = context
@@ -178,5 +178,5 @@ class StepReader:
 
 
 def who_of(event: Mapping[str, Any]) -> str:
-    """The agent and the instruction that an event is about, as they stand before its lines."""
+    """Return the agent and the instruction of an event as a prefix of its lines."""
     return "".join(f"{one_line(str(event[part]))} " for part in ("agent", "instruction") if event.get(part))

@@ -59,6 +59,7 @@ from protocol.agent_memory import (
     Entry,
     EntryRejected,
     Item,
+    ItemNotFound,
     Note,
     NoteRejected,
     Source,
@@ -269,7 +270,7 @@ class PersonalContexts:
         try:
             self._changing(place, TODO, write)
         except TodoRejected as error:
-            raise Refused("not_found" if "no item" in str(error) else "bad_request", str(error)) from error
+            raise Refused("not_found" if isinstance(error, ItemNotFound) else "bad_request", str(error)) from error
         return self.todos(place)
 
     def write_soul(self, place: ContextPlace, text: str, known: str) -> str | None:

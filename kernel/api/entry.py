@@ -13,7 +13,7 @@ import trio
 from kernel.api.connection import ADMITTED, NODE, RECEIVE_QUEUE, WIRE, ReceiveQueue
 from kernel.api.dispatch import ASKED, NO_ARGS, RawRequest, dispatch
 from kernel.api.mcp.calls import ToolDispatcher, answer_call, by_nobody
-from kernel.api.mcp.endpoint import Endpoint
+from kernel.api.mcp.endpoint import McpEndpoint
 from kernel.api.requests import (
     App,
     Authenticator,
@@ -84,7 +84,7 @@ class ApiApp:
     authenticator: Authenticator
     services: Services
     calls: ToolDispatcher
-    mcp: Endpoint
+    mcp: McpEndpoint
     quart: App
     bodies: Bodies = field(default_factory=Bodies)
 

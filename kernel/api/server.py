@@ -20,7 +20,7 @@ from hypercorn.utils import wrap_app
 from kernel.api.connection import Connection
 from kernel.api.entry import ApiApp, OriginGuard
 from kernel.api.mcp.calls import ToolDispatcher
-from kernel.api.mcp.endpoint import Endpoint
+from kernel.api.mcp.endpoint import McpEndpoint
 from kernel.api.requests import App, Authenticator, Receive, Scope, Send
 from kernel.operations.context import Services
 from kernel.operations.events import goodbye
@@ -188,7 +188,7 @@ async def serve(
     """
     store, kernel = services.store, services.kernel
     calls = ToolDispatcher(services)
-    endpoint = Endpoint(calls, services)
+    endpoint = McpEndpoint(calls, services)
     app = ApiApp(
         guard=OriginGuard(authorities(*listener.getsockname()[:2])),
         authenticator=Authenticator(

@@ -90,7 +90,7 @@ class Copier:
         folder: str,
         log: str,
         *,
-        tell: Callable[[standby.Heard], None],
+        tell: Callable[[standby.CopierReport], None],
         clock: Callable[[], float],
     ) -> None:
         self._clock = clock
@@ -115,7 +115,7 @@ class Copier:
         self._copying: BaseCopy | None = None
         self._bytes_since = 0
         self._done = 0
-        self._heard = standby.Heard(lost=True)
+        self._heard = standby.CopierReport(lost=True)
         self._look = standby.UpTo(event=0, at_ms=0, sent=0, term=0)
         self._beat_at, self._event = 0.0, 0
         self._files: tuple[float, str] = (0.0, "")
@@ -126,7 +126,7 @@ class Copier:
 
     def hear(self, message: standby.Sent) -> None:
         """Process one message."""
-        if isinstance(message, standby.Anew):
+        if isinstance(message, standby.LogRestart):
             self._drop()
             self._anew = True
             self._say(lost=False, whole=False, begun=self._heard.begun + 1)
@@ -340,7 +340,7 @@ def main() -> int:
     os.umask(0o077)
     os.nice(5)
 
-    def tell(heard: standby.Heard) -> None:
+    def tell(heard: standby.CopierReport) -> None:
         sys.stdout.write(msgspec.json.encode(heard).decode() + "\n")
         sys.stdout.flush()
 
@@ -349,7 +349,7 @@ def main() -> int:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         why = "the previous copy process is still running: the folder does not respond"
-        tell(standby.Heard(why=why, fix="check the folder: copying resumes automatically"))
+        tell(standby.CopierReport(why=why, fix="check the folder: copying resumes automatically"))
         return 1
     copier = Copier(Path(args.project), Path(args.state), args.to, args.log, tell=tell, clock=time.time)
     data = bytearray()

@@ -5,7 +5,7 @@ recorded in the transaction of the change if the commit returns it, otherwise af
 a secret is never written to disk: it stays in memory for a limited time, and only the key is recorded.
 
 A key of the page (promise P80) can be exchanged once for a token. Keys are stored as digests in memory and end with the
-kernel. Each decision completes without an await, so that of two concurrent requests with the same key only one
+kernel. Each decision completes without an await, so only one of two concurrent requests with the same key
 succeeds.
 """
 

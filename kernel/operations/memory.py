@@ -1,6 +1,7 @@
-"""What agents keep: memory, notes and todo list, for the people who own the files; and its purge.
+"""Memory, notes and todo lists of agents, for the people who own the files; and the purge of their sources.
 
-What is written here is a person's word. The files are the truth (kernel.agents.personal_context).
+Entries that are written here have a person as their author. The files are the only copy
+(kernel.agents.personal_context).
 """
 
 from collections.abc import Iterable

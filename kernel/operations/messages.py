@@ -1,8 +1,7 @@
-"""Messages: sent to an agent or a workspace, and shown with their receipts.
+"""Messages: sending to an agent or a workspace, and display with receipts.
 
-A message may set an agent to work, and what the agent's file would run needs trust (promise P19). A definition is kept
-for exactly the files it was read from, and an edit, however small, has them read again: without that, every message
-would cost the parsing of YAML.
+A message may start an agent, and programs of the agent's file need trust (promise P19). A parsed definition is cached
+for exactly the content of its files; any change causes a new read. Without the cache, each message would parse YAML.
 """
 
 import hashlib

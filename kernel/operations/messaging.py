@@ -1,6 +1,6 @@
-"""Words between agents: channels, inboxes, questions to colleagues, what an agent says of its work, and feedback.
+"""Communication between agents: channels, inboxes, questions to colleagues, status texts, and feedback.
 
-A question to a colleague is asked here, and answered in the asker's conversation once the colleague has ended.
+A question to a colleague is asked here. The answer appears in the asker's conversation when the colleague has ended.
 """
 
 from typing import Annotated, Any, Final

@@ -54,9 +54,9 @@ async def add_node(asked: NodeRequest, nodes: NodeAccess) -> NodeAdded:
         raise Refused("bad_request", str(error), "use a short name; awk ps and awk node list show it") from error
     for fault in node_faults(asked.node):
         raise Refused("bad_request", f"{fault.key}: {fault.message}", fault.hint)
-    word = await nodes.control.add(name, asked.node, asked.host)
+    token = await nodes.control.add(name, asked.node, asked.host)
     rows = {row.name: row for row in _listed(nodes).nodes}
-    return NodeAdded(node=rows.get(name), command=None if word is None else f"{JOIN} {word}")
+    return NodeAdded(node=rows.get(name), command=None if token is None else f"{JOIN} {token}")
 
 
 async def drain_node(asked: NodeDrain, nodes: NodeAccess) -> NodeList:

@@ -1,7 +1,7 @@
 """Tools for an agent's own memory, notes and todo list, in files that people can edit.
 
-A write is begun in the log, then done in the files (kernel.store.memory): a call that is made again after a crash at
-any place is one write. Items kept to another space are as if they were not there.
+A write starts in the log and is completed in the files (kernel.store.memory), so a call that is repeated after a crash
+writes only once. Items that are limited to another space are invisible.
 """
 
 import hashlib

@@ -1,7 +1,7 @@
-"""The page: its files as fixed bytes, the one-time key that opens it, and the token that it gets for the key.
+"""Page: its static files, the one-time key that opens it, and the token in exchange for the key.
 
-The files are of another package, which this one does not import: they are found by their place and read once. They say
-nothing of the project, so they need no token. The page is a client like any other: what it shows comes over the API.
+The files belong to another package, which this one does not import: they are found by their path and read once. They
+contain no data of the project, so they need no token. The page is an ordinary client, whose data comes from the API.
 """
 
 import hashlib

@@ -124,7 +124,7 @@ def _stops(kernel: KernelControl) -> bool:
 async def ready(store: StoreAccess, files: ProjectFiles, kernel: KernelControl) -> Response:
     """Return 200 if the kernel accepts and starts work, otherwise 503 with the reason.
 
-    That is while starting, stopping or in safe mode, and where the last commit failed and another one does too.
+    It is not ready while it starts or stops, in safe mode, and after a failed commit if another attempt fails, too.
     """
     if _stops(kernel):
         return json_reply(Ready(ready=False, status="stopping"), 503)
@@ -296,8 +296,8 @@ async def trust(files: ProjectFiles) -> TrustList:
 async def usage(asked: UsageRequest, store: StoreAccess, files: ProjectFiles) -> UsageReport:
     """Report the usage of all stored work, or of one space or agent.
 
-    With both, the agent is who bears that name there. ``by``, ``since`` and ``until`` (milliseconds since 1970) part
-    what ended in a time. Raises Refused (unknown_agent, workflow_not_running, too_large).
+    With both, the agent is the one with that name in the space. ``by``, ``since`` and ``until`` (milliseconds since
+    1970) limit and group work by its end. Raises Refused (unknown_agent, workflow_not_running, too_large).
     """
     agent = asked.agent
     space = None if asked.space is None else place_of(known_space(store, files, asked.space))

@@ -1,7 +1,7 @@
 """Tasks of a space: plan, list, claim, end and split, for people and agents.
 
-A check that an agent plans is a command that the kernel runs: it is taken from an agent that may run commands without
-anybody being asked, and run as that agent is confined, and as the one whose work it checks.
+A check that an agent plans is a command that the kernel runs. Only an agent that may run commands without approval can
+plan one. It runs with the restrictions of that agent and of the agent whose work it checks.
 """
 
 from typing import Annotated

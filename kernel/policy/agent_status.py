@@ -36,7 +36,7 @@ class _Wait(msgspec.Struct, frozen=True):
 
 
 def readiness_of(own: Readiness, asked: Readiness) -> Readiness:
-    """Return the readiness of an instruction that waits for an answer: that of the asked instruction.
+    """Return the readiness of an instruction that waits for an answer, which is the asked instruction's readiness.
 
     ``own`` is its own readiness, which counts after the asked instruction has ended and no answer can come.
     """

@@ -69,7 +69,7 @@ TRIGGERS: Final[Mapping[Cause, BreakerFailure]] = {
     "quota": BreakerFailure("quota", by_model=False),
     "auth": BreakerFailure("credentials", by_model=False),
 }
-"""All other causes are unrelated to the provider."""
+"""Causes that concern the provider, with their effect."""
 
 
 def keys_of(endpoint: ModelEndpoint) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ The model's input is quoted. Its output is data: values of two enumerations and 
 again. Any other output changes nothing.
 
 A colleague sees only part of an agent's memory. Entries that may not be shared are dropped before the search, so that
-a hidden entry and a missing one cannot be told apart by the answer, its size or its time. A shareable entry is given
+neither the answer nor its size or time distinguishes a hidden entry from a missing one. A shareable entry is given
 as an excerpt around the query, a public one completely. Each line of both is prefixed with ``>``: it is quoted data
 with its source and trust, never an instruction.
 """

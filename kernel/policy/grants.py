@@ -86,7 +86,7 @@ def line(book: Book, number: int) -> Iterator[ScopeGrant]:
 
 
 def uses_left(book: Book, number: int) -> int | None:
-    """Return the remaining uses of a grant under its own limit and those of its parents; None: unlimited."""
+    """Return the remaining uses of a grant under its own limit and its parents' limits; None: unlimited."""
     bounds = [one.uses - one.used for one in line(book, number) if one.uses is not None]
     return max(0, min(bounds)) if bounds else None
 
@@ -108,7 +108,7 @@ def authority(book: Book, agent: AgentKey, scope: Scope, now_ms: int) -> Authori
 def delegation(book: Book, giver: AgentKey, own: Collection[Scope], wanted: WantedGrant, now_ms: int) -> GrantTerms:
     """Return the terms of a grant by the agent ``giver``, whose file gives it the scopes ``own``.
 
-    A giver can delegate only what it has: no longer, and no more uses. Raises Refused: forbidden.
+    The terms cannot exceed the giver's own permission in time or uses. Raises Refused: forbidden.
     """
     warrants = [] if "auth" in own else _standing(book, giver, "auth", now_ms)
     if "auth" not in own and not warrants:

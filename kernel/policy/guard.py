@@ -167,7 +167,7 @@ def read_answer(decoder: msgspec.json.Decoder[_Read], answer: str) -> _Read | No
 
 def _sound(items: Sequence[_Item], evidence: Evidence, known: Mapping[AgentKey, Iterable[str]]) -> Iterator[Extracted]:
     seen: dict[AgentKey, list[frozenset[str]]] = {}
-    # Independent of the cited messages, because the model saw all of them.
+    # Independent of the cited messages, because the model saw every message.
     trust = least(("agent", *evidence.classes.values()))
     doubted = tuple(id_ for id_, class_ in evidence.classes.items() if class_ == trust != "agent")
     for item in items:

@@ -32,7 +32,7 @@ TRANSITIONS: Final[Mapping[tuple[Reach, NodeEvent], Reach]] = {
     ("lost", "ended"): "off",
     ("off", "ended"): "off",
 }
-"""All other combinations are impossible and change nothing."""
+"""Transitions of a node. Combinations without a row are impossible and change nothing."""
 
 FIRST_PAUSE_SECONDS: Final = 0.25
 LONGEST_PAUSE_SECONDS: Final = 30.0

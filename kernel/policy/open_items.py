@@ -161,7 +161,7 @@ class StuckWebhook(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
-    """All items that may need a person; ``dead`` may contain only part of ``dead_total``."""
+    """Items of a project that may need a person; ``dead`` may contain only part of ``dead_total``."""
 
     lost: str = ""
     """Reason why no work starts in the project; empty if its folder exists."""

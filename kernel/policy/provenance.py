@@ -100,7 +100,7 @@ def class_of_message(
 ) -> SourceClass:
     """Return the trust class of a message.
 
-    Texts of a person and of project files are the user's, and those of a hook are from the web; system messages repeat
+    Texts of a person and of project files are the user's, texts of a hook are from the web; system messages repeat
     others. ``printed``: the text may contain command output. ``work``: class of the instruction that sent the message,
     an upper bound of its trust; the reader's ``own`` messages have exactly this class.
     """

@@ -1,7 +1,7 @@
 """Retries of attempts by cause, and restarts of agents, services and kernels that keep failing. Pure.
 
-Only the kernel retries; the worker, SDKs and CLIs do not. These delays are combined by max() with those of breakers
-and of the agent's own crashes. Of ``restart:``, retries use only the number of crashes that end an instruction.
+Only the kernel retries; the worker, SDKs and CLIs do not. The longest delay counts: of the retry, of the breaker, or
+of the agent's crashes. Of ``restart:``, retries use only the number of crashes that end an instruction.
 
 Each unexpected exit counts toward an agent's restart budget, regardless of the instruction. The retry table ends an
 instruction that crashes its worker; the budget stops an agent that crashes on all instructions. A healthy agent

@@ -28,7 +28,7 @@ _PARAM: Final = re.compile(r"[a-z][a-z0-9_]{0,31}", re.ASCII)
 def check_rule(spec: RuleSpec, members: Collection[str], scopes: Collection[Scope] | None = None) -> None:
     """Raise Refused (bad_request) if the normalized ``spec`` is not a valid rule for ``members``.
 
-    ``scopes`` are those of the defining agent; None: a person or a file.
+    ``scopes`` are the defining agent's; None: a person or a file defines the rule.
     """
     try:
         check_name(spec.name)

@@ -52,7 +52,7 @@ class Trigger(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def trigger_of(kind: str, sender: str, text: str, hops: int = 0, *, winner: str | None = None) -> Trigger | None:
-    """Return the trigger of a message; None if it has none. ``winner`` is that of the resolved proposal.
+    """Return the trigger of a message; None if it has none. ``winner`` is the winner of the resolved proposal.
 
     A rule's message that follows a hook carries the hook's name, too, but has more hops and is no trigger.
     """

@@ -168,7 +168,7 @@ Choice = Literal["yes", "no"]
 
 
 class ExitChoice(msgspec.Struct, frozen=True):
-    """Agent whose work determines the exit code; ``status`` is that of its last instruction, None if it had none."""
+    """Agent whose work determines the exit code, with the status of its last instruction (None if it had none)."""
 
     name: str
     status: str | None = None

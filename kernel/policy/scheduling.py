@@ -3,7 +3,7 @@
 Only age, preemption or a person raises the priority of an instruction; its text never does.
 
 An attempt runs on the kernel's machine or on a node. An agent without requirements runs on the kernel's machine. An
-agent that requires labels runs only on a node that has all of them. An agent that requires only memory or GPUs runs on
+agent that requires labels runs only on a node with these labels. An agent that requires only memory or GPUs runs on
 the kernel's machine if they are free, else on any node that has them: its files are committed and can be transferred,
 but the kernel's machine is nearest. The node that the agent used last is preferred, because its working tree is there.
 """
@@ -206,6 +206,6 @@ def choose(
 
 
 def homeless(ready: Iterable[Candidate], machines: Sequence[Machine]) -> dict[InstructionId, str]:
-    """Return those of ``ready`` that no machine could run even when idle, with the reasons."""
+    """Return the instructions of ``ready`` that no machine could run even when idle, with the reasons."""
     found = ((one.id, place(one.needs, machines, {}, "")) for one in ready if one.needs)
     return {one: where.reason for one, where in found if isinstance(where, Unplaced) and where.reason != FULL}

@@ -60,7 +60,7 @@ class ProposalState(msgspec.Struct, frozen=True):
 
 
 class Ballot(ProposalState, frozen=True, kw_only=True):
-    """Stored proposal with its votes; ``creator_key`` is None for a person, and ``hops`` are those of its message."""
+    """Stored proposal with its votes; ``creator_key`` is None for a person, and ``hops`` come from its message."""
 
     number: int
     space: str
@@ -104,7 +104,7 @@ class Decided(msgspec.Struct, frozen=True):
 
 
 def tally(ballot: ProposalState, votes: Mapping[str, str], now_ms: int) -> Undecided | Decided:
-    """Return the result of ``votes`` (voter to option); those of non-electors count, but not for the quorum."""
+    """Return the result of ``votes`` (voter to option); votes of non-electors count, but not for the quorum."""
     if ballot.grants:
         return _granted(ballot, votes, now_ms)
     left = max(ballot.quorum - len(ballot.electors & votes.keys()), 0)
@@ -390,7 +390,7 @@ def check_terms(opened: ProposalOpened, electors: int) -> None:
         raise bad_request(text, "omit the type of the resolution")
     if not 1 <= opened.quorum <= electors:
         text = f"Quorum of {opened.quorum} impossible: {electors} can vote"
-        raise bad_request(text, "omit the quorum to wait for all of them")
+        raise bad_request(text, "omit the quorum to wait for all electors")
     if not SHORTEST_SECONDS <= opened.timeout_ms / 1000 <= LONGEST_SECONDS:
         raise bad_request(f"timeout_seconds must be from {SHORTEST_SECONDS:g} to {LONGEST_SECONDS:g} (7 days)")
 

@@ -91,7 +91,7 @@ def verdict_of(status: int | None, tries: int) -> DeliveryVerdict:
 
 
 def keeps_failing(tries: int) -> bool:
-    """Return whether a delivery has failed so often that a person should inspect it."""
+    """Return whether a delivery has failed enough times that a person should inspect it."""
     return tries >= LASTING_TRIES
 
 

@@ -45,7 +45,7 @@ class MemberSpec(msgspec.Struct, frozen=True, kw_only=True):
 class RunSpec(_Payload, frozen=True, kw_only=True, tag="WorkflowStarted"):
     """Validated run; payload of ``status``: its workflow starts, and the kickoff is appended in the same commit.
 
-    ``kickoff_mentions`` are those of the template: interpolated text wakes no agent. ``wall_time_ms`` is the duration
+    ``kickoff_mentions`` come from the template only: interpolated text wakes no agent. ``wall_time_ms`` is the duration
     behind ``deadline_ms``, if the workflow may be continued after it.
     """
 

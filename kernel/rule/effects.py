@@ -190,7 +190,7 @@ class LimitRun(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OpenProposal(msgspec.Struct, frozen=True, kw_only=True):
-    """Proposal in ``space``, of its run; ``creator_key`` is None for a person, ``hops`` are those of its message."""
+    """Proposal in ``space``, of its run; ``creator_key`` is None for a person, ``hops`` come from its message."""
 
     opened: ProposalOpened
     space: str

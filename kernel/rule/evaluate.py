@@ -3,7 +3,7 @@
 The rules of CORE decide, in order, and a sink writes. Each rule sees the state before the message; then the message is
 recorded and the effects are applied, in order.
 
-Rules of installed packages are trusted code. All of them form one row of the table. An installed rule sees only
+Rules of installed packages are trusted code. Together they form one row of the table. An installed rule sees only
 messages that no rule created, so evaluation ends. Its messages come from the system; a rule that raises is reported
 and skipped, and disabled after several failures.
 """

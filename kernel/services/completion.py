@@ -128,7 +128,7 @@ def final_outcome(
         return of_exit(exited) if ending is None or exited.exceeded is not None or died else ending
     connects = backend in CLIS and BACKENDS[backend].daemon_check != "no"
     if ending.ended_as == "done" and connects and not reached_mcp:
-        # A CLI that connects at startup but never did has not done its work, whatever it reports.
+        # A CLI that should connect at startup but never did has not done its work, even if it reports success.
         text = f"{BACKENDS[backend].title} never connected to Daemon MCP: its result was discarded"
         return AttemptOutcome("failed", text, cause="network", ours=True)
     return ending

@@ -217,7 +217,7 @@ class Dispatcher(msgspec.Struct, eq=False, kw_only=True):
     def _something_queued(self) -> bool:
         """Return whether queued work may exist for a free place.
 
-        Reading all rows in vain would delay the lease of a message that arrives meanwhile.
+        A useless read of all rows would delay the lease of a message that arrives meanwhile.
         """
         try:
             return self.reader.now(some_queued)

@@ -1,6 +1,6 @@
 """Handover to the next kernel process: the table of its attempts, and the trial of the new version.
 
-Each version reads its own table and that of the previous version.
+Each version reads its own table and the table of the previous version.
 """
 
 import os

@@ -76,7 +76,7 @@ def renewal_of(data: bytes, fields: tuple[TokenField, ...]) -> bytes | None:
 
 
 def merged(kept: bytes, renewed: bytes, fields: tuple[TokenField, ...]) -> bytes:
-    """Return ``kept`` with its ``fields`` replaced by those of ``renewed``; both have all of them (``renewal_of``)."""
+    """Return ``kept`` with the ``fields`` of ``renewed``; both documents have all fields (``renewal_of``)."""
     whole, tokens = _object(kept), _object(renewed)
     for field in fields:
         _put(whole, field.path, _at(tokens, field))

@@ -53,7 +53,7 @@ class Lent(msgspec.Struct, frozen=True):
     """Record of a login that an attempt holds; ``home`` is the original file, "" for a token.
 
     ``copy`` is relative to ``place``. ``digest`` is the last known digest of the tokens ``fields`` in ``home``, and
-    ``seen`` that of the tokens last seen in the copy.
+    ``seen`` the digest of the tokens last seen in the copy.
     """
 
     holder: str

@@ -48,7 +48,7 @@ class _End(NamedTuple):
 
 
 class MirrorTarget(NamedTuple):
-    """Folder relative to the project's root: the personal one of ``agent``, or that of workspaces."""
+    """Folder relative to the project's root: the personal folder of ``agent``, or the folder of workspaces."""
 
     folder: str
     agent: str | None = None
@@ -63,7 +63,7 @@ class MirrorFiles(msgspec.Struct, eq=False):
     _unsynced: set[tuple[str, str]] = set()
 
     def append(self, target: MirrorTarget, messages: Iterable[Message], *, begin: bool = False) -> tuple[str, ...]:
-        """Append those of the ordered ``messages`` that are missing. Raises OSError, possibly after a partial write.
+        """Append the missing ones of the ordered ``messages``. Raises OSError, possibly after a partial write.
 
         Returns the parts whose files are missing or shorter than expected. In this case nothing is written, unless
         ``messages`` ``begin`` the files.
@@ -162,7 +162,7 @@ class MirrorFiles(msgspec.Struct, eq=False):
 
 
 DOCUMENTS: Final = "documents"
-"""Folder of documents, in that of a workspace."""
+"""Subfolder of a workspace's folder for its documents."""
 _NEW: Final = ".{}.new"
 _OLD: Final = ".{}.old"
 """Temporary files beside a document while it is replaced; hidden names are no documents."""

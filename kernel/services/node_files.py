@@ -110,7 +110,7 @@ def kernel_url(facts: NodeFacts) -> str:
 
 
 def environment(env: Mapping[str, str], named: Iterable[str], facts: NodeFacts) -> dict[str, str]:
-    """Return the environment of an agent's programs: the kernel's ``named`` variables and those of the node."""
+    """Return the environment of an agent's programs: the kernel's ``named`` variables and the node's own."""
     passed = {name: env[name] for name in named if name in env}
     far = {"PATH": facts.path, "HOME": facts.home, "LANG": "C.UTF-8"}
     return {**passed, **far, CALL_URL: kernel_url(facts)}
@@ -133,7 +133,7 @@ def private_bytes(facts: NodeFacts) -> int:
 
 
 def _relocated(text: str, moved: Iterable[tuple[str, str]]) -> str:
-    """Replace the folders of this machine in ``text`` by those of the node, once."""
+    """Replace the folders of this machine in ``text`` by the node's folders, once."""
     table = dict(moved)
     if not table:
         return text

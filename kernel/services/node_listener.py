@@ -24,7 +24,7 @@ import trio
 
 from kernel.agents.sections import ListenAddress
 from osfiles.atomic_write import replacing
-from protocol.node import JOIN_LINE_BYTES, JoinWord
+from protocol.node import JOIN_LINE_BYTES, JoinToken
 
 logger = logging.getLogger(__name__)
 
@@ -120,10 +120,10 @@ class NodeListener(msgspec.Struct, eq=False, kw_only=True):
     _refused: int = 0
     _refused_since_ms: int = 0
 
-    def word(self, node: str, token: str, host: str | None) -> str:
+    def join_token(self, node: str, token: str, host: str | None) -> str:
         """Return the join token of a node; ``host`` is the address of this machine as seen from the node."""
         own = socket.gethostname() if self.address.host in _EVERYWHERE else self.address.host
-        return JoinWord(host=host or own, port=self.port, sha256=self._sha256, token=token, node=node).encode()
+        return JoinToken(host=host or own, port=self.port, sha256=self._sha256, token=token, node=node).encode()
 
     async def run(self) -> None:
         """Accept nodes until cancelled; log and retry if the port is not available."""

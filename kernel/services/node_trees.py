@@ -77,7 +77,7 @@ class _Prepared(msgspec.Struct, frozen=True):
 class NodePreparation(Preparation):
     """Prepares an attempt's clone on one node, and fetches its work.
 
-    ``facts`` returns those of the node's current session; None: it is not connected.
+    ``facts`` returns the facts of the node's current session; None: the node is not connected.
     """
 
     parts: NodeTrees

@@ -180,7 +180,7 @@ class Nodes(msgspec.Struct, eq=False, kw_only=True):
             while self.listener is None:
                 await self._taken_up.wait()
             await self.listener.listens.wait()
-            return self.listener.word(name, token, host)
+            return self.listener.join_token(name, token, host)
         raise Refused("conflict", "No port for nodes could be opened", "see kernel.log for the reason")
 
     async def drain(self, name: str, *, draining: bool) -> None:
@@ -247,7 +247,7 @@ class Nodes(msgspec.Struct, eq=False, kw_only=True):
                     await self._again.wait()
 
     def wanted(self) -> dict[str, WantedNode]:
-        """Return the nodes that should exist, by name: those of the file, then added ones."""
+        """Return the nodes that should exist, by name: nodes of the file, then added ones."""
         project = self.files.catalog.kept_project()
         kept = {one.name: one for one in self.log.reader.now(nodes.all_)}
         single: dict[str, WantedNode] = {}

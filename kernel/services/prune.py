@@ -42,7 +42,7 @@ PRUNED: Final = "pruned"
 RECORD_BYTES: Final = 64 * 1024 * 1024
 """Limit for the record of a comparison; a larger file is not ours."""
 Decided = list[tuple[Leftover, str]]
-"""All candidates with the reason why they are kept; "": deleted, or would be in a dry run."""
+"""Candidates with the reason why they are kept; "": deleted, or would be in a dry run."""
 FileGroup = Literal["unfinished", "logs", "aside", "comparisons", "attempts"]
 
 

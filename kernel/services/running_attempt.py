@@ -57,7 +57,7 @@ Begun = tuple[StartFrame, WorkerProcess]
 
 
 class RunningAttempt(msgspec.Struct, eq=False):
-    """One attempt of one instruction, from its lease until its outcome is written; ``run`` is its complete life."""
+    """Attempt of an instruction, from its lease until its outcome is written; ``run`` is its complete life."""
 
     __repr__ = object.__repr__  # the default shows the token
     leased: Leased
@@ -283,7 +283,7 @@ class RunningAttempt(msgspec.Struct, eq=False):
         scopes = scopes_of(frame.definition.scopes)
         if (
             scopes != SCOPES or frame.definition.backend not in RECORDED
-        ):  # otherwise its first entry records what it has seen
+        ):  # otherwise its first entry records the trust of the texts that it has seen
             await commit_with_retry(services.writer, narrow, leased.instruction, leased.epoch, scopes, frame.seen)
         self.at.launcher.need(frame.sdks)
         return await self._spawn(frame, admitted) or AttemptOutcome("stopped", str(self.stop_reason))

@@ -98,7 +98,7 @@ def concerns_no_run(event: Event) -> bool:
 
 
 class Runs(msgspec.Struct, eq=False, kw_only=True):
-    """Ends running runs, including those of earlier kernels; its ``wake`` may omit events that affect no run."""
+    """Ends running runs, including runs of earlier kernels; its ``wake`` may omit events that affect no run."""
 
     log: StoreLog
     wake: Wake
@@ -127,7 +127,7 @@ class Runs(msgspec.Struct, eq=False, kw_only=True):
         judged: RunJudgement | None = None
         if expected.schema is not None:
             reply = self.log.reader.now(run_outcomes.last_reply, run, expected.exit_from)
-            fault = await check_in_subprocess(expected.schema, reply.text) if reply.seq else "there is no answer"
+            fault = await check_in_subprocess(expected.schema, reply.text) if reply.seq else "the run has no answer"
             judged = RunJudgement(reply.seq, fault)
         return await self._commits(end_run, run, judged)
 
@@ -211,7 +211,7 @@ class Retention(msgspec.Struct, eq=False, kw_only=True):
         while seqs := await self.log.reader.read(retention.events, before_ms, after):
             events += await self._commit_batches(sweep_events, seqs)
             after = seqs[-1]
-        # Runs first, then their remaining rows, including those of an interrupted sweep.
+        # Runs first, then their remaining rows, including the rest of an interrupted sweep.
         if over := await self.log.reader.read(retention.runs, before_ms):
             await self._commit_parts(clear_runs, over, before_ms)
             await self.redo()

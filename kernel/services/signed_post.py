@@ -1,4 +1,4 @@
-"""One POST to an external server: to a checked address, without redirects, within limits.
+"""Single POST to an external server: to a checked address, without redirects, within limits.
 
 The name is resolved once, all its addresses are checked, and the connection uses one of them, so that a changed DNS
 answer (DNS rebinding) has no effect. Proxies from the environment are not used, and cookies are not stored.

@@ -24,7 +24,7 @@ from kernel.store.log_tap import LogTap, newest_event
 from kernel.store.writer import StoreLog
 from protocol.errors import Refused
 from protocol.project import StandbySettings
-from protocol.standby import Anew, Frames, Heard, StandbyState, UpTo, packed
+from protocol.standby import CopierReport, Frames, LogRestart, StandbyState, UpTo, packed
 
 logger = logging.getLogger(__name__)
 
@@ -44,7 +44,7 @@ _NEVER: Final = 2**62
 _LINE_BYTES: Final = 64 * 1024
 _PASSED_ON: Final = ("PATH", "HOME", "LANG", "TMPDIR", AT, LOG)
 _PROGRAM: Final = (sys.executable, "-I", "-m", "kernel.inspect.copier")
-_heard: Final = msgspec.json.Decoder(Heard).decode
+_heard: Final = msgspec.json.Decoder(CopierReport).decode
 
 
 class _Looked(NamedTuple):
@@ -68,7 +68,7 @@ class Standby:
         self._term = term
         self._settings: StandbySettings | None = None
         self._waits_for_trust = False
-        self._heard = Heard()
+        self._heard = CopierReport()
         self._begun = self._sent = 0
         self._open: deque[_Looked] = deque(maxlen=1000)
         self._covered = _Looked(0, 0.0, 0)
@@ -158,7 +158,7 @@ class Standby:
         self._asked = trio.Event()
         root, log = str(self._catalog.root), self._reader.now(log_name)
         words = ("--project", root, "--state", str(self._state_dir), "--to", settings.to, "--log", log)
-        self._heard, self._begun, self._sent = Heard(), 0, 0
+        self._heard, self._begun, self._sent = CopierReport(), 0, 0
         self._open.clear()
         self._open.append(_Looked(_NEVER, trio.current_time(), 0))
         process: trio.Process | None = None
@@ -211,7 +211,7 @@ class Standby:
                 self._take(_heard(one))
         scope.cancel()
 
-    def _take(self, heard: Heard) -> None:
+    def _take(self, heard: CopierReport) -> None:
         before, self._heard = self._heard, heard
         if heard.why != self._told:
             self._told = heard.why
@@ -244,7 +244,7 @@ class Standby:
                     self._open.append(_Looked(_NEVER, began, event))
                     continue  # more data would only be dropped
                 self._begun += 1
-                await stdin.send_all(packed(Anew(sent=self._sent + 1)))
+                await stdin.send_all(packed(LogRestart(sent=self._sent + 1)))
             more = True
             while more:
                 found, more = await trio.to_thread.run_sync(tap.take)

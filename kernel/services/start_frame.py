@@ -4,8 +4,8 @@ Definitions are read at each lease, so that an edited file takes effect with the
 errors are found here, before a process is started.
 
 The prompt is saved with the first durable entry, and later attempts get the same prompt. Entries of another backend or
-dialect cannot be replayed, nor those of a program whose own session is lost or full; the attempt then starts over with
-a ledger of the previous work.
+dialect cannot be replayed, nor can entries of a program whose own session is lost or full; the attempt then starts over
+with a ledger of the previous work.
 """
 
 import hashlib

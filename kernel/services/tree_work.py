@@ -45,7 +45,7 @@ _BUSY: Final = "retry"
 
 
 class TreePlace(NamedTuple):
-    """Working tree of an agent, and those of its colleagues."""
+    """Working tree of an agent, and the trees of its colleagues."""
 
     tree: Worktree
     colleagues: tuple[Worktree, ...]

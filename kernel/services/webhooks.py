@@ -41,7 +41,7 @@ LOOK_SECONDS: Final = 10.0
 class Webhooks(msgspec.Struct, eq=False, kw_only=True):
     """Delivers events to the trusted webhooks of the project file; a slow server delays only its own deliveries.
 
-    ``project`` distinguishes ids of this log from those of others.
+    ``project`` distinguishes ids of this log from ids of other logs.
     """
 
     log: StoreLog

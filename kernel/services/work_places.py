@@ -43,7 +43,7 @@ Relocate = Callable[[Start, AgentDefinition], Start]
 
 
 class WorkPlace(msgspec.Struct, frozen=True, kw_only=True):
-    """Place of one attempt; ``name`` is HERE or that of a node."""
+    """Place of one attempt; ``name`` is HERE or the name of a node."""
 
     name: str = HERE
     launcher: Launcher

@@ -120,7 +120,7 @@ class SessionPause(msgspec.Struct, eq=False):
 class HandedSession(msgspec.Struct, frozen=True, kw_only=True):
     """Conversation state for the next kernel process; clocks of silence restart there.
 
-    ``left_seconds`` is the rest of the total limit; None: all of it.
+    ``left_seconds`` is the rest of the total limit; None: the whole limit.
     """
 
     ready: bool = False

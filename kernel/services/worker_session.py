@@ -175,7 +175,7 @@ class SessionHandlers(Protocol):
 
 
 class WorkerSession(msgspec.Struct, eq=False, kw_only=True):
-    """One conversation; ``run`` returns the outcome, or None if the worker exited without a terminal frame."""
+    """Conversation with a worker; ``run`` returns the outcome, or None if the worker exited without terminal frame."""
 
     link: WorkerLink
     start: Start

@@ -191,9 +191,9 @@ class Worktrees(msgspec.Struct, eq=False, kw_only=True):
         return None if space is None else self._stats.get((space, name)) or self._stats.get((space, SHARED))
 
     async def report(self, run: int, name: str | None, *, patch: bool) -> tuple[WorktreeDiff, ...]:
-        """Return the changes in the trees of ``run``, or in that of its agent ``name``.
+        """Return the changes in the trees of ``run``, or in the tree of its agent ``name``.
 
-        Raises Refused if those of a single tree are not available; among several, an error is part of the result.
+        Raises Refused if the changes of a single tree are not available; among several, the result contains the error.
         """
         trees = (
             tree for tree in self.log.reader.now(worktrees.of_run, run) if tree.shared or name in (None, tree.name)
@@ -342,7 +342,7 @@ class WorktreeSweep(msgspec.Struct, eq=False, kw_only=True):
     async def remove(
         self, trees: Iterable[Worktree], *, force: bool
     ) -> tuple[tuple[Worktree, ...], tuple[Worktree, ...]]:
-        """Remove those of ``trees`` without unsaved work, or all with ``force``.
+        """Remove the ``trees`` without unsaved work, or all with ``force``.
 
         Returns the removed trees, and the kept ones with the reason, such as a running agent. Raises StorageFailed.
         """

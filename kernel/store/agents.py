@@ -121,7 +121,7 @@ SELECT a.key, coalesce(place.name, a.name) AS name, coalesce(live.space, a.home_
   (SELECT count(*) FROM instructions AS q WHERE q.agent = a.key AND q.state IN ('queued', 'yielded') AND q.lane = 2)
     + (SELECT count(*) FROM instructions AS q WHERE q.agent = a.key AND q.state = 'waiting' AND q.lane = 2)
     AS background,
-  -- the first condition repeats that of the inboxes' index, so that SQLite uses it
+  -- the first condition repeats the condition of the inboxes' index, so that SQLite uses it
   (SELECT count(*) FROM deliveries AS d
     WHERE d.agent = a.key AND d.state IN ('queued', 'leased', 'injected') AND d.state = 'queued') AS unread,
   a.input_tokens + coalesce(live.input_tokens, 0) AS input_tokens,
@@ -137,7 +137,7 @@ LEFT JOIN instructions AS parked ON parked.id = (
 LEFT JOIN members AS place ON place.agent = a.key AND place.space = coalesce(live.space, a.home_space, (
   SELECT min(m.space) FROM members AS m CROSS JOIN workflows AS w ON w.space = m.space AND w.state = 'running'
   WHERE m.agent = a.key HAVING count(*) = 1))
--- one agent, or all except those of ended workflows
+-- one agent, or all agents except members of ended workflows
 WHERE a.key = :key OR (:key IS NULL AND (:ended OR a.origin <> 'inline' OR EXISTS (SELECT 1 FROM members AS m
   CROSS JOIN workflows AS w ON w.space = m.space AND w.state = 'running'
   WHERE m.agent = a.key AND m.space = a.home_space)))

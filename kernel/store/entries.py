@@ -81,7 +81,7 @@ def of(conn: apsw.Connection, instruction: str, first: int = 0, end: int = END) 
 
 
 class FrozenPrompt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Prompt as it was sent, and its receiver: its entries can be replayed only to the same backend and dialect.
+    """Prompt that was sent, and its receiver: its entries can be replayed only to the same backend and dialect.
 
     ``dialect`` is the provider's, empty for a backend without model calls. ``source_text`` is the message as sent, if
     ``message`` differs. ``anew``: it was rebuilt because a program's session was lost or full. ``parts`` are its

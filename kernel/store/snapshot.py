@@ -113,9 +113,7 @@ def check_snapshot(path: str) -> SnapshotMark:
                 made.execute(scripts[number].read_text()).fetchall()
             shape = _shape(connection)
             if not (shape_digest(shape) == CONVERTED[found] if found in CONVERTED else shape == _shape(made) != []):
-                raise SnapshotRefused(
-                    "its schema is not that of agent-worker: it was created or changed by another program"
-                )
+                raise SnapshotRefused("its schema is not agent-worker's: it was created or changed by another program")
             broken = str(connection.execute(_CHECK).get)
             if broken != "ok":
                 raise SnapshotRefused(f"the database is damaged: {broken[:200]}")

@@ -43,7 +43,7 @@ def test_a_shell_a_script_and_a_process_that_left_its_session_call_tools(calling
     errors = (calling.root / f"{name}.err").read_text()
     assert (ended.code, ended.out) == (0, "done\n"), errors
     assert (calling.root / f"{name}.codes").read_text().split() == ["0", "5", "2"]
-    assert "error: there is no tool 'no_such_tool'\n  hint: yours are ask_agent, " in errors
+    assert "error: tool 'no_such_tool' not found\n  hint: your tools are ask_agent, " in errors
     assert "error: inside an attempt agent-worker only has the command" in errors
     status = json.loads((calling.root / f"{name}.json").read_text())["status"]
     assert (status["state"], status["instruction"]) == ("at the shell", "i1" if sandbox == "off" else "i2")

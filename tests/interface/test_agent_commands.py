@@ -342,7 +342,7 @@ def test_values_are_changed_and_all_else_stays(cli: Cli, alice: Path) -> None:
         (["max_steps"], 2, "is not KEY=VALUE"),
         (["soul=[a"], 2, "is not a valid value"),
         (["timeouts.idle="], 2, "does not set timeouts.idle"),
-        (["mock.x=1"], 1, "mock is no mapping"),
+        (["mock.x=1"], 1, "mock is not a mapping"),
         ([], 2, "no terminal"),
     ],
 )

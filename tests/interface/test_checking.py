@@ -31,7 +31,7 @@ def test_validate_says_ok_for_each_file_and_exits_0(cli: Cli) -> None:
 
 def test_validate_of_an_empty_project_says_so(cli: Cli) -> None:
     ran = cli("validate")
-    assert (ran.code, ran.out) == (0, "there is nothing to check: no .agents, no .workflows, no project file\n")
+    assert (ran.code, ran.out) == (0, "nothing to check: no .agents, no .workflows, no project file\n")
 
 
 def test_validate_json_is_the_document_and_nothing_else(cli: Cli) -> None:

@@ -128,12 +128,12 @@ class _Clock:
 
 
 def _client(kernel: KernelDouble) -> Client:
-    from interface.discovery import Endpoint
+    from interface.discovery import KernelEndpoint
     from interface.http_client import parse_address
 
     address = parse_address(kernel.url)
     assert address is not None
-    return Client(Endpoint(address, kernel.token, 0, "the test"))
+    return Client(KernelEndpoint(address, kernel.token, 0, "the test"))
 
 
 def _follower(connect: Callable[[], Client], said: list[str], **more: Any) -> tuple[Follower, _Clock]:

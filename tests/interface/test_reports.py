@@ -16,7 +16,7 @@ from markdown_it import MarkdownIt
 
 from interface.cli.reports import formats
 from interface.cli.reports.markdown import MOST_CHARACTERS, page_of
-from interface.cli.reports.record import Refusal, Rows, RunRecord, findings_of, path_of, spoken
+from interface.cli.reports.record import Rows, RunRecord, RunRefusal, findings_of, path_of, spoken
 from interface.failure import Place
 from protocol.api.runs import MergeInfo
 from protocol.instruction import Usage
@@ -72,7 +72,7 @@ def record(text: str = "done", **more: Any) -> RunRecord:
 
 def refused(text: str) -> RunRecord:
     mistake = Place(f".agents/{text}.yaml", 3, 2, "", text, text, text)
-    refusal = Refusal(code="bad_definition", text=text, hint=text, mistakes=(mistake,))
+    refusal = RunRefusal(code="bad_definition", text=text, hint=text, mistakes=(mistake,))
     return RunRecord(name=text, exit_code=78, at=AT, version="1.2.3", refusal=refusal)
 
 

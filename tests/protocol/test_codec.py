@@ -69,7 +69,7 @@ def test_any_bytes_give_frames_or_noise(data: bytes) -> None:
 )
 def test_a_key_that_is_there_twice_is_refused(text: bytes) -> None:
     """Two readers of one text never see two things; escapes and depth hide nothing."""
-    with pytest.raises(DuplicateKey, match="is there twice"):
+    with pytest.raises(DuplicateKey, match="occurs twice"):
         reject_duplicate_keys(text)
 
 

@@ -127,7 +127,7 @@ def test_a_key_in_two_files_is_told_with_its_place_and_the_first_counts() -> Non
         ("x", "1", "core-2.yaml", 1), ("l", "2", "core-2.yaml", 2), ("k", "own", "working.yaml", 2),
     ]  # fmt: skip
     assert [one.shown("m") for one in found.skipped] == [
-        "m/a.yaml:1: l is in core-2.yaml too", "m/zoo.yaml:1: k is in working.yaml too",
+        "m/a.yaml:1: l is also in core-2.yaml", "m/zoo.yaml:1: k is also in working.yaml",
     ]  # fmt: skip
 
 
@@ -135,5 +135,5 @@ def test_a_key_that_is_twice_in_a_file_is_told_with_the_line_that_does_not_count
     found = parse("a: 1\nb: 2\na: 3\n", "core.yaml")
     assert [(one.entry.key, one.entry.value, one.line) for one in found.entries] == [("a", "3", 3), ("b", "2", 2)]
     assert [one.shown("m") for one in found.skipped] == [
-        "m/core.yaml:1: a is there once more below, and that counts"
+        "m/core.yaml:1: a occurs again below, and the last one counts"
     ]  # fmt: skip

@@ -2,7 +2,7 @@
 
 Each file of ``stories`` is one story. Its lines are:
 
-- ``POST /messages {...}``: a request of the user; ``NAME`` before it is the token to use, ``nobody`` for none
+- ``POST /messages {...}``: a request of the user; ``NAME`` before it is the token to use, ``anonymous`` for none
 - ``NAME: tool {...}``: a tool call of an attempt, or of ``user``; also ``tools/list`` and, short, ``tools/names``
 - ``$ ps --json``: a command, in this process; of its output a JSON document, or the text
 - ``with Name: value``: a header of the next request
@@ -159,7 +159,7 @@ class Teller:
         self.text += self.normal.text(f"## $ {line}\n{notes}\n") + document(self.normal(shown)) + "\n\n"
 
     def _token(self, name: str) -> str | None:
-        return {"user": TOKEN, "record": RECORD_TOKEN, "nobody": None, "signed": None}.get(
+        return {"user": TOKEN, "record": RECORD_TOKEN, "anonymous": None, "signed": None}.get(
             name, self.kept.get(name, name)
         )
 

@@ -1,7 +1,7 @@
-"""``awk agent``: the agents of the project as files, and what they know, noted and have to do. Starts no kernel.
+"""``awk agent``: agents of the project as files, with their memory, notes and todo lists. Starts no kernel.
 
-Here are ``list`` and ``info``, and what the other commands under it share: where an agent is, and how answers are
-printed. Where a kernel runs, what it says of its agents counts; else their files do.
+This module has ``list`` and ``info``, and code that the other subcommands share: the location of an agent, and the
+output. If a kernel runs, its answer about agents counts; otherwise the files do.
 """
 
 import argparse
@@ -319,7 +319,7 @@ def keys_of_flags(context: Context) -> dict[str, Value]:
     if args.system is not None:
         keys["prompt"] = {"system": args.system}
     elif args.system_file is not None:
-        # A path as the user gave it, as seen from the project's root. Raises Failure (usage).
+        # The user's path of a file, relative to the project's root. Raises Failure (usage).
         root = context.project.root
         path = os.path.relpath(os.path.realpath(os.path.join(context.cwd or root, args.system_file)), root)
         if path.startswith(os.pardir):

@@ -327,7 +327,7 @@ def growth_lines(report: GrowthReport, screen: Screen) -> list[str]:
 def _of_agent(context: Context, agent: str, asked: EvalFile) -> EvalReport:
     """Evaluate history search through the running kernel, also with vectors if available.
 
-    What these are worth is told to the kernel: its searches use them from then on, or do not.
+    The result is reported to the kernel, whose searches use vectors only after a gain.
     """
     client = context.kernel()
     report = judged(_outcomes(client, agent, asked, vectors=False))

@@ -1,8 +1,8 @@
 """``awk agent edit`` and ``delete``: change the file of an agent, or move it and its context to the trash.
 
-What is wrong is not put in place. A kernel that runs forgets what was said to a deleted agent; one with work that has
-not ended stays. The trash is ``.agents/.trash/<name>-<stamp>/``: things are moved there and back, nothing is copied and
-nothing destroyed, and a directory without our mark stays where it is (fault CF12).
+Invalid changes are rejected. A running kernel deletes the direct messages of a deleted agent; an agent with unfinished
+work cannot be deleted. The trash is ``.agents/.trash/<name>-<stamp>/``. Files are moved there and back, but never
+copied or destroyed. A directory that this program did not create remains in place (fault CF12).
 """
 
 import argparse
@@ -117,7 +117,7 @@ def _new_folder(place: AgentDir, wall_seconds: float) -> str:
 
 _NOT_KNOWN: Final = frozenset({"unknown_agent", "not_found"})
 _BARE: Final = re.compile(r"true|false|[-+]?(?:0|[1-9][0-9]{0,17})(?:\.[0-9]{1,17})?", re.ASCII)
-"""A value that is written without quotes though it looks like no text: the loader says whether the key takes it."""
+"""Value that is written without quotes: a number or a boolean, which the loader accepts or rejects for the key."""
 _KEY: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*(?:\.[A-Za-z_][A-Za-z0-9_-]*)*", re.ASCII)
 _MARK: Final = "\ufeff"
 
@@ -211,7 +211,7 @@ def edit_by_hand(context: Context, place: AgentDir) -> bool:
                 )
             try:
                 with open(copy, encoding="utf-8", newline="") as file:
-                    after = file.read(LIMIT_BYTES + 1)  # the loader refuses what is longer
+                    after = file.read(LIMIT_BYTES + 1)  # the loader refuses longer files
             except (OSError, ValueError) as error:
                 raise Failure("failed", f"{copy} cannot be read: {error}") from error
             try:
@@ -236,7 +236,7 @@ def edit_by_hand(context: Context, place: AgentDir) -> bool:
 
 def _folder(place: AgentDir) -> SafeDir:
     directory = os.path.dirname(place.file)
-    # An agent of the user's is in the home, which is where a path of the catalog's that begins so leads.
+    # The file of a user's agent is in the home directory, relative to which the catalog's path with this prefix is.
     inside = os.path.expanduser(directory) if directory.startswith(HOME) else directory
     try:
         return SafeDir.open(os.path.join(place.root, inside), directory)
@@ -302,7 +302,7 @@ def run_agent_delete(context: Context) -> int:
     remarks = [f"{trashed.left} was not created for {name} and remains in place"] if trashed.left else []
     remarks += [*uses, *forget(client, trashed)]
     for remark in remarks:
-        if not (asks and remark in uses):  # which have been said above
+        if not (asks and remark in uses):  # these were printed before the question
             context.out.note(f"note: {one_line(remark)}")
     document = AgentDeleted(
         agent=name, trash=f"{home}{trashed.folder}", restore=trashed.way_back, remarks=tuple(remarks)

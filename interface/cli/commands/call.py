@@ -1,7 +1,7 @@
-"""``agent-worker call``: the tools of agents, for what an attempt runs: a shell, a script, a CLI that lost its MCP.
+"""``agent-worker call``: agents' tools for the processes of an attempt: a shell, a script, or a CLI that lost its MCP.
 
-There is no token: the kernel sees whose process has the connection, and that it knows the attempt's cookie. So it is
-for one attempt what MCP is, and of no use to anybody else.
+No token is used: the kernel identifies the process of the connection, which must also know the attempt's cookie. The
+command works for the processes of this attempt only.
 """
 
 import argparse
@@ -15,7 +15,7 @@ from interface.http_client import Connection, parse_address
 from protocol.discovery import CALL_URL, COOKIE, COOKIE_FIELD
 
 RETRY_SECONDS: Final = (0.1, 0.5, 2.0)
-"""Waits before a call is sent again, under the same key: it takes effect once."""
+"""Pauses before a call is repeated with the same key, so that it has only one effect."""
 CONNECT_SECONDS: Final = 10.0
 
 
@@ -36,7 +36,7 @@ def run_call(context: Context) -> int:
         text = context.stdin.read() if context.args.arguments == "-" else context.args.arguments
         if not isinstance(json.loads(text), dict):
             raise Failure("usage", "the arguments are not a JSON object", """for example '{"message": "hello"}'""")
-        # They go as they were written: the kernel refuses a name that is there twice.
+        # Arguments are sent unchanged: the kernel refuses duplicate names.
         body = f'{{"tool": {json.dumps(context.args.tool)}, "arguments": {text}}}'.encode()
     except (ValueError, RecursionError) as error:
         raise Failure(
@@ -47,7 +47,7 @@ def run_call(context: Context) -> int:
     for wait in (*RETRY_SECONDS, None):
         try:
             connection = Connection(address, CONNECT_SECONDS)
-            connection.wait_at_most(None)  # a person may be asked
+            connection.wait_at_most(None)  # a person may have to approve the call
             answer = connection.request("POST", "/call", headers, body)
             content = answer.body()
             raise_for_refusal(answer, content)

@@ -80,7 +80,7 @@ def _follow(context: Context, space: str, only: str | None, query: Mapping[str, 
                     fetch_list(follower.client, _path(space), listing, count, {**query, **since})["messages"]
                 )
             except Unreachable:
-                messages = []  # the stream breaks too, and the next connect asks again
+                messages = []  # the stream breaks too, and the next connect queries again
         elif event.type == "message":
             messages = [json.loads(event.data)["data"]]
         for message in messages:

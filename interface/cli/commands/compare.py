@@ -222,7 +222,7 @@ def _terms(context: Context, folder: str) -> ComparedTerms:
 def _agreed(context: Context, root: str, alone: str, path: str) -> tuple[str, ...]:
     """Return the digests of all demands of both arms after the user trusts them. Raises Failure (untrusted).
 
-    What the one agent demands is what members demand, under its name: nobody is asked for that again.
+    The demands of the single agent are the demands of the members under its name, so the user is not asked again.
     """
     state = context.project.state
     wanted, solo = (

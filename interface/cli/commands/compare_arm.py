@@ -1,4 +1,4 @@
-"""One run of a comparison, in a copy of the project with a separate kernel, and its check."""
+"""Run of a comparison, in a copy of the project with a separate kernel, and its check."""
 
 import argparse
 import json
@@ -45,7 +45,7 @@ class ArmRun:
     def play(self, archive: str) -> ComparedRun:
         """Start or resume the run, check its result, and write all to ``archive``. Returns the finished run.
 
-        Raises Interrupted: it is cancelled then, and does not count. What it took is kept all the same.
+        Raises Interrupted if the run was cancelled. It then does not count, but its cost is recorded.
         """
         try:
             known = self._run.id is not None
@@ -140,13 +140,13 @@ _FOR_COLLEAGUES: Final = frozenset(
         "team_vote", "space_create", "space_members", "auth_grant", "tree_take",
     }
 )  # fmt: skip
-"""Tools that are there because there are others."""
+"""Tools for coordination, which an agent without colleagues does not have."""
 _PREFIXES: Final = ("team_proposal_", "team_task_")
 _KINDS: Final = frozenset({"input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens"})
 
 
 def figures_of(took: Figures, lines: Iterable[str | bytes], members: frozenset[str]) -> Figures:
-    """Add the figures of the archive (``format=jsonl``) to what a run ``took``; ``members`` are its agents."""
+    """Add the figures of the archive (``format=jsonl``) to the usage ``took``; ``members`` are the run's agents."""
     hops = said = to_others = retries = rejected = returned = tokens = of_others = 0
     for line in lines:
         told = json.loads(line)

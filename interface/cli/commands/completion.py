@@ -1,6 +1,6 @@
-"""``awk completion``: a script by which a shell completes our words, options, files and live targets.
+"""``awk completion``: a shell script that completes commands, options, files and live targets.
 
-The script calls ``awk _complete KIND``, which prints one candidate a line and is silent, whatever goes wrong.
+The script calls ``awk _complete KIND``, which prints one candidate per line and ignores all errors.
 """
 
 import argparse
@@ -29,7 +29,7 @@ def candidates(context: Context, kind: str) -> list[str]:
     found: set[str] = set()
     try:
         found.update(source(lookup))
-    except (KeyError, TypeError):  # rows as another version may have them; what came before them stays
+    except (KeyError, TypeError):  # rows of another version; keep the candidates found before
         return sorted(found)
     finally:
         lookup.close()
@@ -107,7 +107,7 @@ def _all(*sources: _Source) -> _Source:
 def _agents(lookup: _Lookup) -> Iterator[str]:
     yield from lookup.files(".agents")
     names = (str(row["name"]) for row in lookup.rows("/agents", "agents"))
-    yield from (name for name in names if "@" not in name)  # members of workflows come with those
+    yield from (name for name in names if "@" not in name)  # members of workflows are listed with their workflows
 
 
 def _channel(row: Mapping[str, Any]) -> str:

@@ -97,7 +97,7 @@ def run_mcp_serve(context: Context) -> NoReturn:
 
 
 REDIRECT: Final = "open.html"
-"""In the project's state: the file that the browser is given, closed to others."""
+"""Name of the private file in the project's state that the browser opens."""
 _SCREENS: Final = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
 _PAGE: Final = """<!doctype html>
 <meta charset="utf-8">
@@ -140,8 +140,8 @@ def has_screen(environ: Mapping[str, str]) -> bool:
 def _show(context: Context, url: str) -> bool:
     """Return whether a browser was started with ``url``.
 
-    Its arguments are read by every user of the machine, so it is given a file that only we can read, and that leads
-    there. The next one takes its place; the key in it is worth nothing once it was used, and after a minute.
+    Every user of the machine can read the arguments of the browser, so it receives the path of a private file that
+    redirects to ``url``. The next call replaces the file. Its key is valid for one use and one minute.
     """
     import webbrowser  # noqa: PLC0415  (its import searches for browsers)
 
@@ -164,7 +164,7 @@ def webhooks_lines(found: WebhookList, screen: Screen) -> list[str]:
 
 
 ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}", re.ASCII)
-LONGEST_WORD: Final = 4096
+LONGEST_TOKEN: Final = 4096
 STEERING: Final = ("PYTHON", "LD_", "DYLD_")
 """Variables that would have our Python load something else."""
 
@@ -181,7 +181,7 @@ KEYS: Final = ("host", "image", "container", "pod", "namespace", "address", "com
 
 
 def configure_node(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--join", metavar="WORD", help="join the kernel of this join token (- reads standard input)")
+    parser.add_argument("--join", metavar="JOIN_TOKEN", help="join the kernel of this token (- reads standard input)")
     parser.add_argument("--project-id", metavar="ID", help="serve this project's kernel over standard streams")
     NODE_VERBS.configure(parser)
 
@@ -196,16 +196,16 @@ def become_node(context: Context) -> NoReturn:
     """Become a node process. Raises Failure (usage)."""
     args = context.args
     if (args.join is None) == (args.project_id is None):
-        raise Failure("usage", "VERB is missing", "list nodes: awk node list; join as a node: --join WORD")
+        raise Failure("usage", "VERB is missing", "list nodes: awk node list; join as a node: --join JOIN_TOKEN")
     state = os.path.join(context.environ.get(HOME) or os.path.expanduser("~/.agent-worker"), "nodes")
     if args.join is not None:
-        word = context.stdin.readline().strip() if args.join == "-" else args.join
-        # It holds a token: what stays in the list of processes is a dash, and the word goes through a pipe.
+        token = context.stdin.readline().strip() if args.join == "-" else args.join
+        # A pipe transfers the token, so that the list of processes shows only a dash.
         reading, writing = os.pipe()
-        os.write(writing, f"{word}\n".encode("utf-8", "replace")[:LONGEST_WORD])
+        os.write(writing, f"{token}\n".encode("utf-8", "replace")[:LONGEST_TOKEN])
         os.close(writing)
         os.dup2(reading, 0)
-        given = ["--join", "-", "--state", os.path.join(state, f"join-{digest(word.encode())[:16]}")]
+        given = ["--join", "-", "--state", os.path.join(state, f"join-{digest(token.encode())[:16]}")]
     else:
         if not ID.fullmatch(args.project_id):
             raise Failure("usage", "invalid project id", "the kernel passes the id when it starts a node")

@@ -118,7 +118,7 @@ def proposal_lines(one: BallotInfo, screen: Screen) -> list[str]:
     if one.state == "open":
         missing = f"; not yet: {', '.join(one.missing)}" if one.missing else ""
         return [*lines, one_line(f"{outcome(one)}{missing}")]
-    # Where several had as many votes as the winner, the line also says why it was this one.
+    # If several options tied, the line also contains the reason for the winner.
     most = [option for option, count in one.counts.items() if count == one.counts.get(one.winner or "")]
     tie = f"; a tie: {_TIES[terms.tie_breaker]}" if len(most) > 1 and one.why != "creator" else ""
     why = f" ({_WHYS[one.why]}{tie})" if one.why in _WHYS else ""

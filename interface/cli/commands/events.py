@@ -53,7 +53,7 @@ SHOWN: Final = (
 
 
 LEVELS: Final = ("debug", "info", "warning", "error")
-"""As protocol.ipc.Log has them, the gravest last."""
+"""Levels of protocol.ipc.Log, the most severe last."""
 
 
 def configure_logs(parser: argparse.ArgumentParser) -> None:
@@ -128,11 +128,11 @@ def attempt_of(event: event_view.Event) -> str:
 
 
 _TOOL: Final = "tool "
-"""How the word of a worker begins that runs a tool."""
+"""Prefix of a worker's progress text while it runs a tool."""
 _TOLD: Final = ("approval.", "attempt.ended", "instruction.ended", "instruction.leased", "workflow.", "lagged", "gap")
 """Beginnings of the types that are shown as lines of the log."""
 _KEPT_CHARACTERS: Final = 1_000_000
-"""Of a reply as it comes: a longer one is shown again once it is whole."""
+"""Maximum length of a streamed reply. A longer one is printed again when it is complete."""
 
 
 def configure_attach(parser: argparse.ArgumentParser) -> None:

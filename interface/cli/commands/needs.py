@@ -1,6 +1,6 @@
 """``awk needs``: list work that is blocked until a person acts, with commands; exit code 7 if there is any.
 
-With ``-A`` it is that of all projects of this user whose kernel runs; none is started. ``-f`` follows either.
+``-A`` covers all projects of the user with a running kernel and starts none. ``-f`` follows the list.
 """
 
 import argparse
@@ -30,7 +30,7 @@ from interface.projects import Answer, ask_all, client_of, projects_of_user
 MOVING: Final = frozenset({"delta", "progress", "message", "instruction.step", "worker.log", "attempt.started"})
 """Events that neither make nor settle a need."""
 LOOK_SECONDS: Final = 2.0
-"""How often it is looked whether the kernel of another project was started."""
+"""Interval of checks for new kernels of other projects."""
 _STYLES: Final = {"approval": "yellow", "vote": "yellow", "dead": "dim"}
 
 
@@ -154,7 +154,7 @@ def _of_one(context: Context) -> Iterator[tuple[Document, set[str | None]]]:
         if event.type in MOVING and event not in (CONNECTED, PING):
             continue
         assert follower.client is not None
-        with suppress(Unreachable):  # the stream breaks too, and the next connect asks again
+        with suppress(Unreachable):  # the stream breaks too, and the next connect queries again
             yield needs_of(follower.client, 0), {None}
 
 

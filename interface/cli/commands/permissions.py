@@ -43,7 +43,7 @@ def show_approvals(context: Context) -> int:
 def pending_lines(found: Pending, screen: Screen) -> list[str]:
     rows: list[list[str]] = []
     for row in found.approvals:
-        # As patterns are compared with it; of an input that is too long to list, the kernel gives the beginning.
+        # In the form that patterns match. The kernel truncates an input that is too long for a list.
         given = f"{row.input}..." if isinstance(row.input, str) else ""
         given = given or msgspec.json.encode(row.input, order="sorted").decode()
         rows.append([row.id, row.agent, row.space, row.tool, row.expires_at, given, row.reason or "-"])

@@ -31,7 +31,7 @@ FOLDER: Final = f".agents/{_NAME}"
 _MODELINE: Final = "# yaml-language-server: $schema="
 _KIND_OF: Final = {".agents": "agent", ".workflows": "workflow", "": "project"}
 _COLUMN: Final = 48
-"""Where the origins stand, if the value leaves room."""
+"""Column of the origins, if the value is short enough."""
 _STEP: Final = 2
 
 
@@ -60,7 +60,7 @@ def validation_lines(checked: Validation, screen: Screen) -> list[str]:
         name, count = one_line(file.path), len(file.errors)
         wrong = f"{screen.style('wrong', 'red')}  {name}: {count} {'error' if count == 1 else 'errors'}"
         lines.append(wrong if count else f"{screen.style('ok', 'green')}     {name}")
-    return lines or ["there is nothing to check: no .agents, no .workflows, no project file"]
+    return lines or ["nothing to check: no .agents, no .workflows, no project file"]
 
 
 def configure_config(parser: argparse.ArgumentParser) -> None:
@@ -124,7 +124,7 @@ def run_schema(context: Context) -> int:
 def write_schemas(root: str) -> list[str]:
     """Write missing or outdated schemas into the project. Returns the written paths.
 
-    No link is followed: what is checked out need not be ours. Raises Failure.
+    Links are not followed, because the content of a repository is not trusted. Raises Failure.
     """
     written: list[str] = []
     try:
@@ -185,7 +185,7 @@ def run_init(context: Context) -> int:
         except OSError as error:
             raise _unwritable(path.parent, error) from error
         try:
-            with path.open("xb") as new:  # unless something is there, even a dangling link
+            with path.open("xb") as new:  # unless the path exists, even as a dangling link
                 content = header(name) + file.read_text(encoding="utf-8")
                 if engine:
                     content = _SCRIPTED.sub(lambda found: "\n".join(f"{found[1]}{line}" for line in engine), content)

@@ -18,7 +18,7 @@ from interface.projects import Answer, Standing, ask_all, client_of, is_down, lo
 Table = dict[str, Any]
 """A protocol.api.Ps as JSON."""
 MARGIN_SECONDS: Final = 5.0
-"""Of a stop of all: beyond what one may take."""
+"""Time for a stop of all projects in addition to the time for one."""
 
 
 def refuse_named_kernel(context: Context) -> None:
@@ -53,7 +53,7 @@ def ps_of_all(context: Context, chosen: Callable[[bytes], bytes], lines: Callabl
         except Failure as failure:
             if failure.code != "not_found":
                 raise
-            return None  # who is asked for is in another project
+            return None  # the requested agent belongs to another project
         return table
 
     answers = ask_all(projects_of_user(context.environ, context.cwd, running=True), ask)
@@ -86,7 +86,7 @@ def ps_of_all(context: Context, chosen: Callable[[bytes], bytes], lines: Callabl
 def stop_all(context: Context, agrees: Callable[[str], bool], end: Callable[[Client], bool], end_seconds: float) -> int:
     """Stop the kernels of all projects concurrently. Returns 69 if one does not answer, 124 on timeout.
 
-    ``end`` stops one, and returns whether it is gone, or is not waited for; it takes ``end_seconds`` at most.
+    ``end`` stops a kernel within ``end_seconds`` and returns whether the process has exited or is not waited for.
     """
     refuse_named_kernel(context)
     projects = projects_of_user(context.environ, context.cwd, running=True)

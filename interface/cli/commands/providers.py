@@ -1,4 +1,4 @@
-"""``awk providers`` and ``backends``: where models come from, and what can run an agent here."""
+"""``awk providers`` and ``backends``: list providers of models, and the backends that can run an agent here."""
 
 import json
 from typing import Any, Final
@@ -62,7 +62,7 @@ def backends_lines(told: dict[str, Any], screen: Screen) -> list[str]:
     cells: list[list[str]] = []
     for row in rows:
         version = row["version"] or ("-" if row["available"] else "missing")
-        tested = row.get("tested")  # no kernel of an older version says so
+        tested = row.get("tested")  # a kernel of an older version does not report it
         version += f" (tested: {tested})" if tested and tested != row["version"] else ""
         cells.append([row["name"], version, *(row[key] for key in _ABILITIES), row["path"] or "-"])
     shown = table(["NAME", "VERSION", *_ABILITIES.values(), "WHERE"], cells, screen)

@@ -1,4 +1,4 @@
-"""``awk ps`` and ``top``: the process table, printed once or live. Terminals get what fits, pipes every column."""
+"""``awk ps`` and ``top``: the process table, printed once or live. A terminal gets the columns that fit, a pipe all."""
 
 import json
 from typing import TYPE_CHECKING, Any

@@ -1,7 +1,7 @@
-"""``awk run``: a workflow from kickoff to quiescence; its conversation as it happens, its report at the end.
+"""``awk run``: run a workflow from kickoff to quiescence, and print its conversation and its report.
 
-The result on stdout is the conversation, or the report with ``--json``; whatever is not it goes to stderr. With
-``--dry-run`` it is the plan of what would start: that needs no kernel, runs nothing, and asks for no trust.
+Standard output contains the conversation, or the report with ``--json``; everything else goes to standard error. With
+``--dry-run``, the output is the plan of the run. This needs no kernel, runs no command and requires no trust.
 """
 
 import argparse
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 APPROVALS: Final = ("auto", "ask", "all", "deny")
-"""As protocol.agent.Approval, which costs msgspec."""
+"""Same as protocol.agent.Approval, without the import of msgspec."""
 _COMPARING: Final = ("repeat", "check", "margin", "seed", "total_cost", "total_tokens", "resume", "keep")
 _LIVE: Final = ("delta", "progress", "lagged")
 CANCEL_SECONDS: Final = 30.0

@@ -1,4 +1,4 @@
-"""The end of ``awk run --report --rm``: reports of whatever came of it, and no kernel that stays."""
+"""End of ``awk run --report --rm``: write reports in every case, and stop the kernel that the command started."""
 
 import json
 import os
@@ -33,7 +33,7 @@ class Ending:
         self._reports = Reports(context, args.report) if args.report else None
 
     def after(self, running: Run, follow: Callable[[], int]) -> int:
-        """``follow`` the run, then run all steps. Returns the exit code, or raises the original error."""
+        """Call ``follow`` on the run, then run all steps. Returns the exit code, or raises the original error."""
         error: BaseException | None = None
         try:
             code = follow()
@@ -71,9 +71,9 @@ def exit_code_of(raised: BaseException) -> int:
 
 
 def end_own_kernels(context: Context, run: str | None) -> None:
-    """Stop the kernels that this command started and wait for their exit; leave others running.
+    """Stop the kernels that this command started and wait for their exit. Other kernels continue.
 
-    So does ours where another run than ``run`` is at work there by now: that is told, and not ended.
+    A kernel with another active run than ``run`` also continues, with a note to the user.
     """
     for starter in context.starters:
         try:

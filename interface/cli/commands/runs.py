@@ -127,7 +127,7 @@ def run_merge(context: Context) -> int:
     body = client.post(f"/runs/{quoted(name)}/merge", request, key=new_key())
     answer = json.loads(body)
     while answer["state"] in _OPEN:
-        try:  # the kernel may take as long as a check does
+        try:  # the kernel may take as long as the check
             query = {"id": str(answer["id"]), "wait": "true"}
             body = client.get(f"/runs/{answer['run']}/merge", query, wait_seconds=None)
         except Failure as failure:

@@ -1,8 +1,8 @@
 """``awk send``, ``ask`` and ``serve``: send a message to an agent or channel, and print the replies.
 
-``send`` prints the receipt, with ``--wait`` the answers; ``ask`` prints the answer as it is written; ``serve`` prints
-one JSON document, for scripts. A message is sent once however often it is tried, and waited for through restarts of
-the kernel.
+``send`` prints the receipt, with ``--wait`` the answers; ``ask`` prints the answer while it is written; ``serve``
+prints one JSON document for scripts. Retries never send a message twice, and waits continue across restarts of the
+kernel.
 """
 
 import argparse
@@ -97,9 +97,9 @@ def run_send(context: Context) -> int:
 
 
 AT_ONCE: Final = 200
-"""As many as protocol.api.messages.MOST_AT_ONCE, which would take msgspec to import."""
+"""Same as protocol.api.messages.MOST_AT_ONCE, without the import of msgspec."""
 _BATCH_BYTES: Final = 2 * 1024 * 1024
-"""Of lines in one request: a body may have twice as much."""
+"""Maximum size of the lines in one request, half the limit of a request's body."""
 
 
 def _send_batch(context: Context) -> int:
@@ -149,7 +149,7 @@ def _batches(lines: Iterable[str]) -> Iterator[tuple[int, list[dict[str, Any]]]]
             known = {"to", "text"} <= message.keys() <= {"to", "text", "key"}
             if not known or not all(isinstance(value, str) for value in message.values()):
                 raise ValueError("the keys to and text are required, key is optional, and all values are strings")
-        except (ValueError, AttributeError, RecursionError) as error:  # no UTF-8 is a ValueError too
+        except (ValueError, AttributeError, RecursionError) as error:  # invalid UTF-8 is a ValueError, too
             if batch:
                 yield first, batch
             hint = "earlier messages were sent" if number > 1 else 'for example: {"to": "alice", "text": "hi"}'
@@ -178,7 +178,7 @@ def post_once(
 ) -> tuple[bytes, Client]:
     """POST ``body``; after a lost connection retry with the same key.
 
-    Asks for trust where that is needed and a person is there.
+    Asks the user for trust if it is required and a user is present.
     """
 
     def post(asked: Mapping[str, object]) -> tuple[bytes, Client]:
@@ -261,13 +261,13 @@ def configure_ask(parser: argparse.ArgumentParser) -> None:
 
 
 def run_ask(context: Context) -> int:
-    conversation = _Answer(context)
+    conversation = _AnswerDisplay(context)
 
     def start(asked: Mapping[str, object]) -> Stream:
         return context.started_kernel().stream("/run", asked, key=new_key())
 
     body = {"to": str(target(context.args.target)), "text": context.message(), "trust": context.trusts}
-    if can_ask(context):  # who may approve a call is there
+    if can_ask(context):  # a user is present who can approve calls
         body["attended"] = True
     try:
         with with_trust(context, body, start) as stream:
@@ -285,7 +285,7 @@ def run_ask(context: Context) -> int:
     return conversation.resume()
 
 
-class _Answer:
+class _AnswerDisplay:
     """Partial answer and its display."""
 
     def __init__(self, context: Context) -> None:

@@ -1,7 +1,7 @@
 """``awk service``: run the kernel of a project, or (``--all``) of all projects, as a user service without root.
 
-``print`` shows the unit, ``install`` writes it and starts it by ``systemctl --user`` where that works, or says what to
-type; ``uninstall`` takes both back. ``run`` is what the service of all runs.
+``print`` shows the unit. ``install`` writes it and starts it with ``systemctl --user``, or prints the commands for the
+user to run. ``uninstall`` reverses both. ``run`` is the command of the service for all projects.
 """
 
 import argparse
@@ -39,7 +39,7 @@ SERVICE_VERBS: Final = Subcommands(
     ),
 )
 SYSTEMCTL_SECONDS: Final = 150.0
-"""Longer than a unit of ours may take to start."""
+"""Timeout of a start, longer than any unit needs."""
 _PATH: Final = "/usr/local/bin:/usr/bin:/bin"
 
 
@@ -133,7 +133,7 @@ def run_service_uninstall(context: Context) -> int:
     os.unlink(path)
     if not launchd:
         wanted = os.path.join(os.path.dirname(path), "default.target.wants", facts["unit"])
-        with suppress(OSError):  # systemctl has removed it, if it was there
+        with suppress(OSError):  # systemctl has deleted it already, or it does not exist
             if os.path.islink(wanted):
                 os.unlink(wanted)
         stop = [f"systemctl --user stop {facts['unit']}"] if todo else []
@@ -212,7 +212,7 @@ def _check_ours(path: str) -> None:
 def _managed(context: Context, *commands: Sequence[str]) -> list[str]:
     """Run the systemctl ``commands`` in order. Returns those that the user has to run.
 
-    Where the user's manager cannot be reached that is all of them. Raises Failure where one is refused.
+    Returns all commands if the user's service manager is not available. Raises Failure if a command fails.
     """
     program = shutil.which("systemctl", path=context.environ.get("PATH") or _PATH)
     if program is None or _ran(context, [program, "--user", "show-environment"]).returncode:

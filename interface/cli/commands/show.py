@@ -110,12 +110,12 @@ def instruction_lines(info: InstructionInfo, screen: Screen) -> list[str]:
         if not any(row[-2] for row in rows):  # all work ran locally
             header, rows = [*header[:-2], header[-1]], [[*row[:-2], row[-1]] for row in rows]
         lines += ["", *table(header, rows, screen)]
-    # Calls that gave an error or were not run, the last of them, with what the model read.
+    # The last calls that failed or were not run, with the text that the model received.
     failed = [(step.n, call) for step in info.steps for call in step.failed]
     calls = [f"  step {n}  {one_line(call.tool)}  {call.why}: {one_line(call.text)}" for n, call in failed]
     lines += ["", "calls that failed:", *calls[-FAILED_CALLS:]] if calls else []
     lines += requested_lines(info)
-    # The words of the last worker that failed.
+    # Standard error of the last worker that failed.
     told = next((attempt for attempt in reversed(info.attempts) if attempt.stderr_tail), None)
     if told is not None:
         tail = escape(str(told.stderr_tail)).rstrip("\n").split("\n")

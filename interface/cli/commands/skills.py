@@ -1,6 +1,6 @@
-"""``awk skills``: what agents can read up on. Imported skills are files of the project. Starts no kernel.
+"""``awk skills``: skills available to agents. Imported skills are files of the project. Starts no kernel.
 
-Skills come out of a repository, as one commit has them, and are pinned to it; agents read them once that is trusted.
+Skills are imported from one commit of a repository and pinned to it. Agents can use them once they are trusted.
 """
 
 import argparse
@@ -170,7 +170,7 @@ def changed_here(context: Context, names: Iterable[str]) -> list[str]:
 
 _OWN: Final = "agent-worker"
 _FOLDERS: Final = (".agents/skills", ".claude/skills")
-"""Where coding agents look: most of them in the first, Claude Code in the second."""
+"""Folders in which coding agents search: most of them in the first, Claude Code in the second."""
 
 
 def run_skills_install_self(context: Context) -> int:

@@ -1,7 +1,7 @@
 """``awk start``, ``stop``, ``restart`` and ``upgrade`` of the kernel, workflows and agents.
 
-``stop`` and ``restart --kernel`` return once the process is gone, not only its port, so that nothing of it runs then.
-``upgrade`` returns once another version of the kernel does the work, or cannot.
+``stop`` and ``restart --kernel`` return when the kernel process has exited, not just closed its port. ``upgrade``
+returns when another version of the kernel has taken over the work, or has failed to do so.
 """
 
 import argparse
@@ -24,7 +24,7 @@ from interface.cli.prompts import agrees, can_ask, confirm, with_trust
 from interface.cli.requests import NOTHING, left_behind_lines
 from interface.client import Client, new_key, quoted
 from interface.clock import Clock
-from interface.discovery import Endpoint, Hanging, given_endpoint, is_locked, prove, recorded_endpoint
+from interface.discovery import Hanging, KernelEndpoint, given_endpoint, is_locked, prove, recorded_endpoint
 from interface.failure import Failure, Unreachable
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ class ExitWait:
     kernel that only the environment names, the end of its answers has to do.
     """
 
-    def __init__(self, endpoint: Endpoint, clock: Clock) -> None:
+    def __init__(self, endpoint: KernelEndpoint, clock: Clock) -> None:
         self._endpoint = endpoint
         self._clock = clock
         if endpoint.pid <= 0 or not hasattr(os, "pidfd_open"):
@@ -167,7 +167,7 @@ class ExitWait:
 
 DEFAULT_GRACE_SECONDS: Final = 10.0
 LADDER_SECONDS: Final = 25.0
-"""The time a kernel may take beyond the grace: kill what is left, checkpoint, go."""
+"""Time for a kernel to exit after the grace period: kill remaining processes, write a checkpoint, exit."""
 
 
 def configure_stop(parser: argparse.ArgumentParser) -> None:
@@ -263,7 +263,7 @@ def _stop_request(client: Client, asked: "Target") -> tuple[Literal["DELETE", "P
         from interface.cli.targets import agent_path  # noqa: PLC0415  (takes msgspec)
 
         return "POST", agent_path(client, asked, "stop")
-    # An agent that ``new`` made is gone then; one with a file does no work until it is resumed.
+    # An agent created with ``new`` is deleted; one with a file does no work until it is resumed.
     name = str(asked.agent)
     agents: list[dict[str, Any]] = json.loads(client.get("/agents"))["agents"]
     found = next((row for row in agents if row["name"] == name), None)
@@ -303,7 +303,7 @@ def run_restart(context: Context) -> int:
     if context.args.kernel:
         from interface.cli.commands.status import status_lines  # noqa: PLC0415  (only the kernel has a status)
 
-        # Agents made with new end, as with every clean stop.
+        # Agents created with ``new`` are deleted, as with every clean stop.
         stop_kernel(context, context.kernel(), DEFAULT_GRACE_SECONDS)
         client = context.started_kernel(*(["--trust"] if context.trusts else []))
         return context.answer(client.get("/status"), status_lines)
@@ -313,7 +313,7 @@ def run_restart(context: Context) -> int:
 
 
 PATIENCE_SECONDS: Final = 240.0
-"""For the trial of the new version, for what runs to come to a stop, and for the way back: each is bounded."""
+"""Time for the test of the new version, the pause of running work, and a rollback; each has a limit."""
 _PAUSE_SECONDS: Final = 0.1
 _ANEW: Final = "the kernel was restarted during the upgrade"
 _HINT: Final = "see kernel.log"
@@ -351,7 +351,7 @@ def _ended(context: Context, client: Client, upgrade: str) -> bytes:
     while context.clock.now() < deadline:
         try:
             told = client.get("/upgrade")
-        except Unreachable:  # it comes back, unless it was killed
+        except Unreachable:  # it starts again, unless it was killed
             if not given_endpoint(context.environ):  # token and lock pass from one version to the next
                 newer = recorded_endpoint(context.project)
                 if newer is not None and newer.token != client.endpoint.token:

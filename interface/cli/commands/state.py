@@ -21,7 +21,7 @@ from protocol.standby import BackupReport, RestoreReport, StandbyReport
 RUNS: Final = 10
 MOST_RUNS: Final = 1_000_000
 GROUPS: Final = get_args(PruneGroup)
-"""What can be pruned."""
+"""Kinds of data that can be pruned."""
 
 
 def configure_backup(parser: argparse.ArgumentParser) -> None:

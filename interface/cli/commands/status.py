@@ -1,6 +1,6 @@
-"""``awk status`` and ``stats``: the state of the kernel, an agent or a workflow, and what work took so far.
+"""``awk status`` and ``stats``: the state of the kernel, an agent or a workflow, and the usage of the work.
 
-``status`` starts nothing; exit 3 if what is asked about is down, 1 if the kernel cannot write.
+``status`` starts no kernel. It exits with 3 if the target is down, and with 1 if the kernel cannot write.
 """
 
 import json
@@ -60,7 +60,7 @@ def status_lines(body: bytes, screen: Screen) -> list[str]:
         return [screen.style(report.state, "red")]
     kernel = report.kernel
     agents = ", ".join(f"{count} {one_line(state)}" for state, count in vars(report.agents).items() if count)
-    gone = report.state == "down"  # the kernel is up: what was asked about does not run
+    gone = report.state == "down"  # the kernel is up, but the target does not run
     state, since = ("not running", "") if gone else (str(report.state), f" for {age(kernel.uptime_seconds)}")
     lines = [
         f"{screen.style(state, _COLOURS[report.state])}{since}",

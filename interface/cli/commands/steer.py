@@ -1,8 +1,8 @@
 """Commands that control work: each posts one action for its targets and prints the resulting state.
 
 ``pause``, ``resume`` and ``continue`` take an agent or a workflow, ``reset`` an agent, ``answer``, ``reassign``,
-``cancel``, ``retry`` and ``promote`` instructions. ``cancel`` and ``retry`` also take many at once: one request changes
-them all in one commit; the kernel chooses. On a terminal ``cancel`` shows first what it would end.
+``cancel``, ``retry`` and ``promote`` instructions. ``cancel`` and ``retry`` can also select many instructions: the
+kernel then changes them in one commit. On a terminal, ``cancel`` first shows the selected instructions.
 """
 
 import argparse
@@ -33,7 +33,7 @@ SHOWN: Final = 20
 
 def bulk_flags(parser: argparse.ArgumentParser) -> None:
     """Declare ID... and the selection flags."""
-    parser.add_argument("ids", metavar=WORDS, nargs="*", help="instructions (i7 i8), or @review[:tag]: all of them")
+    parser.add_argument("ids", metavar=WORDS, nargs="*", help="instructions (i7 i8), or all of a workflow (@review)")
     parser.add_argument("--agent", metavar="AGENT", help="all instructions of this agent: alice or alice@review[:tag]")
     parser.add_argument("--dry-run", action="store_true", help="print the affected instructions without changing them")
     json_flag(parser)

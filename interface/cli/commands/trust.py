@@ -1,7 +1,7 @@
-"""``awk trust``: what the project's files would run or reach, and whether to keep trusting exactly that.
+"""``awk trust``: show programs and addresses that the project's files would use, and store or revoke trust in them.
 
-It starts no kernel; one that runs sees what is kept or taken back with the next thing it begins. Every byte that is
-shown of a demand comes from files, and is escaped.
+The command starts no kernel. A running kernel applies the change to the next work that it starts. Demands come from
+files, so their texts are escaped.
 """
 
 import argparse
@@ -36,7 +36,7 @@ def configure_trust(parser: argparse.ArgumentParser) -> None:
 def run_trust(context: Context) -> int:
     """Show demands and store consent, list consents, or revoke them.
 
-    Exit code 7 where something is not trusted in the end, 78 where a file is wrong and was left out.
+    Exits with 7 if a demand remains untrusted, and with 78 if an invalid file was skipped.
     """
     words: list[str] = context.args.words
     if context.args.all and words[:1] != [REVOKE]:
@@ -93,7 +93,7 @@ def _rows(units: tuple[TrustUnit, ...], kept: tuple[Grant, ...]) -> tuple[TrustR
 
 
 def trust_report_lines(rows: Sequence[TrustRow], screen: Screen) -> list[str]:
-    """Return each unit with all its demands in full, because the user agrees to all of them."""
+    """Return each unit with its complete demands, because the user agrees to every one of them."""
     lines: list[str] = []
     for row in rows:
         before = [demand for demand in row.demands if demand not in row.added] if row.state == "changed" else []

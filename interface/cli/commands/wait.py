@@ -1,7 +1,7 @@
 """``awk wait``: wait until an agent, workflow, run or instruction is idle, done or blocked; starts no kernel.
 
-Level-triggered: its state is asked for after every connect, ping and event that may change it, so a kernel that is
-replaced meanwhile loses nothing. It also ends, with 7, where only a person can let go on what is waited for.
+The wait is level-triggered: the state is queried after every connect, ping and relevant event, so a restart of the
+kernel loses no change. The command exits with 7 if only a person can continue the work.
 """
 
 import argparse
@@ -67,7 +67,7 @@ def run_wait(context: Context) -> int:
             try:
                 last = standing_of(follower.client)
             except Unreachable:
-                continue  # the stream breaks too, and the next connect asks again
+                continue  # the stream breaks too, and the next connect queries again
             if getattr(last, args.goal) or last.needs:
                 return told(context, last, Exit.OK if getattr(last, args.goal) else Exit.UNTRUSTED)
     except Expired:
@@ -130,7 +130,7 @@ class OfAgent(NamedTuple):
         if space is not None:
             members = json.loads(client.get(f"/spaces/{quoted(space)}/members"))["members"]
             keys = [str(row["agent"] or row["name"]) for row in members if name in (None, row["name"])]
-        # Not by ps: a row there is called by where its agent works just now.
+        # Not by ps: the name in its rows depends on the space in which the agent currently works.
         busy = [key for key in keys if json.loads(client.get(f"/agents/{quoted(key)}/queue", {"limit": "1"}))["total"]]
         waits = any(space in (None, item["space"]) and name in (None, item["agent"]) for item in needs(client))
         return Standing(not busy, False, waits, f"{', '.join(busy)} running" if busy else "idle")

@@ -1,1 +1,1 @@
-"""Completion in shells: what each command takes, as a script for each shell, and what there is right now."""
+"""Shell completion: arguments of each command as a script for each shell, and live candidates."""

@@ -1,8 +1,8 @@
-"""The scripts for bash (from the 3.2 of macOS on), zsh and fish.
+"""Completion scripts for bash (from version 3.2 of macOS), zsh and fish.
 
-bash cuts words at ``:`` and ``=``, and before ``@``, of which targets are made: so the word is read off the line
-itself, and of a candidate only what follows the last cut is given back. For zsh it is one ``_arguments`` call for each
-command, for fish one ``complete`` for each word, option and argument.
+bash splits words at ``:`` and ``=``, and before ``@``, all of which occur in targets. Therefore the script reads the
+word from the line and returns only the part of a candidate after the last split. For zsh, each command is an
+``_arguments`` call. For fish, each word, option and argument is a ``complete`` command.
 """
 
 from collections.abc import Iterator, Sequence
@@ -79,7 +79,7 @@ _agent_worker() {
 
 
 def bash_script(commands: Sequence[CommandSpec], programs: Sequence[str]) -> str:
-    """The text that ``source <(agent-worker completion bash)`` reads."""
+    """Return the script for ``source <(agent-worker completion bash)``."""
     words = [command.path[0] for command in commands if len(command.path) == 1]
     takes: list[str] = []
     values: list[str] = []
@@ -151,7 +151,7 @@ fi
 
 
 def zsh_script(commands: Sequence[CommandSpec], programs: Sequence[str]) -> str:
-    """The text that ``source <(agent-worker completion zsh)`` reads."""
+    """Return the script for ``source <(agent-worker completion zsh)``."""
     named = " ".join(programs)
     first = [command for command in commands if len(command.path) == 1]
     return "\n".join(
@@ -229,14 +229,14 @@ function __agent_worker_live
     command $words[1] _complete $argv[1] 2>/dev/null </dev/null
 end
 
-# Whether the words so far begin with these.
+# Whether the command line starts with these words.
 function __agent_worker_at
     set -l words (commandline -opc)
     set -l last (math 1 + (count $argv))
     test (count $words) -ge $last; and test "$words[2..$last]" = "$argv"
 end
 
-# Whether it is the turn of argument FIRST to LAST of the command of so many words.
+# Whether argument FIRST to LAST of the command with this number of words is next.
 function __agent_worker_turn
     set -l seen 0
     set -l given 0
@@ -251,7 +251,7 @@ _MANY: Final = 1000
 
 
 def fish_script(commands: Sequence[CommandSpec], programs: Sequence[str]) -> str:
-    """The text that ``agent-worker completion fish | source`` reads."""
+    """Return the script for ``agent-worker completion fish | source``."""
     lines = [line for program in programs for command in commands for line in _fish_command(command, program)]
     return "\n".join([_FISH_HEAD, *lines, ""])
 
@@ -268,7 +268,7 @@ def _fish_command(command: CommandSpec, program: str) -> Iterator[str]:
         value = "" if option.values is None else f" -r {_fish_source(option.values)}"
         yield f"{head} -n {_fish_quote(at)} {flags} -d {_fish_quote(option.help)}{value}"
     for number, values in enumerate(command.arguments):
-        if command.verbs:  # each of them is a command of its own above
+        if command.verbs:  # each of them is listed as a command above
             continue
         last = _MANY if command.many and number == len(command.arguments) - 1 else number
         turn = f"{at}; and __agent_worker_turn {len(command.path)} {number} {last}"

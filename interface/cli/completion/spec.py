@@ -16,7 +16,7 @@ from protocol.tools import CONTEXT_SCOPES
 
 
 class Values(NamedTuple):
-    """The source of candidates for one value: ``words``, what is ``live`` of a kind, or ``files``."""
+    """Source of the candidates for a value: fixed ``words``, ``live`` targets of a kind, or ``files``."""
 
     words: tuple[str, ...] = ()
     live: str = ""
@@ -41,7 +41,7 @@ class CommandSpec(NamedTuple):
     many: bool
     """The last argument may be given again."""
     verbs: bool
-    """Its argument is a command under it."""
+    """Whether the argument is a subcommand."""
 
 
 ANYTHING: Final = Values()
@@ -97,7 +97,7 @@ _NEW: Final = frozenset({("agent", "create")})
 
 
 def all_specs(program: str) -> Iterator[CommandSpec]:
-    """Every command that people call, and those under it."""
+    """Return all public commands with their subcommands."""
     for command in COMMANDS:
         configure, _ = command.load()
         yield from _specs((command.word,), command.help, parser_for(command, program, configure), command)

@@ -1,15 +1,15 @@
 """Machine-readable reports: GitHub annotations and outputs, SARIF for code scanning, and JUnit XML.
 
-``github`` (https://docs.github.com/actions/reference/workflow-commands-for-github-actions): texts of agents are within
-a command's message only, encoded, so that none of it ends that or begins another.
+``github`` (https://docs.github.com/actions/reference/workflow-commands-for-github-actions): texts of agents occur only
+in the message of a command, encoded so that they cannot end it or start another command.
 
 ``sarif:FILE`` (https://docs.oasis-open.org/sarif/sarif/v2.1.0): findings of agents and mistakes in the project's files.
-``partialFingerprints`` identify a finding by its file and its words, without numbers and however they are spaced; not
-by its line, which moves, nor by the run.
+``partialFingerprints`` identify a finding by its file and its text without numbers and whitespace. Lines and runs are
+not part of the fingerprint, because they change.
 
-``junit:FILE``: a run as a suite of tests. The run itself is the first case, and fails with it; then each piece of work,
-each task with a check, the vote that decides, and what was to be merged. The elements and attributes are those on which
-the schemas of Jenkins and of Ant (windyroad) agree.
+``junit:FILE``: a run as a test suite. The first case is the run itself, which fails if the run fails. The other cases
+are the instructions, the tasks with a check, the deciding vote and the merge. Elements and attributes are those on
+which the schemas of Jenkins and Ant (windyroad) agree.
 """
 
 import hashlib
@@ -46,7 +46,7 @@ class _Annotation(NamedTuple):
 
 
 def place_of(path: str, line: int, column: int | None) -> str:
-    """The properties of a command that say where."""
+    """Return the location properties of a command."""
     given = {"file": line_of(path, 400), "line": line, "col": column}
     return "".join(f"{key}={property_value(str(value))}," for key, value in given.items() if value)
 
@@ -56,12 +56,12 @@ def _data(text: str) -> str:
 
 
 def property_value(text: str) -> str:
-    """``text`` as a value, in which a comma or a colon would end it."""
+    """Encode ``text`` as a property value, in which a comma or a colon would end it."""
     return _data(text).replace(":", "%3A").replace(",", "%2C")
 
 
 def annotations_of(record: RunRecord) -> list[str]:
-    """The commands, the worst first: mistakes in files, findings, what failed, what needs a person."""
+    """Return the commands, the most severe first: mistakes in files, findings, failures, needs of people."""
     name, refusal = record.name, record.refusal
     found: list[_Annotation] = []
     for mistake in refusal.mistakes if refusal else ():
@@ -127,7 +127,7 @@ _RULES: Final = {
 
 
 def log_of(record: RunRecord) -> str:
-    """The document."""
+    """Return the SARIF document."""
     results: list[dict[str, Any]] = []
     seen: Counter[str] = Counter()
 
@@ -199,7 +199,7 @@ class _Case(NamedTuple):
 
 
 def suite_of(record: RunRecord) -> str:
-    """The document."""
+    """Return the JUnit document."""
     cases = cases_of(record)
     count = {outcome: sum(case.outcome == outcome for case in cases) for outcome in ("failure", "error", "skipped")}
     root = ET.Element("testsuites")
@@ -248,7 +248,7 @@ def suite_of(record: RunRecord) -> str:
 
 
 def cases_of(record: RunRecord) -> list[_Case]:
-    """The run first, then all that was done in it."""
+    """Yield the case of the run first, then the cases of its work."""
     report, refusal = record.report, record.refusal
     took = report.duration_seconds if report else 0.0
     if refusal is not None or report is None:

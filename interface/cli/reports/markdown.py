@@ -1,7 +1,7 @@
-"""The page of a run: ``--report md:FILE``, for a comment on a pull request, and the summary of a step on GitHub.
+"""Page of a run: ``--report md:FILE``, for a comment on a pull request or the summary of a step on GitHub.
 
-It has less than the 65,536 characters of a comment, whatever agents wrote: each part is bounded, and says what is left
-out. Our own words are the only markup of it.
+The page is always shorter than the 65,536 characters of a comment: each part has a limit and states omissions. Texts of
+agents contain no markup.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 
 def page_of(record: RunRecord) -> str:
-    """The whole page."""
+    """Return the whole page."""
     findings = findings_of(record)
     parts = (
         head_part(record),
@@ -82,7 +82,7 @@ def _part(title: str, rows: Sequence[T], shown: Callable[[T], str]) -> list[str]
 
 
 def head_part(record: RunRecord) -> list[str]:
-    """The outcome, in a table."""
+    """Return the outcome as a table."""
     title = f"# {code(record.name, 130)} {record.id}".rstrip()
     if (report := record.report) is None:
         return [f"{title}: did not run", ""]
@@ -112,7 +112,7 @@ def _tokens(usage: Usage) -> str:
 
 
 def refusal_part(record: RunRecord) -> list[str]:
-    """The reason why it did not run, and which lines of the project's files are wrong."""
+    """Return the reason that the run did not start, with the mistakes in the project's files."""
     if (refusal := record.refusal) is None:
         return []
     lines = [*fenced(refusal.text, _OUTPUT), *([f"Hint: {code(refusal.hint)}", ""] if refusal.hint else [])]
@@ -147,7 +147,7 @@ def failures_part(record: RunRecord) -> list[str]:
 
 
 def seconds_worked(one: InstructionInfo) -> float:
-    """The time that its attempts took."""
+    """Return the working time of its attempts."""
     total = 0.0
     for attempt in one.attempts:
         if attempt.ended_at:
@@ -157,7 +157,7 @@ def seconds_worked(one: InstructionInfo) -> float:
 
 
 def work_part(record: RunRecord) -> list[str]:
-    """A row for each agent."""
+    """Return a table row for each agent."""
     names = list(dict.fromkeys(one.agent for one in record.instructions))
     rows: list[list[str]] = []
     for name in names[:SHOWN]:
@@ -177,7 +177,7 @@ def work_part(record: RunRecord) -> list[str]:
 
 
 def changes_part(record: RunRecord) -> list[str]:
-    """The working trees in which something was done, and their files."""
+    """Return the changed working trees with their files."""
     changed = [tree for tree in record.trees if any((tree.stat.files, tree.stat.commits))]
     if not changed:
         return []
@@ -204,13 +204,13 @@ def need_line(one: Need) -> str:
 
 
 def task_line(one: TaskInfo) -> str:
-    """A task and how it stands."""
+    """Return a task with its state."""
     by = one.ended_by or one.holder
     return f"- {one.id} {code(one.title, _TEXT)}: {one.state}{f', {code(by, 64)}' if by else ''}"
 
 
 def ballot_lines(one: BallotInfo) -> str:
-    """A proposal, how it ended, and who said what and why."""
+    """Return a proposal with its result, and the votes with their reasons."""
     result = f", {code(one.winner, 64)}" if one.winner else ""
     lines = [f"- {code(one.id, 64)} {code(one.title, 130)}: {one.state}{result}"]
     for vote in one.votes[:_VOTES]:
@@ -221,7 +221,7 @@ def ballot_lines(one: BallotInfo) -> str:
 
 
 def answer_part(record: RunRecord) -> list[str]:
-    """The last that was said, or the output that the workflow has a schema for."""
+    """Return the last message, or the output if the workflow has a schema for it."""
     if record.report is None:
         return []
     if record.report.output is not None:

@@ -1,8 +1,8 @@
-"""The record of a run out of which its reports are made, the findings in it, and its texts made harmless.
+"""Record of a run, from which its reports are generated, the findings in it, and the escaping of its texts.
 
-Pure: the caller reads the log and hands the rows in. All texts are as agents wrote them, and each report may be printed
-into the log of a CI job by the next step. So the texts of all reports are bounded, and hold nothing that a runner
-(interface.cli.runner_log), a page or a terminal would obey.
+Pure: the caller reads the log and passes the rows. Agents wrote the texts, and the next step of a CI job may print a
+report into its log. Therefore all texts are limited in length and contain nothing that a runner
+(interface.cli.runner_log), a page or a terminal would interpret.
 """
 
 import json
@@ -28,13 +28,13 @@ BLOCK_LINES: Final = 150
 
 
 def line_of(text: str, most: int = LINE) -> str:
-    """``text`` on one line, of at most ``most`` characters."""
+    """Return ``text`` on one line of at most ``most`` characters."""
     shown = neutral(one_line(text[: most * 2]))
     return shown if len(shown) <= most and len(text) <= most * 2 else f"{shown[: most - 1]}…"
 
 
 def block_of(text: str, most: int = BLOCK) -> list[str]:
-    """``text`` in its lines, of at most ``most`` characters together; a last line says what is left out."""
+    """Return the lines of ``text``, at most ``most`` characters in total; a last line states the omission."""
     shown = neutral(escape(text[:most])).rstrip("\n")[:most].split("\n")
     cut = len(text.rstrip("\n")) > most or len(shown) > BLOCK_LINES
     return [*shown[:BLOCK_LINES], f"[... {len(text):,} characters in all ...]"] if cut else shown
@@ -43,8 +43,8 @@ def block_of(text: str, most: int = BLOCK) -> list[str]:
 def code(text: str, most: int = LINE) -> str:
     """Escape ``text`` for a line of Markdown, without links, images, HTML or mentions.
 
-    GitHub and GitLab find mentions and addresses in what is shown, however it was escaped, but not in code. A bar would
-    end the cell of a table even there, so it is another.
+    GitHub and GitLab detect mentions and addresses even in escaped text, but not in code. A vertical bar would end a
+    table cell even in code, so it is replaced.
     """
     line = line_of(text, most).replace("|", "¦")
     fence = "`" * (_longest_run(line) + 1)
@@ -52,7 +52,7 @@ def code(text: str, most: int = LINE) -> str:
 
 
 def fenced(text: str, most: int = BLOCK) -> list[str]:
-    """``text`` as a block of Markdown, in which nothing is markup, and an empty line."""
+    """Return ``text`` as a code block of Markdown, followed by an empty line."""
     lines = block_of(text, most)
     fence = "`" * max(3, *(_longest_run(line) + 1 for line in lines))
     return [f"{fence}text", *lines, fence, ""]
@@ -67,25 +67,25 @@ LEVELS: Final[tuple[Level, ...]] = ("error", "warning", "note")
 """The worst first."""
 MOST_FINDINGS: Final = 1000
 MOST_LINES: Final = 5000
-"""Of one text that are looked at for findings."""
+"""Maximum number of lines of a text that are searched for findings."""
 LINE_CHARACTERS: Final = 4000
 PATH_CHARACTERS: Final = 300
 _FINDING: Final = re.compile(
     r"[ \t]{0,8}(?:[-*][ \t]{1,4})?[`*]{0,4}(?P<path>[^\s:`*\"'<>|?\\]{1,300}):(?P<line>\d{1,7})"
     r"(?::(?P<column>\d{1,5}))?[`*]{0,4}(?::[`*]{0,4}[ \t]+|[ \t]+[-\u2013\u2014][ \t]+)(?P<text>\S.*)"
 )
-"""``src/app.py:12: error: text``, perhaps with a column, in a list, or with the place in backticks."""
+"""``src/app.py:12: error: text``, optionally with a column, in a list, or with the location in backticks."""
 _LEVEL: Final = re.compile(r"[\[(*]{0,3}(error|warning|note)[\])*]{0,3}:?[\])*]{0,3}[ \t]+(?=\S)", re.IGNORECASE)
 
 
-class Refusal(msgspec.Struct, frozen=True, kw_only=True):
+class RunRefusal(msgspec.Struct, frozen=True, kw_only=True):
     """Reason for a missing report: the run did not start, or its result is unknown."""
 
     code: str
     text: str
     hint: str = ""
     mistakes: tuple[Place, ...] = ()
-    """In files of the project."""
+    """Mistakes in files of the project."""
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
@@ -108,10 +108,10 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     exit_code: int
     """Exit code of the command."""
     at: str
-    """When it began, as a time of RFC 3339."""
+    """Start of the run in RFC 3339."""
     version: str
     report: RunReport | None = None
-    refusal: Refusal | None = None
+    refusal: RunRefusal | None = None
     said: tuple[Message, ...] = ()
     instructions: tuple[InstructionInfo, ...] = ()
     tasks: tuple[TaskInfo, ...] = ()
@@ -119,17 +119,17 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     trees: tuple[WorktreeDiff, ...] = ()
     needs: tuple[Need, ...] = ()
     left_out: int = 0
-    """Rows of the log that were too many."""
+    """Number of rows of the log beyond the limits."""
     unread: str = ""
-    """Why there is nothing but ``report``."""
+    """Reason that the record contains nothing but ``report``."""
     roots: tuple[str, ...] = ()
     """Directories of project paths: the project and its working trees."""
     prefix: str = ""
-    """Of the project within the repository that the CI job is about: ``services/api/``."""
+    """Path of the project in the repository of the CI job: ``services/api/``."""
 
     @property
     def id(self) -> str:
-        """``r12``, or "" if the run did not start."""
+        """Return the id of the run, such as ``r12``, or "" if it did not start."""
         return self.report.id if self.report else ""
 
     @property
@@ -139,14 +139,14 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def failed(self) -> tuple[InstructionInfo, ...]:
-        """The work that was not done."""
+        """Return the unfinished and failed work."""
         return tuple(one for one in self.instructions if one.status not in ("done", "cancelled"))
 
 
 def findings_of(record: RunRecord) -> tuple[Finding, ...]:
     """Collect findings about lines of files in messages, votes, task results and output.
 
-    The worst first, then by place; what several say is there once.
+    The most severe are first, then the order is by location. Duplicates are merged.
     """
     found: dict[tuple[str, int, str], Finding] = {}
     for one in all_findings(record):
@@ -171,7 +171,7 @@ def all_findings(record: RunRecord) -> Iterator[Finding]:
 
 
 def mistake_text(place: Place) -> str:
-    """The mistake there."""
+    """Convert a mistake in a file."""
     return f"{place.where}: {place.message}" if place.where else place.message
 
 
@@ -189,7 +189,7 @@ def spoken(text: str, author: str, source: str, roots: Iterable[str] = ()) -> It
 
 
 def structured(row: Any, roots: Iterable[str] = ()) -> Iterator[Finding]:
-    """The finding that an element of a workflow's JSON output is, if it is one: {path, line, text, column?, level?}."""
+    """Return the finding in an element of the JSON output of the form {path, line, text, column?, level?}, or None."""
     if not isinstance(row, dict):
         return
     given = cast("dict[str, Any]", row)
@@ -227,10 +227,10 @@ def path_of(named: str, roots: Iterable[str] = ()) -> str | None:
 
 
 class Rows:
-    """Return the rows of an exported run that reports use, at most ``MOST``."""
+    """Rows of an exported run that reports use, at most ``MOST`` of each part."""
 
     MOST: Final = 2000
-    """Of each part."""
+    """Maximum number of rows of each part."""
     _TYPES: Final[Mapping[str, Any]] = {
         "channel": Message,
         "instructions": InstructionInfo,
@@ -260,6 +260,6 @@ class Rows:
             self.left_out += 1
 
     def fields(self) -> dict[str, Any]:
-        """The fields of a record that they are."""
+        """Return the rows as fields of a record."""
         named = {self._FIELDS[part]: tuple(rows) for part, rows in self._rows.items()}
         return {**named, "left_out": self.left_out}

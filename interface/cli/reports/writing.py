@@ -1,7 +1,7 @@
-"""``awk run --report``: what was asked for is checked before anything is started, and written whatever comes of it.
+"""``awk run --report``: targets are checked before the run starts, and reports are written whatever its outcome is.
 
-A file is written beside itself and then put in its place. To the files of a GitHub runner is appended; what anybody
-wrote into these while the run was under way is taken back, since a line there sets a variable of all later steps.
+Files are replaced atomically. The files of a GitHub runner are appended to. Other changes to them during the run are
+reverted, because each line sets a variable of all later steps.
 """
 
 import os
@@ -20,7 +20,7 @@ from interface.cli.exits import Interrupted
 from interface.cli.output import OutputLost, one_line
 from interface.cli.reports.formats import annotations_of, log_of, outputs_of, suite_of
 from interface.cli.reports.markdown import page_of
-from interface.cli.reports.record import Refusal, Rows, RunRecord
+from interface.cli.reports.record import Rows, RunRecord, RunRefusal
 from interface.cli.requests import NEEDS, fetch_list
 from interface.client import Client, quoted
 from interface.failure import Failure, Unreachable
@@ -41,9 +41,9 @@ OUTPUT: Final = "GITHUB_OUTPUT"
 SUMMARY: Final = "GITHUB_STEP_SUMMARY"
 RUNNER_FILES: Final = (OUTPUT, SUMMARY, "GITHUB_ENV", "GITHUB_PATH", "GITHUB_STATE")
 _RUNNER_FILE_BYTES: Final = 1024 * 1024
-"""As much as GitHub reads of one."""
+"""Maximum size that GitHub reads of a file."""
 _ROOTS: Final = ("GITHUB_WORKSPACE", "CI_PROJECT_DIR", "BUILD_SOURCESDIRECTORY")
-"""Where runners keep the repository that a job is about."""
+"""Variables with the repository of a job."""
 _LINE_BYTES: Final = 64 * 1024 * 1024
 
 
@@ -112,7 +112,7 @@ class RunnerFiles:
         return name in self._paths
 
     def take_back(self) -> list[str]:
-        """Put back what was there before. Returns the names of those that had changed. Raises OSError."""
+        """Restore the previous content. Returns the names of the changed files. Raises OSError."""
         changed: list[str] = []
         for name, path in self._paths.items():
             try:
@@ -196,7 +196,7 @@ class Reports:
             except (Failure, Unreachable, Interrupted, OSError, ValueError, KeyError, msgspec.MsgspecError) as unread:
                 known = {"unread": str(unread) or type(unread).__name__, "said": report.messages}
         root = ""
-        with suppress(Failure):  # there is no project: so the run was refused
+        with suppress(Failure):  # without a project the run was refused
             root = self._context.project.root
         return RunRecord(
             name=report.run if report else name,
@@ -234,13 +234,13 @@ def read_log(client: Client, report: Any) -> dict[str, Any]:
     return {**known, "needs": tuple(need for need in needs if need.run == report.id)}
 
 
-def refusal_of(error: BaseException | None, exit_code: int) -> Refusal:
-    """The reason why there is no report."""
+def refusal_of(error: BaseException | None, exit_code: int) -> RunRefusal:
+    """Return the reason that there is no report."""
     if isinstance(error, Failure):
-        return Refusal(code=error.code, text=error.text, hint=error.hint or "", mistakes=error.places)
+        return RunRefusal(code=error.code, text=error.text, hint=error.hint or "", mistakes=error.places)
     if error is None or isinstance(error, Interrupted):
-        return Refusal(code="interrupted", text=f"it ended before there was a report of it: exit code {exit_code}")
-    return Refusal(code="unknown", text=str(error) or type(error).__name__)
+        return RunRefusal(code="interrupted", text=f"it ended before there was a report of it: exit code {exit_code}")
+    return RunRefusal(code="unknown", text=str(error) or type(error).__name__)
 
 
 def prefix_of(root: str, environ: Mapping[str, str]) -> str:
@@ -251,7 +251,7 @@ def prefix_of(root: str, environ: Mapping[str, str]) -> str:
 
 @contextmanager
 def undisturbed() -> Generator[None]:
-    """No signal that can wait ends the block: half of the reports would be missing."""
+    """Ignore signals within the block, which would otherwise lose half of the reports."""
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     before = {number: signal.signal(number, signal.SIG_IGN) for number in numbers}
     try:

@@ -307,7 +307,7 @@ async def answer_call(
             tool = find_tool(TOOLS, asked.tool)
             if tool is None:
                 known = sorted(name for name, one in TOOLS.items() if one.scope in calls.opened(identity))
-                raise Refused("not_found", f"there is no tool {asked.tool[:60]!r}", f"yours are {', '.join(known)}")
+                raise Refused("not_found", f"tool {asked.tool[:60]!r} not found", f"your tools are {', '.join(known)}")
             caller = Actor(identity=identity, call_key=None if key is None else key.decode())
             answer = await calls.call(tool, caller, asked.arguments)
             reply = Response(200, answer.body)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _Serve = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
-class Endpoint:
+class McpEndpoint:
     """MCP without sessions: each request is identified by its token."""
 
     def __init__(self, calls: ToolDispatcher, services: Services) -> None:

@@ -135,29 +135,29 @@ class _CallParams(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     meta: dict[str, Any] = msgspec.field(name="_meta", default_factory=dict)
 
 
-class _Message(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="method"):
+class _McpMessage(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="method"):
     jsonrpc: Literal["2.0"]
 
 
-class _Initialize(_Message, frozen=True, kw_only=True, tag="initialize"):
+class _Initialize(_McpMessage, frozen=True, kw_only=True, tag="initialize"):
     id: int | str
     params: _Hello
 
 
-class _Initialized(_Message, frozen=True, kw_only=True, tag="notifications/initialized"):
+class _Initialized(_McpMessage, frozen=True, kw_only=True, tag="notifications/initialized"):
     pass
 
 
-class _Ping(_Message, frozen=True, kw_only=True, tag="ping"):
+class _Ping(_McpMessage, frozen=True, kw_only=True, tag="ping"):
     id: int | str
 
 
-class _List(_Message, frozen=True, kw_only=True, tag="tools/list"):
+class _List(_McpMessage, frozen=True, kw_only=True, tag="tools/list"):
     id: int | str
     params: _Nothing = _Nothing()
 
 
-class _Call(_Message, frozen=True, kw_only=True, tag="tools/call"):
+class _Call(_McpMessage, frozen=True, kw_only=True, tag="tools/call"):
     id: int | str
     params: _CallParams
 

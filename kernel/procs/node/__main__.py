@@ -14,7 +14,7 @@ import msgspec
 
 from kernel.procs.node.fence import FolderRefused, LeaseGuard, of_this_machine, open_log, prepare_folder
 from kernel.procs.process_limits import raise_limit
-from protocol.node import LeaseTimes, decode_join_word
+from protocol.node import LeaseTimes, decode_join_token
 
 logger = logging.getLogger(__name__)
 
@@ -59,7 +59,7 @@ def _parse() -> argparse.Namespace:
 
 def _serve(options: argparse.Namespace, state: Path) -> int:
     times: LeaseTimes = options.times
-    word = None if options.join is None else decode_join_word(options.join)
+    word = None if options.join is None else decode_join_token(options.join)
     guard = LeaseGuard(times.margin_seconds / 2)  # before the process has threads or an event loop
     import trio  # noqa: PLC0415
 

@@ -37,7 +37,7 @@ from kernel.procs.spec import SpawnTransient, Spec
 from protocol import node
 from protocol.discovery import VERSION
 from protocol.ipc import Bound, Kill
-from protocol.node import JoinWord
+from protocol.node import JoinToken
 
 logger = logging.getLogger(__name__)
 
@@ -96,7 +96,7 @@ class NodeHost:
             finally:
                 self._guard.stand_down()
 
-    async def _admit(self, hello: node.KernelHello) -> node.Refusal | None:
+    async def _admit(self, hello: node.KernelHello) -> node.NodeRefusal | None:
         """Start to serve, replacing the process of an earlier session. Returns why the kernel is refused, or None."""
         for left in (True, False):
             refusal = refusal_of(hello, self._project, self._terms.highest())
@@ -111,7 +111,7 @@ class NodeHost:
                 with suppress(OSError, ValueError):
                     os.kill(holder_of(self._state), signal.SIGKILL)
         else:
-            return node.Refusal(code="busy", why="the node process of an earlier session does not exit")
+            return node.NodeRefusal(code="busy", why="the node process of an earlier session does not exit")
         refusal = refusal_of(hello, self._project, self._terms.highest())
         if refusal is None:
             self._terms.keep(hello.term)
@@ -308,7 +308,7 @@ _SHOWN_PROJECT = 100
 
 def refusal_of(
     hello: node.KernelHello, project: str | None, highest_term: int, spoken: tuple[int, int] = node.SPOKEN
-) -> node.Refusal | None:
+) -> node.NodeRefusal | None:
     """Return why the kernel is refused, or None.
 
     ``project`` is the one that the node was started for; None: a join token belongs to one project. ``highest_term`` is
@@ -317,7 +317,7 @@ def refusal_of(
     theirs, ours = hello.protocol[1], spoken[1]
     if node.agree(spoken, hello.protocol) is None:
         older = "kernel's machine" if theirs < ours else "node"
-        return node.Refusal(
+        return node.NodeRefusal(
             code="version",
             why=(
                 f"the kernel ({hello.version}) speaks protocol {theirs} of nodes, this node ({VERSION}) {ours}: "
@@ -325,12 +325,12 @@ def refusal_of(
             ),
         )
     if project is not None and hello.project != project:
-        return node.Refusal(
+        return node.NodeRefusal(
             code="project",
             why=(f"this node serves project {project[:_SHOWN_PROJECT]!r}, not {hello.project[:_SHOWN_PROJECT]!r}"),
         )
     if hello.term < highest_term:
-        return node.Refusal(
+        return node.NodeRefusal(
             code="term",
             why=f"a later kernel, term {highest_term}, has used this node; this kernel has term {hello.term}",
         )
@@ -342,7 +342,7 @@ _PAUSES_SECONDS: Final = (0.5, 1.0, 2.0, 5.0, 10.0)
 """Delays between attempts, by the number of consecutive failures. The longest is shorter than a lease."""
 _WORKED_SECONDS: Final = 10.0
 """Minimum duration of a transport that counts as successful."""
-OTHER_WORD: Final = (
+OTHER_TOKEN: Final = (
     "the join token is no longer valid, or another machine uses it; "
     "run awk node add NAME --join on the kernel's machine to create a new one"
 )
@@ -355,7 +355,7 @@ class WrongKernel(Exception):
 class Dialling:
     """Opens transports to one kernel: TLS to the pinned certificate, and the token first."""
 
-    def __init__(self, word: JoinWord) -> None:
+    def __init__(self, word: JoinToken) -> None:
         self._word = word
 
     async def run(self, serve: Callable[[trio.abc.Stream], Awaitable[None]]) -> None:
@@ -368,7 +368,7 @@ class Dialling:
                     transport = await self._dial()
                 await serve(transport)
             except NotServed as error:
-                logger.warning("node.refused %s: %s", error, OTHER_WORD)
+                logger.warning("node.refused %s: %s", error, OTHER_TOKEN)
             except (*BROKEN, trio.TooSlowError, WrongKernel, Garbled, TermUnreadable) as error:
                 logger.warning("node.cannot_join %s:%d: %s", self._word.host, self._word.port, describe(error))
             worked = trio.current_time() - began > _WORKED_SECONDS

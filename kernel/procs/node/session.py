@@ -221,7 +221,7 @@ class NodeSession:
             raise Garbled(f"no answer for {self._hello_seconds:.0f} s") from None
         if answer is None:
             raise Garbled("the node disconnected before its answer")
-        if isinstance(answer, node.Refusal):
+        if isinstance(answer, node.NodeRefusal):
             raise NodeRefused(f"node {self.name} refused the kernel: {shown_name(answer.why[:_SHOWN])}")
         if not isinstance(answer, node.NodeHello):
             raise Garbled("unexpected answer to the greeting")

@@ -121,7 +121,7 @@ async def test_an_argument_that_is_given_twice_is_refused(kernel: ServedKernel) 
     answer = await post(kernel, call_of("channel_send", arguments))
     content = answer.json["result"]["structuredContent"]
     assert (answer.json["result"]["isError"], content["code"]) == (True, "bad_request")
-    assert "'message' is there twice" in content["detail"]
+    assert "'message' occurs twice" in content["detail"]
     listed = msgspec.Raw(b'{"jsonrpc":"2.0","id":1,"id":2,"method":"tools/list"}')
     assert (await post(kernel, listed)).status == 400
     assert (await call(kernel, "channel_send", {"message": "once"}))["isError"] is False

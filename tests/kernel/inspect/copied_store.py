@@ -11,7 +11,7 @@ from kernel.inspect.copier import Copier
 from kernel.store.history import log_name
 from kernel.store.log_tap import LogTap, newest_event
 from protocol.discovery import DATABASE
-from protocol.standby import Anew, Frames, Heard, UpTo
+from protocol.standby import CopierReport, Frames, LogRestart, UpTo
 from tests.kernel.store.running_store import Store, open_store
 
 AT = 1_790_000_000.0
@@ -48,7 +48,7 @@ class Copied:
     folder: Path
     tap: LogTap
     now: float = AT
-    told: list[Heard] = field(default_factory=list)
+    told: list[CopierReport] = field(default_factory=list)
     sent: int = 0
     begun: int = 0
     number: int = 0
@@ -77,7 +77,7 @@ class Copied:
         self.store.writer.tap = self.tap
 
     @property
-    def heard(self) -> Heard:
+    def heard(self) -> CopierReport:
         return self.told[-1]
 
     async def say(self, *texts: str) -> None:
@@ -90,7 +90,7 @@ class Copied:
         if self.tap.broken or (heard.lost and heard.begun == self.begun):
             self.tap.begin()
             self.begun += 1
-            self.copier.hear(Anew(sent=self.sent + 1))
+            self.copier.hear(LogRestart(sent=self.sent + 1))
         more = True
         while more:
             found, more = self.tap.take()

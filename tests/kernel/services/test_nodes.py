@@ -27,7 +27,7 @@ from kernel.store.database import MEMORY, Reader
 from kernel.store.feed import Feed
 from kernel.store.writer import StoreLog, Writer
 from protocol.errors import Refused
-from protocol.node import JoinWord, NodeFacts, decode_join_word
+from protocol.node import JoinToken, NodeFacts, decode_join_token
 from protocol.project import NodeSettings
 from protocol.trust import TrustUnit
 from tests.builders.api import kept
@@ -355,7 +355,7 @@ async def test_a_node_of_the_file_is_removed_there(bench: Bench, nursery: trio.N
         await bench.service.add("a", NodeSettings(via="command"), None)
 
 
-async def dial(word: JoinWord, line: bytes) -> trio.SSLStream[trio.SocketStream]:
+async def dial(word: JoinToken, line: bytes) -> trio.SSLStream[trio.SocketStream]:
     """Dial home as a node does: the certificate is compared, nothing else of TLS is believed."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
@@ -382,7 +382,7 @@ async def test_a_node_dials_home_with_its_word(
     caplog.set_level("INFO")
     await nursery.start(bench.service.run)
     text = await bench.service.add("c", NodeSettings(via="join"), None)
-    word = decode_join_word(text or "")
+    word = decode_join_token(text or "")
     assert (word.host, word.node) == ("127.0.0.1", "c")
     assert (bench.root / "nodes" / "certificate.pem").stat().st_mode & 0o077 == 0
     first = await dial(word, word.line())
@@ -400,7 +400,7 @@ async def test_a_node_dials_home_with_its_word(
 @pytest.mark.parametrize("line", [b"wrong-token-wrong-token\n", b"\n", b"x" * 4096, b"\x00\xff\n"])
 async def test_who_has_no_token_is_told_nothing(bench: Bench, nursery: trio.Nursery, line: bytes) -> None:
     await nursery.start(bench.service.run)
-    word = decode_join_word(await bench.service.add("c", NodeSettings(via="join"), "127.0.0.1") or "")
+    word = decode_join_token(await bench.service.add("c", NodeSettings(via="join"), "127.0.0.1") or "")
     stream = await dial(word, line)
     with trio.fail_after(SECONDS), suppress(trio.BrokenResourceError):
         assert await stream.receive_some(10) == b""
@@ -420,14 +420,14 @@ async def test_without_a_node_that_joins_there_is_no_port(bench: Bench, nursery:
 async def test_the_word_of_a_node_goes_on_with_the_next_kernel(bench: Bench, nursery: trio.Nursery) -> None:
     async with trio.open_nursery() as first:
         await first.start(bench.service.run)
-        word = decode_join_word(await bench.service.add("c", NodeSettings(via="join"), None) or "")
+        word = decode_join_token(await bench.service.add("c", NodeSettings(via="join"), None) or "")
         first.cancel_scope.cancel()
     await nursery.start(bench.service.run)
     listener = bench.service.listener
     assert listener is not None
     with trio.fail_after(SECONDS):
         await listener.listens.wait()
-    next_word = decode_join_word(listener.word("c", word.token, None))
+    next_word = decode_join_token(listener.join_token("c", word.token, None))
     assert next_word == word
 
 
@@ -445,10 +445,10 @@ async def test_a_group_grows_with_the_work_that_waits_and_keeps_who_has_some() -
     assert scaling.members("r", settings, everybody, {"r-2": 1, "r-3": 1}) == ("r-2", "r-3"), "though one has room"
 
 
-async def joining(bench: Bench, nursery: trio.Nursery) -> JoinWord:
+async def joining(bench: Bench, nursery: trio.Nursery) -> JoinToken:
     """A service that listens, and the word of a node that has not dialled."""
     await nursery.start(bench.service.run)
-    return decode_join_word(await bench.service.add("c", NodeSettings(via="join"), None) or "")
+    return decode_join_token(await bench.service.add("c", NodeSettings(via="join"), None) or "")
 
 
 @pytest.mark.promise("P87")
@@ -529,7 +529,7 @@ async def test_another_word_ends_what_was_opened_with_the_one_before(bench: Benc
     """Whoever has come by it: the administrator gives another one, and only that leads to a session."""
     bench.write("nodes: {c: {via: join}}")
     await nursery.start(bench.service.run)
-    stolen = decode_join_word(await bench.service.add("c", NodeSettings(via="join"), None) or "")
+    stolen = decode_join_token(await bench.service.add("c", NodeSettings(via="join"), None) or "")
     thief = await dial(stolen, stolen.line())
     with trio.fail_after(SECONDS):
         assert await thief.receive_some(100) == b"hello\n"
@@ -599,8 +599,8 @@ async def test_a_node_of_the_file_that_joins_is_off_until_it_has_a_word(bench: B
     await nursery.start(bench.service.run)
     state = await bench.until("j", lambda one: one.state == "off")
     assert "awk node add j --join" in (state.why or "")
-    first = decode_join_word(await bench.service.add("j", NodeSettings(via="join"), None) or "")
-    second = decode_join_word(await bench.service.add("j", NodeSettings(via="join"), None) or "")
+    first = decode_join_token(await bench.service.add("j", NodeSettings(via="join"), None) or "")
+    second = decode_join_token(await bench.service.add("j", NodeSettings(via="join"), None) or "")
     await bench.until("j", lambda one: one.state == "connecting" and one.labels == ("eu",))
     late = await dial(first, first.line())
     with trio.fail_after(SECONDS), suppress(trio.BrokenResourceError):

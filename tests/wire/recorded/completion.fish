@@ -5,14 +5,14 @@ function __agent_worker_live
     command $words[1] _complete $argv[1] 2>/dev/null </dev/null
 end
 
-# Whether the words so far begin with these.
+# Whether the command line starts with these words.
 function __agent_worker_at
     set -l words (commandline -opc)
     set -l last (math 1 + (count $argv))
     test (count $words) -ge $last; and test "$words[2..$last]" = "$argv"
 end
 
-# Whether it is the turn of argument FIRST to LAST of the command of so many words.
+# Whether argument FIRST to LAST of the command with this number of words is next.
 function __agent_worker_turn
     set -l seen 0
     set -l given 0
@@ -1032,7 +1032,7 @@ complete -c agent-worker -n '__agent_worker_at mcp-serve' -l project -d 'project
 complete -c agent-worker -n '__agent_worker_at mcp-serve' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c agent-worker -n '__agent_worker_turn 0 0 0' -f -a 'node' -d 'List and add nodes, or run as one'
 complete -c agent-worker -n '__agent_worker_at node' -s h -l help -d 'show this help message and exit'
-complete -c agent-worker -n '__agent_worker_at node' -l join -d 'join the kernel of this join token (- reads standard input)' -r -f
+complete -c agent-worker -n '__agent_worker_at node' -l join -d 'join the kernel of this token (- reads standard input)' -r -f
 complete -c agent-worker -n '__agent_worker_at node' -l project-id -d 'serve this project\'s kernel over standard streams' -r -f -a '(__agent_worker_live instruction)'
 complete -c agent-worker -n '__agent_worker_at node' -l json -d 'print one JSON document'
 complete -c agent-worker -n '__agent_worker_at node' -l project -d 'project directory (default: found from the current one)' -r -F
@@ -2106,7 +2106,7 @@ complete -c awk -n '__agent_worker_at mcp-serve' -l project -d 'project director
 complete -c awk -n '__agent_worker_at mcp-serve' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c awk -n '__agent_worker_turn 0 0 0' -f -a 'node' -d 'List and add nodes, or run as one'
 complete -c awk -n '__agent_worker_at node' -s h -l help -d 'show this help message and exit'
-complete -c awk -n '__agent_worker_at node' -l join -d 'join the kernel of this join token (- reads standard input)' -r -f
+complete -c awk -n '__agent_worker_at node' -l join -d 'join the kernel of this token (- reads standard input)' -r -f
 complete -c awk -n '__agent_worker_at node' -l project-id -d 'serve this project\'s kernel over standard streams' -r -f -a '(__agent_worker_live instruction)'
 complete -c awk -n '__agent_worker_at node' -l json -d 'print one JSON document'
 complete -c awk -n '__agent_worker_at node' -l project -d 'project directory (default: found from the current one)' -r -F

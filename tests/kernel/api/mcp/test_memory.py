@@ -250,7 +250,7 @@ async def test_who_dies_between_two_files_leaves_no_old_value_that_counts_again(
     assert sorted(path.name for path in (folder(kernel) / "memory").glob("*.yaml")) == ["core.yaml", "working.yaml"]
     read = await use(kernel, "memory_read")
     assert [one["value"] for one in read["entries"]] == ["new"]
-    assert "working.yaml:1: k is in core.yaml too" in read["skipped"][0]
+    assert "working.yaml:1: k is also in core.yaml" in read["skipped"][0]
     if forgotten:
         await call(kernel, "memory_forget", {"key": "k"})
     else:

@@ -11,7 +11,7 @@ import trio.testing
 from kernel.procs.node.fence import Lease, TermFile, TermUnreadable, lock_folder, search_path
 from kernel.procs.node.host import NodeHost, Tenancy, refusal_of
 from kernel.procs.node.wire import Garbled, pack
-from protocol.node import JoinWord, KernelHello, LeaseTimes, Need, agree, decode_join_word
+from protocol.node import JoinToken, KernelHello, LeaseTimes, Need, agree, decode_join_token
 
 
 @pytest.mark.promise("P84")
@@ -96,21 +96,21 @@ def test_a_term_that_cannot_be_read_is_not_taken_for_none(tmp_path: Path) -> Non
         terms.highest()
 
 
-WORD = JoinWord(host="host.example", port=4433, sha256="ab" * 32, token="t" * 43, node="n1")
+TOKEN = JoinToken(host="host.example", port=4433, sha256="ab" * 32, token="t" * 43, node="n1")
 
 
-def test_a_join_word_comes_back_as_it_was() -> None:
-    word = WORD.encode()
-    assert word.startswith("awk1.") and decode_join_word(f"{word}\n") == WORD
-    assert WORD.line() == b"t" * 43 + b"\n"
+def test_a_join_token_is_decoded_as_it_was_encoded() -> None:
+    text = TOKEN.encode()
+    assert text.startswith("awk1.") and decode_join_token(f"{text}\n") == TOKEN
+    assert TOKEN.line() == b"t" * 43 + b"\n"
 
 
 @pytest.mark.parametrize(
-    "text", ["", "awk1.", "awk1.!!!", "awk2.xx", WORD.encode()[:-9], "awk1." + "A" * 9000, "x" * 99]
+    "text", ["", "awk1.", "awk1.!!!", "awk2.xx", TOKEN.encode()[:-9], "awk1." + "A" * 9000, "x" * 99]
 )
-def test_what_is_no_join_word_is_refused_and_not_repeated(text: str) -> None:
-    with pytest.raises(ValueError, match="comes from awk node add") as refused:
-        decode_join_word(text)
+def test_an_invalid_join_token_is_refused_and_not_repeated(text: str) -> None:
+    with pytest.raises(ValueError, match="awk node add prints") as refused:
+        decode_join_token(text)
     assert not text or text not in str(refused.value) or text == "awk1."
 
 

@@ -238,12 +238,12 @@ async def test_a_node_that_never_ends_a_process_is_given_up(monkeypatch: pytest.
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
-        (node.Refusal(code="version", why="upgrade the node"), "upgrade the node"),
+        (node.NodeRefusal(code="version", why="upgrade the node"), "upgrade the node"),
         (
-            node.Refusal(code="x", why="no\n2026 INFO kernel.stopped\x1b[2J"),
+            node.NodeRefusal(code="x", why="no\n2026 INFO kernel.stopped\x1b[2J"),
             r"refused the kernel: [^\x00-\x1f]*kernel.stopped[^\x00-\x1f]*$",
         ),
-        (node.Refusal(code="term", why="a later kernel was here"), "a later kernel"),
+        (node.NodeRefusal(code="term", why="a later kernel was here"), "a later kernel"),
         (node.NodeHello(protocol=99, facts=node.NodeFacts()), "speaks protocol 99"),
     ],
 )

@@ -13,7 +13,7 @@ import trio
 from kernel.procs.node.host import Dialling
 from kernel.procs.node.session import NodeSession
 from kernel.services.node_listener import certificate_in
-from protocol.node import JoinWord
+from protocol.node import JoinToken
 from tests.kernel.procs.node.far_node import PROJECT, FarNode
 from tests.kernel.procs.trees import PATIENCE
 
@@ -23,7 +23,7 @@ TOKEN = "t" * 43
 class Home:
     """Where a node dials: each connection is served by ``serve``."""
 
-    def __init__(self, word: JoinWord) -> None:
+    def __init__(self, word: JoinToken) -> None:
         self.word = word
         self.serve: Callable[[trio.abc.Stream], Awaitable[None]] = trio.aclose_forcefully
 
@@ -38,7 +38,7 @@ async def home(tmp_path: Path, nursery: trio.Nursery) -> Home:
     plain = await trio.open_tcp_listeners(0, host="127.0.0.1")
     listeners = [trio.SSLListener(one, context, https_compatible=True) for one in plain]
     port = plain[0].socket.getsockname()[1]
-    made = Home(JoinWord(host="127.0.0.1", port=port, sha256=sha256, token=TOKEN, node="n1"))
+    made = Home(JoinToken(host="127.0.0.1", port=port, sha256=sha256, token=TOKEN, node="n1"))
 
     async def serve(stream: trio.abc.Stream) -> None:
         try:
