@@ -321,14 +321,18 @@ def accept(tx: Transaction, asked: SuggestionVerdict, actor: Actor) -> Suggestio
     """Accept a suggestion for a document that you own. It becomes the newest version, merged with later changes. Fails
     if they conflict."""
     author, key = actor.author, actor.call_key
-    return transitions.accept(tx, asked.space, asked.suggestion, reason=asked.reason, author=author, call_key=key)
+    return transitions.decide(
+        tx, asked.space, asked.suggestion, asked.reason, accepts=True, author=author, call_key=key
+    )
 
 
 def reject(tx: Transaction, asked: SuggestionVerdict, actor: Actor) -> SuggestionMade:
     """Reject a suggestion for a document that you own, or withdraw your own suggestion. Give the reason for the
     author."""
     author, key = actor.author, actor.call_key
-    return transitions.reject(tx, asked.space, asked.suggestion, asked.reason, author=author, call_key=key)
+    return transitions.decide(
+        tx, asked.space, asked.suggestion, asked.reason, accepts=False, author=author, call_key=key
+    )
 
 
 DOCUMENTS = "/spaces/<space>/documents"

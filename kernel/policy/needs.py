@@ -22,15 +22,14 @@ from kernel.policy.open_items import (
     Elector,
     ErrorAgent,
     LimitedRun,
+    OpenDecision,
     OpenItem,
     PendingProposal,
     PersonQuestion,
-    ProposedMemory,
     Request,
     Snapshot,
     StuckTask,
     StuckWebhook,
-    SuggestedSoul,
     UntrustedSchedules,
     action,
     blocks_of,
@@ -214,8 +213,7 @@ def _found(state: Snapshot) -> Iterator[Make]:
     yield from (partial(_task, task) for task in state.tasks if task.held_by or task.left or not task.working)
     yield from (partial(_untrusted, file) for file in state.untrusted)
     yield from (partial(_webhook, hook) for hook in state.webhooks)
-    yield from (partial(_memory, proposed) for proposed in state.trays)
-    yield from (partial(_soul, suggested) for suggested in state.souls)
+    yield from (partial(_decision, decision) for decision in state.decisions)
     for dead in state.dead:
         yield partial(_dead, dead)
 
@@ -329,18 +327,18 @@ def _task(one: StuckTask) -> Need:
     )
 
 
-def _memory(one: ProposedMemory) -> Need:
-    tray = f"agent memory {one.name} tray"
-    text = f"{one.name} proposes to remember {one.key}: {one.value}"
-    take, leave = action("approve", f"{tray} approve {one.id}"), action("reject", f"{tray} reject {one.id}")
-    return _of("memory", one, text, take, leave)
+_PROPOSED: Final[Mapping[str, tuple[str, str]]] = {
+    "memory": ("agent memory {} tray", "proposes to remember"),
+    "soul": ("agent soul {}", "suggests a change of its"),
+}
+"""Command and text of each kind of decision."""
 
 
-def _soul(one: SuggestedSoul) -> Need:
-    soul = f"agent soul {one.name}"
-    text = f"{one.name} suggests a change of its {one.trait}: {one.value}"
-    take, leave = action("approve", f"{soul} approve {one.id}"), action("reject", f"{soul} reject {one.id}")
-    return _of("soul", one, text, take, leave)
+def _decision(one: OpenDecision) -> Need:
+    command, proposes = _PROPOSED[one.kind]
+    place = command.format(one.name)
+    take, leave = action("approve", f"{place} approve {one.id}"), action("reject", f"{place} reject {one.id}")
+    return _of(one.kind, one, f"{one.name} {proposes} {one.subject}: {one.content}", take, leave)
 
 
 def _untrusted(one: UntrustedSchedules) -> Need:

@@ -7,7 +7,7 @@ import msgspec
 
 from kernel.policy.agent_status import Kind, Waiting
 from kernel.policy.voting import Ballot
-from protocol.api.approvals import NeedAction
+from protocol.api.approvals import NeedAction, NeedKind
 from protocol.instruction import Status
 from protocol.limits import PlaceNeeds
 from protocol.names import instruction_id, run_id, split_space
@@ -115,18 +115,12 @@ class DeadInstruction(OpenItem, frozen=True, kw_only=True):
     retriable: bool
 
 
-class SuggestedSoul(OpenItem, frozen=True, kw_only=True):
-    """Change of an agent's soul, suggested by the agent."""
+class OpenDecision(OpenItem, frozen=True, kw_only=True):
+    """Change that an agent proposes: the new ``content`` of a ``subject``, such as the key of a memory entry."""
 
-    trait: str
-    value: str
-
-
-class ProposedMemory(OpenItem, frozen=True, kw_only=True):
-    """Memory entry proposed in an agent's tray."""
-
-    key: str
-    value: str
+    kind: NeedKind
+    subject: str
+    content: str
 
 
 class StuckTask(msgspec.Struct, frozen=True, kw_only=True):
@@ -174,8 +168,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     probed: frozenset[str] = frozenset()
     """Breakers with a running probe; work that waits for them waits for the probe."""
     tasks: tuple[StuckTask, ...] = ()
-    trays: tuple[ProposedMemory, ...] = ()
-    souls: tuple[SuggestedSoul, ...] = ()
+    decisions: tuple[OpenDecision, ...] = ()
     dead: tuple[DeadInstruction, ...] = ()
     dead_total: int = 0
     untrusted: tuple[UntrustedSchedules, ...] = ()

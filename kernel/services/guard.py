@@ -29,6 +29,7 @@ from kernel.store import agents, memory, souls
 from kernel.store.agents import AgentRecord
 from kernel.store.attempts import Identity
 from kernel.store.database import Reader
+from kernel.store.decisions import MEMORY, SOUL
 from kernel.store.feed import Wake
 from kernel.store.memory import GuardJob
 from kernel.store.souls import SoulStanding, Suggestion
@@ -167,8 +168,8 @@ class MemoryGuard(msgspec.Struct, eq=False, kw_only=True):
         """
         self._check(key)
         async with self._lock:
-            one = memory.check_open(await self.log.reader.read(memory.find_in_tray, key, name), approved=approved)
-            if approved and one.state == "open":
+            one = await self.log.reader.read(MEMORY.find, key, name)
+            if memory.check_open(one, approved=approved) and approved:
                 place = self.contexts.place(key, self.log.reader.now(agents.row, key))
                 await trio.to_thread.run_sync(self._keep, place, one)
             return await self.log.writer.commit(memory.decide_in_tray, key, name, approved=approved, by=by)
@@ -221,7 +222,7 @@ class Souls(msgspec.Struct, eq=False, kw_only=True):
             edited=newest is not None
             and newest.body != (standing.baseline if standing.body is None else standing.body),
             evolution=self.evolution(space),
-            proposals=await self.reader.read(souls.proposals, key),
+            proposals=await self.reader.read(SOUL.of_owner, key),
             versions=await self.reader.read(souls.versions, key),
         )
 

@@ -127,7 +127,9 @@ def _versions(
             behind = found[-1].version
 
 
-SUGGESTED: Final = "SELECT id FROM document_suggestions WHERE space = ? AND id > ? ORDER BY id LIMIT ?"
+SUGGESTED: Final = """
+SELECT number FROM decisions WHERE kind = 'document' AND owner = ? AND number > ? ORDER BY number LIMIT ?
+"""
 
 
 def suggested(conn: apsw.Connection, scope: Scope, after: tuple[int, int]) -> ArchiveBatch:

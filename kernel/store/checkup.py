@@ -191,7 +191,7 @@ GROUPS: Final = MappingProxyType(
         "what agents did": ("entries", "effects", "blobs", "attempts", "instructions", "handovers"),
         "events": ("events",),
         "documents": (
-            "documents", "document_versions", "document_suggestions", "document_owners", "document_mirrors",
+            "documents", "document_versions", "decisions", "document_owners", "document_mirrors",
         ),
         "runs, tasks and votes": ("workflows", "tasks", "task_needs", "ballots", "votes", "electors", "landings"),
         "approvals and audit": ("approvals", "approval_rules", "audit", "grants", "feedback"),

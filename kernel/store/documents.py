@@ -14,6 +14,7 @@ import msgspec
 from kernel.policy.documents import EVERYTHING, DocumentOwner, owner_of
 from kernel.policy.text_diff import Hunk, applied, blame, lines_of, unified, visible
 from kernel.store import rows
+from kernel.store.decisions import DOCUMENT
 from kernel.store.rows import RowPage, Sql
 from kernel.store.transaction import Transaction, rfc3339
 from protocol.documents import (
@@ -31,7 +32,7 @@ from protocol.documents import (
     VersionRow,
 )
 from protocol.errors import Refused
-from protocol.names import base_space, instruction_id, is_below, message_id, number_of, place_of, run_id
+from protocol.names import base_space, instruction_id, is_below, message_id, place_of, run_id
 
 
 class StoredDocument(msgspec.Struct, frozen=True):
@@ -314,66 +315,25 @@ def diff(conn: apsw.Connection, space: str, file: str, since: int | None, until:
     )
 
 
-SUGGESTION: Final = """
-SELECT id, space, file, since, content, author, instruction, run, at_ms AS at, reason, state, decided_by,
-  decision_reason, version
-FROM document_suggestions WHERE id = ? AND space = ?
-"""
-_SUGGESTED: Final[Mapping[str, Callable[[Any], Any]]] = {
-    "id": lambda number: f"s{number}",
-    "instruction": MADE["instruction"],
-    "run": MADE["run"],
-    "at": rfc3339,
-    "reason": MADE["reason"],
-}
-
-
-def suggestion(conn: apsw.Connection, space: str, name: str) -> SuggestionInfo:
-    """Return the suggestion ``name`` (s3) without its diff. Raises Refused (not_found)."""
-    values = (number_of(name, "s"), space)
-    found = rows.one(conn.execute(SUGGESTION, values), SUGGESTION, SuggestionInfo, **_SUGGESTED, space=place_of)
-    if found is None:
-        text = f"suggestion {name[:40]!r} not found in {place_of(space)}"
-        raise Refused("not_found", text, "list the open suggestions: team_doc_list or awk doc suggestions")
-    return found
-
-
-def check_open(row: SuggestionInfo) -> None:
-    """Raise Refused (conflict) if the suggestion was already decided."""
-    if row.state != "open":
-        raise Refused("conflict", f"{row.id} is already {row.state} by {row.decided_by}")
-
-
 def suggestion_info(conn: apsw.Connection, space: str, name: str) -> SuggestionInfo:
     """Return one suggestion with its diff. Raises Refused (not_found)."""
-    row = suggestion(conn, space, name)
+    row = DOCUMENT.find(conn, space, name)
     document = find(conn, space, row.file)
     base = [] if document is None else lines_at(conn, document, row.since)
     names = f"{row.file} {row.since}", f"{row.file} as suggested"
     return msgspec.structs.replace(row, diff=unified(names, visible(base), visible(lines_of(row.content))))
 
 
-SUGGESTIONS: Final = """
-SELECT id, file, since, author, instruction, run, at_ms AS at, reason, state FROM document_suggestions
-WHERE space = :space AND (state = 'open' OR NOT :open) AND id > :after ORDER BY id LIMIT :limit
-"""
-COUNT_SUGGESTIONS: Final = """
-SELECT count(*) FROM document_suggestions WHERE space = :space AND (state = 'open' OR NOT :open)
-"""
+SUGGESTIONS: Final = "owner = :space AND (state = 'open' OR NOT :open) AND number > :after ORDER BY number LIMIT :limit"
 
 
 def suggestions(conn: apsw.Connection, space: str, page: RowPage, *, open_only: bool) -> SuggestionList:
     """Return suggestions, the oldest first: the open ones, or all."""
     values = {"space": space, "open": open_only, "after": page.after or 0, "limit": page.limit + 1}
-    found = rows.all_(conn.execute(SUGGESTIONS, values), SUGGESTIONS, SuggestionRow, **_SUGGESTED)
+    found = DOCUMENT.rows(conn, SuggestionRow, SUGGESTIONS, values)
     shown, following = page.cut(found, lambda row: row.id)
-    total = open_suggestions(conn, space) if open_only else int(conn.execute(COUNT_SUGGESTIONS, values).get)
+    total = DOCUMENT.count(conn, space, open_only=open_only)
     return SuggestionList(space=place_of(space), suggestions=shown, total=total, next=following)
-
-
-def open_suggestions(conn: apsw.Connection, space: str) -> int:
-    """Count the open suggestions."""
-    return int(conn.execute(COUNT_SUGGESTIONS, {"space": space, "open": True}).get)
 
 
 FORGET_OWNERS: Final = "DELETE FROM document_owners WHERE space = ?"

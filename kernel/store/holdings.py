@@ -117,11 +117,10 @@ HOLDINGS: Final = (
         names=("owner_name", "receiver_name"), text=("query", "given", "note"),
     ),
     Holding(
-        "soul_proposals", "space", DELETE, ends=True, agents=("agent",), owned=True,
-        text=("trait", "value", "observation", "reason"),
+        "decisions", "space", DELETE, ends=True, agents=("owner",), owned=True,
+        text=("subject", "content", "reason", "decision_reason"),
     ),
     Holding("soul_versions", agents=("agent",), owned=True, text=("body", "diff", "reason")),
-    Holding("tray", "space", DELETE, ends=True, agents=("agent",), owned=True, text=("key", "value")),
     Holding("guard_jobs", "space", DELETE, ends=True, text=("evidence", "call")),
     Holding("votes", "ballot", DELETE, ends=True, text=("choice", "reason")),
     Holding("electors", "ballot", DELETE, ends=True, text=("name",)),
@@ -142,7 +141,6 @@ HOLDINGS: Final = (
     Holding("rules", "space", DELETE, "author <> 'system'", ends=True, agents=("author_key",), text=("name", "spec")),
     Holding("document_versions", "document", DELETE, ends=True, text=("reason", "undo")),
     Holding("documents", "space", DELETE, ends=True, text=("file", "content")),
-    Holding("document_suggestions", "space", DELETE, ends=True, text=("file", "content", "reason", "decision_reason")),
     Holding("document_owners", "space", ends=True, text=("pattern",)),
     Holding("document_mirrors", text=("file",), restored="rebuilt"),
     Holding(
@@ -186,7 +184,7 @@ HOLDINGS: Final = (
         Holding(table)
         for table in (
             "boots", "breakers", "kept", "webhooks", "webhook_retries", "followers", "counters", "model_spending",
-            "project_identity",
+            "project_identity", "decision_numbers",
         )
     ),
 )  # fmt: skip

@@ -7,27 +7,27 @@ decide whether the write is still to be done, and nothing has to be purged here.
 Trays contain proposed memories of runs; guard jobs are the questions to guards that they come from.
 """
 
-from collections.abc import Callable, Iterable
-from typing import Any, Final, NamedTuple, cast
+from collections.abc import Iterable
+from typing import Final, NamedTuple, cast
 
 import apsw
 import msgspec
 
 from kernel.policy.guard import Evidence, Purpose
-from kernel.policy.open_items import ProposedMemory
 from kernel.policy.provenance import GivenMessage, ShownMessages
 from kernel.rule.draft import Author
-from kernel.store import entries, rows, trust
+from kernel.store import entries, trust
 from kernel.store.attempts import held, use
+from kernel.store.decisions import MEMORY
 from kernel.store.idempotency import Words, find, record
 from kernel.store.messages import message_of, trust_of_messages
 from kernel.store.rows import Sql
-from kernel.store.transaction import Transaction, rfc3339
+from kernel.store.transaction import Transaction
 from protocol.agent_memory import SourceClass
 from protocol.api.souls import TrayReport, TrayRow
 from protocol.errors import Refused
 from protocol.instruction import Status
-from protocol.names import AgentKey, message_id, number_of, place_of, run_id
+from protocol.names import AgentKey, message_id, number_of
 from protocol.text import encode_json
 
 
@@ -102,8 +102,6 @@ def given(conn: apsw.Connection, agent: str, instruction: str, asked: Iterable[s
     return GivenSources(shown, {one.id: one for one in messages})
 
 
-TRAY_LETTER: Final = "t"
-
 _evidence: Final = msgspec.json.Decoder(tuple[dict[str, SourceClass], dict[str, AgentKey]])
 
 
@@ -144,51 +142,26 @@ def evidence_of(job: GuardJob) -> Evidence:
     return Evidence(classes, agents)
 
 
-proposed = Sql("SELECT value FROM tray WHERE agent = ? ORDER BY id DESC LIMIT 500").column(str)
+proposed = Sql("""
+SELECT content FROM decisions WHERE kind = 'memory' AND owner = ? ORDER BY number DESC LIMIT 500
+""").column(str)
 """Return the texts that were proposed to ``agent``, so that rejected ones are not proposed again."""
-
-
-_messages: Final = msgspec.json.Decoder(tuple[str, ...])
-_MADE: Final[dict[str, Callable[[Any], Any]]] = {
-    "id": lambda number: f"{TRAY_LETTER}{number}",
-    "messages": _messages.decode,
-    "space": place_of,
-    "run": lambda number: None if number is None else run_id(number),
-    "at": rfc3339,
-}
-TRAY_LIST: Final = """
-SELECT id, kind, key, value, messages, trust, space, run, at_ms AS at, state, decided_by, voted AS vote FROM tray
-WHERE agent = :agent AND (:id IS NULL OR id = :id) ORDER BY id DESC LIMIT 1000
-"""
 
 
 def tray_report(conn: apsw.Connection, agent: str) -> TrayReport:
     """Return the tray of ``agent``, the newest first."""
-    found = tuple(rows.each(conn.execute(TRAY_LIST, {"agent": agent, "id": None}), TRAY_LIST, TrayRow, **_MADE))
+    found = MEMORY.of_owner(conn, agent)
     return TrayReport(agent=agent, open=sum(one.state == "open" for one in found), rows=found)
-
-
-def find_in_tray(conn: apsw.Connection, agent: str, name: str) -> TrayRow:
-    """Return one proposal. Raises Refused (not_found)."""
-    values = {"agent": agent, "id": number_of(name, TRAY_LETTER) or 0}
-    found = rows.one(conn.execute(TRAY_LIST, values), TRAY_LIST, TrayRow, **_MADE)
-    if found is None:
-        hint = f"list the tray: awk agent memory {agent} tray"
-        raise Refused("not_found", f"proposal {name[:40]!r} not found in the tray of {agent}", hint)
-    return found
-
-
-DECIDE_IN_TRAY: Final = "UPDATE tray SET state = ?, decided_by = ? WHERE id = ? AND state = 'open'"
 
 
 def decide_in_tray(tx: Transaction, agent: AgentKey, name: str, *, approved: bool, by: str) -> TrayRow:
     """Decide a proposal; repeating the decision changes nothing. Raises Refused: not_found, conflict."""
-    one = check_open(find_in_tray(tx.conn, agent, name), approved=approved)
-    state = "approved" if approved else "rejected"
-    if one.state == "open":
-        tx.write(DECIDE_IN_TRAY, (state, by, number_of(name, TRAY_LETTER)))
+    one = MEMORY.find(tx.conn, agent, name)
+    if check_open(one, approved=approved):
+        state = "approved" if approved else "rejected"
+        MEMORY.decide(tx, name, state, by)
         tx.emit("memory.proposed", agent=agent, data={"kind": one.kind, "state": state})
-    return find_in_tray(tx.conn, agent, name)
+    return MEMORY.find(tx.conn, agent, name)
 
 
 class VotedTrayItem(NamedTuple):
@@ -199,25 +172,17 @@ class VotedTrayItem(NamedTuple):
     vote: str
 
 
-voted = Sql(
-    "SELECT agent, id, voted AS vote FROM tray INDEXED BY tray_open WHERE state = 'open' AND voted IS NOT NULL"
-).rows(VotedTrayItem, agent=AgentKey, id=_MADE["id"])
+voted = Sql("""
+SELECT owner AS agent, number AS id, vote FROM decisions INDEXED BY decisions_open
+WHERE kind = 'memory' AND state = 'open' AND vote IS NOT NULL
+""").rows(VotedTrayItem, agent=AgentKey, id=MEMORY.id_of)
 """Return the approved proposals of votes that are not written yet."""
 
 
-def check_open(one: TrayRow, *, approved: bool) -> TrayRow:
-    """Return ``one`` if this decision is possible. Raises Refused (conflict)."""
+def check_open(one: TrayRow, *, approved: bool) -> bool:
+    """Return whether ``one`` is undecided. Raises Refused (conflict) if this decision is not possible."""
     if one.state == "open" and one.vote is not None and not approved:
         raise Refused(
             "conflict", f"{one.id} was already decided by the vote {one.vote}", "change the memory by its key"
         )
-    if one.state not in ("open", "approved" if approved else "rejected"):
-        raise Refused("conflict", f"{one.id} is already {one.state}", "change the memory by its key")
-    return one
-
-
-open_everywhere = Sql("""
-SELECT id, agent AS name, space, run, at_ms AS since, key, value FROM tray INDEXED BY tray_open
-WHERE state = 'open' AND voted IS NULL ORDER BY id
-""").rows(ProposedMemory, id=_MADE["id"], space=place_of, since=rfc3339)
-"""Return the undecided proposals."""
+    return MEMORY.is_open(one, "approved" if approved else "rejected")

@@ -23,7 +23,7 @@ from kernel.policy.open_items import (
     StuckWebhook,
     UntrustedSchedules,
 )
-from kernel.store import memory, rows, souls, task_views, traces, voting, webhooks
+from kernel.store import decisions, rows, task_views, traces, voting, webhooks
 from kernel.store.circuit_breakers import breakers
 from kernel.store.instruction_views import missing_credentials
 from kernel.store.instructions import COUNT_DEAD, InstructionStatus, needs_of, of_row
@@ -66,8 +66,7 @@ def snapshot(
         limited=tuple(rows.each(conn.execute(LIMITED), LIMITED, LimitedRun, space=place_of)),
         tasks=tuple(_tasks(conn, now_ms)),
         probed=frozenset(one.key for one in breakers(conn) if one.state == "half_open"),
-        trays=memory.open_everywhere(conn),
-        souls=souls.open_everywhere(conn),
+        decisions=decisions.for_person(conn),
         dead_total=int(conn.execute(COUNT_DEAD).get),
         untrusted=tuple(untrusted),
         webhooks=(

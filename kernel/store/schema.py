@@ -92,6 +92,7 @@ def damaged(path: str, found: str) -> CannotOpen:
 CONVERTED: Final = {
     30: "9559a2a8b751855d807a25d0b9bc909bde0845293c72a128fb4151daa606f16e",
     31: "6a05bf8190f4adbd1b3882e6d3be2dc4d59808d1632a0f1c43e2d08d25101b0c",
+    32: "63aa040a81517f3f05bd576325f0e7ef4d7b58e0f19bd822d08000bd7373f4ba",
 }
 """Schemas that can be converted, with the digest of the shape of each."""
 
@@ -111,6 +112,19 @@ FROM (SELECT group_concat(format('"%w"', name), ', ') AS columns FROM pragma_tab
 """
 _COUNT = """SELECT format('SELECT (SELECT count(*) FROM "%w before"), (SELECT count(*) FROM "%w")', ?1, ?1)"""
 _DROP = """SELECT format('DROP TABLE "%w before"', ?1)"""
+# Before schema 33 each kind of decision had a table.
+_MERGE = """
+INSERT INTO decisions SELECT 'document', id, space, space, file, content, reason, author, instruction, run, at_ms,
+  json_object('since', since), state, decided_by, decision_reason, version, NULL FROM document_suggestions;
+INSERT INTO decisions SELECT 'soul', id, agent, space, trait, value, observation, NULL, instruction, run, at_ms,
+  '{}', state, decided_by, reason, version, NULL FROM soul_proposals;
+INSERT INTO decisions SELECT 'memory', id, agent, space, key, value, '', NULL, NULL, run, at_ms,
+  json_object('kind', kind, 'messages', json(CAST(messages AS TEXT)), 'trust', trust),
+  state, decided_by, NULL, NULL, voted FROM tray;
+INSERT INTO decision_numbers SELECT CASE name WHEN 'tray' THEN 'memory' WHEN 'soul_proposals' THEN 'soul'
+  ELSE 'document' END, seq FROM sqlite_sequence WHERE name IN ('document_suggestions', 'soul_proposals', 'tray');
+DROP TABLE document_suggestions; DROP TABLE soul_proposals; DROP TABLE tray;
+"""
 # Before schema 31 no trust was recorded: work that has run may have seen the output of tools.
 _DISTRUST = "UPDATE instructions SET trust = 2 WHERE epoch > 0"
 
@@ -122,7 +136,7 @@ def shape_digest(shape: Iterable[tuple[str, str, str]]) -> str:
 
 def why_not_convertible(found: int) -> str:
     """Return the problem with the older schema ``found`` and its remedy."""
-    known = " and ".join(str(number) for number in CONVERTED)
+    known = ", ".join(str(number) for number in CONVERTED)
     return (
         f"its schema is {found}, and this version can convert only {known}: start it once with a version of schema 30"
     )
@@ -135,7 +149,8 @@ def convert(connection: apsw.Connection, found: int, script: str, path: str) -> 
     """
     made = apsw.Connection(":memory:")
     made.execute(script).fetchall()
-    tables = [str(name) for (name,) in made.execute(_TABLES)]
+    existing = connection.execute(_TABLES).fetchall()
+    tables = [str(name) for (name,) in made.execute(_TABLES) if (name,) in existing]
     made.close()
     sequences = connection.execute(_SEQUENCES).fetchall()
     for table in tables:
@@ -149,6 +164,7 @@ def convert(connection: apsw.Connection, found: int, script: str, path: str) -> 
         _run_written(connection, _DROP, table)
     connection.execute(_FORGET_SEQUENCES)
     connection.executemany(_KEEP_SEQUENCE, sequences)
+    connection.execute(_MERGE).fetchall()
     if found < 31:
         connection.execute(_DISTRUST)
     broken = str(connection.execute(_INTEGRITY).get)
@@ -164,7 +180,7 @@ def _run_written(connection: apsw.Connection, statements: str, table: str) -> li
 
 
 VERSION: Final = "PRAGMA user_version"
-BASE: Final = 32
+BASE: Final = 33
 """Number of schema.sql: higher than the numbers of earlier versions, which therefore refuse it as newer."""
 
 

@@ -714,25 +714,6 @@ CREATE TABLE document_versions (
 ) STRICT;
 CREATE UNIQUE INDEX document_versions_number ON document_versions (document, version);
 
--- Suggested changes to documents of another owner.
-CREATE TABLE document_suggestions (
-  id INTEGER PRIMARY KEY AUTOINCREMENT,
-  space TEXT NOT NULL,
-  file TEXT NOT NULL,
-  since INTEGER NOT NULL,           -- the version that it was made from; 0: there was none
-  content TEXT NOT NULL,
-  author TEXT NOT NULL,
-  instruction INTEGER,
-  run INTEGER,
-  at_ms INTEGER NOT NULL,
-  reason TEXT NOT NULL,
-  state TEXT NOT NULL CHECK (state IN ('open', 'accepted', 'rejected')),
-  decided_by TEXT,
-  decision_reason TEXT,
-  version INTEGER                   -- of the document, once it is accepted
-) STRICT;
-CREATE INDEX document_suggestions_space ON document_suggestions (space, state, id);
-
 -- Owners of documents by pattern.
 CREATE TABLE document_owners (
   id INTEGER PRIMARY KEY,
@@ -821,24 +802,6 @@ CREATE TABLE soul_versions (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX soul_versions_unwritten ON soul_versions (agent) WHERE written = 0;
 
--- Changes that an agent proposes to its soul.
-CREATE TABLE soul_proposals (
-  id INTEGER PRIMARY KEY AUTOINCREMENT,
-  agent TEXT NOT NULL,
-  trait TEXT NOT NULL,
-  value TEXT NOT NULL,
-  observation TEXT NOT NULL,
-  space TEXT NOT NULL,
-  instruction INTEGER NOT NULL,
-  run INTEGER,
-  at_ms INTEGER NOT NULL,
-  state TEXT NOT NULL CHECK (state IN ('open', 'approved', 'rejected')),
-  decided_by TEXT,
-  reason TEXT,
-  version INTEGER                   -- that it became
-) STRICT;
-CREATE INDEX soul_proposals_open ON soul_proposals (agent, id) WHERE state = 'open';
-
 -- Work of a memory guard.
 CREATE TABLE guard_jobs (
   id INTEGER PRIMARY KEY,
@@ -853,24 +816,35 @@ CREATE TABLE guard_jobs (
 CREATE INDEX guard_jobs_open ON guard_jobs (id) WHERE state = 'open';
 CREATE UNIQUE INDEX guard_jobs_call ON guard_jobs (call) WHERE call IS NOT NULL;
 
--- Proposed memories that wait for a decision.
-CREATE TABLE tray (
-  id INTEGER PRIMARY KEY AUTOINCREMENT,
-  agent TEXT NOT NULL,
-  kind TEXT NOT NULL CHECK (kind IN ('decision', 'pattern', 'work_log')),
-  key TEXT NOT NULL,
-  value TEXT NOT NULL,
-  messages BLOB NOT NULL,           -- JSON: the ids of those that say it
-  trust TEXT NOT NULL CHECK (trust IN ('user', 'agent', 'tool', 'web')),
+-- Changes that agents propose to documents, souls and memories, and the decisions on them.
+CREATE TABLE decisions (
+  kind TEXT NOT NULL,               -- a row of kernel.store.decisions
+  number INTEGER NOT NULL,
+  owner TEXT NOT NULL,              -- the key of the agent whose soul or memory it is; of a document: its space
   space TEXT NOT NULL,
+  subject TEXT NOT NULL,            -- what is changed: a file, a trait, the key of an entry,
+  content TEXT NOT NULL,            -- and its new text
+  reason TEXT NOT NULL,
+  author TEXT,                      -- of a document: the agent's name in the space, or user
+  instruction INTEGER,              -- null: a person, or a guard
   run INTEGER,
   at_ms INTEGER NOT NULL,
-  state TEXT NOT NULL CHECK (state IN ('open', 'approved', 'rejected')),
+  detail TEXT NOT NULL,             -- JSON: what only this kind has
+  state TEXT NOT NULL DEFAULT 'open' CHECK (state IN ('open', 'accepted', 'approved', 'rejected')),
   decided_by TEXT,
-  voted TEXT
+  decision_reason TEXT,
+  version INTEGER,                  -- of the document or soul with the change
+  vote TEXT,                        -- that approved it; its file is still to be written while it is open
+  PRIMARY KEY (kind, number)
 ) STRICT;
-CREATE INDEX tray_agent ON tray (agent, id);
-CREATE INDEX tray_open ON tray (id) WHERE state = 'open';
+CREATE INDEX decisions_owner ON decisions (owner, kind, state, number);
+CREATE INDEX decisions_open ON decisions (kind, number) WHERE state = 'open';
+
+-- Numbers of decisions: the last one of each kind.
+CREATE TABLE decision_numbers (
+  kind TEXT PRIMARY KEY,
+  newest INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
 
 -- Access to an agent's memory by others.
 CREATE TABLE audit (
@@ -937,4 +911,4 @@ CREATE TABLE nodes (
 
 INSERT INTO kept (id, events) VALUES (1, 0);
 
-PRAGMA user_version = 32;
+PRAGMA user_version = 33;

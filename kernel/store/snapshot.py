@@ -189,7 +189,10 @@ AWAY: Final = "UPDATE agents SET fenced_until_ms = -1 WHERE node <> '' OR needs 
 STOPPED: Final = """
 UPDATE boots SET stopped_ms = at_ms WHERE id = (SELECT max(id) FROM boots) AND stopped_ms IS NULL
 """
-SKIP_IDS: Final = "UPDATE sqlite_sequence SET seq = (seq / ?1 + 2) * ?1"
+SKIP_IDS: Final = """
+UPDATE sqlite_sequence SET seq = (seq / :gap + 2) * :gap;
+UPDATE decision_numbers SET newest = (newest / :gap + 2) * :gap
+"""
 REDO: Final = "DELETE FROM mirrors"
 REDO_RUNS: Final = "INSERT INTO mirrors (space, seq) SELECT DISTINCT space, 0 FROM workflows WHERE mirror IS NOT NULL"
 REDO_DIRECT: Final = """
@@ -269,7 +272,7 @@ def fit_snapshot(
             for statement in (FENCE, AWAY, STOPPED):
                 connection.execute(statement)
             connection.execute(RAISE_TERM, (TERM_GAP, now_ms, term))
-            connection.execute(SKIP_IDS, (ID_GAP,))
+            connection.execute(SKIP_IDS, {"gap": ID_GAP})
             for statement in (REDO, REDO_RUNS, REDO_DIRECT, UNLEFT):
                 connection.execute(statement)
             _check_values(connection)

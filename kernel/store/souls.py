@@ -10,20 +10,19 @@ from typing import Any, Final, NamedTuple
 import apsw
 
 from kernel.policy.guard import MOST_SUGGESTIONS, OBSERVATION_CHARACTERS, TRAIT_CHARACTERS, evolved, one_line
-from kernel.policy.open_items import SuggestedSoul
 from kernel.policy.text_diff import lines_of, unified
 from kernel.rule.draft import Author
 from kernel.store import rows
 from kernel.store.attempts import held, use
+from kernel.store.decisions import SOUL
 from kernel.store.rows import Sql
 from kernel.store.transaction import Transaction, rfc3339
 from kernel.store.trust import of_work
 from protocol.api.souls import SoulProposal, SoulVersion
 from protocol.errors import Refused
 from protocol.message import USER
-from protocol.names import AgentKey, instruction_id, number_of, place_of, run_id
+from protocol.names import AgentKey, instruction_id, number_of
 
-LETTER: Final = "p"
 SHOWN_VERSIONS: Final = 100
 
 
@@ -141,14 +140,6 @@ def _insert(
     )
 
 
-INSERT_PROPOSAL: Final = """
-INSERT INTO soul_proposals (agent, trait, value, observation, space, instruction, run, at_ms, state)
-VALUES (?, ?, ?, ?, ?, ?, (SELECT run FROM instructions WHERE id = ?), ?, 'open') RETURNING id
-"""
-SAME: Final = "SELECT id FROM soul_proposals WHERE agent = ? AND trait = ? AND value = ? AND state = 'open'"
-COUNT_OPEN: Final = "SELECT count(*) FROM soul_proposals WHERE agent = ? AND state = 'open'"
-
-
 class Suggestion(NamedTuple):
     """Change that an agent suggests to its own soul."""
 
@@ -176,73 +167,26 @@ def suggest(
         raise Refused("forbidden", f"agent {holder.name} exists only in its workflow and has no soul", hint)
     observation = one_line(said.observation, OBSERVATION_CHARACTERS, "observation")
     value = one_line(said.value, TRAIT_CHARACTERS, "value")
-    known = tx.conn.execute(SAME, (holder.agent, said.trait, value)).fetchone()
-    if known is not None:
-        return find(tx.conn, holder.agent, f"{LETTER}{known[0]}")
+    for one in SOUL.of_owner(tx.conn, holder.agent, open_only=True):
+        if (one.trait, one.value) == (said.trait, value):
+            return one
     changed = evolved(standing.traits, said.trait, value)
-    if int(tx.conn.execute(COUNT_OPEN, (holder.agent,)).get) >= MOST_SUGGESTIONS:
+    if SOUL.count(tx.conn, holder.agent) >= MOST_SUGGESTIONS:
         text = f"you have the maximum of {MOST_SUGGESTIONS} open suggestions"
         raise Refused("conflict", text, "continue without it; a person can decide them: awk needs")
     use(tx, holder, messages=1, text=f"{observation}{value}")
-    row = (holder.agent, said.trait, value, observation, holder.space, holder.number, holder.number, tx.now_ms)
-    number = int(tx.conn.execute(INSERT_PROPOSAL, row).get)
-    name = f"{LETTER}{number}"
+    place = (holder.agent, holder.space, said.trait, value)
+    name = SOUL.propose(tx, *place, reason=observation, instruction=holder.number)
+    version = None
     # otherwise a person decides, because a soul is in each prompt
     if at_once and of_work(tx.conn, holder.number) == "user":
-        by = Changer(holder.name, holder.number, number)
+        by = Changer(holder.name, holder.number, number_of(name, SOUL.letter))
         version = add_version(tx, holder.agent, standing, text_of(changed), observation, by)
-        _decide(tx, number, "approved", "auto", "", version)
-    else:
-        version = None
-    made = find(tx.conn, holder.agent, name)
+        SOUL.decide(tx, name, "approved", "auto", "", version)
+    made = SOUL.find(tx.conn, holder.agent, name)
     data = {"id": name, "state": made.state, "version": version}
     tx.emit("soul.changed", agent=holder.name, space=holder.space, instruction=holder.number, data=data)
     return made
-
-
-PROPOSALS: Final = """
-SELECT id, trait, value, observation, space, instruction, run, at_ms AS at, state, decided_by, reason, version
-FROM soul_proposals WHERE agent = ? AND (? IS NULL OR id = ?) AND (? = 0 OR state = 'open') ORDER BY id DESC
-"""
-_MADE: Final[dict[str, Callable[[Any], Any]]] = {
-    "id": lambda number: f"{LETTER}{number}",
-    "space": place_of,
-    "instruction": lambda number: None if number is None else instruction_id(number),
-    "at": rfc3339,
-}
-
-
-def proposals(conn: apsw.Connection, agent: str, *, open_only: bool = False) -> tuple[SoulProposal, ...]:
-    """Return the suggestions of ``agent``, the newest first."""
-    values = (agent, None, None, int(open_only))
-    return tuple(rows.each(conn.execute(PROPOSALS, values), PROPOSALS, SoulProposal, **_MADE, run=_run))
-
-
-def find(conn: apsw.Connection, agent: str, name: str) -> SoulProposal:
-    """Return the suggestion ``name``. Raises Refused (not_found)."""
-    number = number_of(name, LETTER)
-    values = (agent, number or 0, number or 0, 0)
-    found = rows.one(conn.execute(PROPOSALS, values), PROPOSALS, SoulProposal, **_MADE, run=_run)
-    if found is None:
-        raise Refused(
-            "not_found",
-            f"suggestion {name[:40]!r} of {agent} not found",
-            f"list the suggestions: awk agent soul {agent}",
-        )
-    return found
-
-
-def _run(number: int | None) -> str | None:
-    return None if number is None else run_id(number)
-
-
-DECIDE: Final = """
-UPDATE soul_proposals SET state = ?, decided_by = ?, reason = ?, version = ? WHERE id = ? AND state = 'open'
-"""
-
-
-def _decide(tx: Transaction, number: int, state: str, by: str, reason: str, version: int | None) -> None:
-    tx.write(DECIDE, (state, by, reason, version, number))
 
 
 def approve(
@@ -257,34 +201,25 @@ def approve(
 
     Raises Refused: not_found, conflict.
     """
-    one = find(tx.conn, agent, name)
-    if one.state == "approved":
+    one = SOUL.find(tx.conn, agent, name)
+    if not SOUL.is_open(one, "approved"):
         return one
-    _check_open(one)
-    number = number_of(one.id, LETTER) or 0
     changed = evolved(standing.traits, one.trait, one.value)
-    why = reason or one.observation
-    by = Changer(proposal=number)
-    version = add_version(tx, agent, standing, text_of(changed), why, by)
-    _decide(tx, number, "approved", USER, reason, version)
+    by = Changer(proposal=number_of(name, SOUL.letter))
+    version = add_version(tx, agent, standing, text_of(changed), reason or one.observation, by)
+    SOUL.decide(tx, name, "approved", USER, reason, version)
     tx.emit("soul.changed", agent=agent, data={"id": one.id, "state": "approved", "version": version})
-    return find(tx.conn, agent, name)
+    return SOUL.find(tx.conn, agent, name)
 
 
 def reject(tx: Transaction, agent: AgentKey, name: str, reason: str) -> SoulProposal:
     """Reject a suggestion as a person. Raises Refused: not_found, conflict."""
-    one = find(tx.conn, agent, name)
-    if one.state == "rejected":
+    one = SOUL.find(tx.conn, agent, name)
+    if not SOUL.is_open(one, "rejected"):
         return one
-    _check_open(one)
-    _decide(tx, number_of(one.id, LETTER) or 0, "rejected", USER, reason, None)
+    SOUL.decide(tx, name, "rejected", USER, reason)
     tx.emit("soul.changed", agent=agent, data={"id": one.id, "state": "rejected", "version": None})
-    return find(tx.conn, agent, name)
-
-
-def _check_open(one: SoulProposal) -> None:
-    if one.state != "open":
-        raise Refused("conflict", f"{one.id} is already {one.state}", "undo a version: awk agent soul NAME rollback")
+    return SOUL.find(tx.conn, agent, name)
 
 
 BODY: Final = "SELECT body FROM soul_versions WHERE agent = ? AND version = ?"
@@ -320,14 +255,7 @@ def versions(conn: apsw.Connection, agent: str) -> tuple[SoulVersion, ...]:
         VERSIONS,
         SoulVersion,
         at=rfc3339,
-        instruction=_MADE["instruction"],
-        proposal=lambda number: None if number is None else f"{LETTER}{number}",
+        instruction=lambda number: None if number is None else instruction_id(number),
+        proposal=lambda number: None if number is None else SOUL.id_of(number),
     )
     return tuple(found)
-
-
-open_everywhere = Sql("""
-SELECT id, agent AS name, NULL AS space, run, at_ms AS since, trait, value
-FROM soul_proposals INDEXED BY soul_proposals_open WHERE state = 'open' ORDER BY id
-""").rows(SuggestedSoul, id=_MADE["id"], since=rfc3339)
-"""Return the suggestions that wait for a person."""

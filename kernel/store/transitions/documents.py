@@ -21,7 +21,8 @@ from kernel.policy.documents import (
 from kernel.policy.text_diff import Hunk, growth, lines_of, undoing, unified, visible
 from kernel.rule.draft import Author, Draft
 from kernel.store import documents
-from kernel.store.documents import Settings, StoredDocument
+from kernel.store.decisions import DOCUMENT
+from kernel.store.documents import StoredDocument
 from kernel.store.transaction import Transaction
 from kernel.store.transitions.append import Speaker, speaker
 from protocol.documents import (
@@ -210,45 +211,6 @@ def _put(
     return number, seq
 
 
-INSERT_SUGGESTION: Final = """
-INSERT INTO document_suggestions (space, file, since, content, author, instruction, run, at_ms, reason, state)
-VALUES (:space, :file, :since, :content, :author, :instruction,
-  coalesce((SELECT s.run FROM subspaces AS s WHERE s.space = :space),
-    (SELECT w.id FROM workflows AS w WHERE w.space = :space ORDER BY w.id DESC LIMIT 1)), :now, :reason, 'open')
-RETURNING id
-"""
-DECIDE: Final = """
-UPDATE document_suggestions SET state = :state, decided_by = :by, decision_reason = :reason, version = :version
-WHERE id = :id AND state = 'open'
-"""
-
-
-def add_suggestion(
-    tx: Transaction, space: str, file: str, since: int, content: str, author: str, instruction: int | None, reason: str
-) -> str:
-    """Write a suggestion and return its id."""
-    values = {
-        "space": space,
-        "file": file,
-        "since": since,
-        "content": content,
-        "author": author,
-        "instruction": instruction,
-        "now": tx.now_ms,
-        "reason": reason,
-    }
-    return f"s{int(tx.conn.execute(INSERT_SUGGESTION, values).get)}"
-
-
-def decide_suggestion(
-    tx: Transaction, name: str, state: SuggestionState, by: str, reason: str, version: int | None
-) -> None:
-    """Record the decision on an open suggestion."""
-    tx.conn.execute(
-        DECIDE, {"id": number_of(name, "s"), "state": state, "by": by, "reason": reason, "version": version}
-    )
-
-
 def suggest(
     tx: Transaction,
     space: str,
@@ -269,7 +231,7 @@ def suggest(
         return before
     here = documents.settings(tx.conn, space)
     name = check_file(file or here.entry)
-    if documents.open_suggestions(tx.conn, space) >= MOST_SUGGESTIONS:
+    if DOCUMENT.count(tx.conn, space) >= MOST_SUGGESTIONS:
         text = f"{place_of(space)} has the maximum of {MOST_SUGGESTIONS} open suggestions"
         raise Refused("conflict", text, "decide some of them first: team_doc_accept, team_doc_reject")
     document = documents.find(tx.conn, space, name)
@@ -282,7 +244,10 @@ def suggest(
     standing = DocumentState(base, "\n".join(old) if old else None)
     if next_version(name, DocumentChange("write", content, base), standing, lambda _: "") is None:
         raise Refused("bad_request", f"suggestion equals the current text of {name}", "suggest a changed text")
-    identifier = add_suggestion(tx, space, name, base, content, who.name, who.number, reason)
+    identifier = DOCUMENT.propose(
+        tx, space, space, name, content,
+        reason=reason, author=who.name, instruction=who.number, detail={"since": base},
+    )  # fmt: skip
     owner = here.owner(name)
     told = (owner,) if owner is not None and owner != who.name else ()
     diff = unified((f"{name} {base}", f"{name} {identifier}"), visible(old), visible(lines_of(content)))
@@ -304,92 +269,66 @@ def _shown(diff: str, identifier: str) -> str:
     return f"{shown}{rest}\nDecide: {judge}."
 
 
-def accept(
+def decide(
     tx: Transaction,
     space: str,
     name: str,
-    *,
     reason: str = "",
+    *,
+    accepts: bool,
     author: Author | None = None,
     call_key: str | None = None,
 ) -> SuggestionMade:
-    """Accept the suggestion ``name`` as a new version, merged if the document has changed since.
+    """Accept the suggestion ``name`` as a new version, merged if the document has changed since, or reject it.
 
     Raises Refused: not_found, forbidden, conflict (already decided), version_conflict: then it stays open.
     """
-    who = speaker(tx, space, author, ("accept", name, reason), call_key)
+    who = speaker(tx, space, author, ("accept" if accepts else "reject", name, reason), call_key)
     if (before := who.known(SuggestionMade)) is not None:
         return before
-    row, here = _to_judge(tx, space, name)
-    check_judge(row.file, who.name, row.author, here.owner(row.file), person=author is None, accepts=True)
-    return who.keep(tx, _accepted(tx, space, name, row, who, reason))
+    here = documents.settings(tx.conn, space)
+    row = DOCUMENT.find(tx.conn, space, name)
+    DOCUMENT.is_open(row)
+    check_judge(row.file, who.name, row.author, here.owner(row.file), person=author is None, accepts=accepts)
+    return who.keep(tx, _decide(tx, space, row, who, reason, accepts=accepts))
 
 
-def _accepted(tx: Transaction, space: str, name: str, row: SuggestionInfo, by: Speaker, reason: str) -> SuggestionMade:
-    document = documents.find(tx.conn, space, row.file)
-    following = _following(tx, space, row.file, document, DocumentChange("write", row.content, row.since))
-    if following is None:
-        assert document is not None, "a suggestion has a document"
-        version, said = document.version, _say(tx, space, by, f"[DOC_SUGGEST] {name} is in {row.file} already", row)
-    else:
-        accepted = NextVersion("accept", following.text)
-        text = f"[DOC:{row.file}] {name} of {row.author} accepted by {by.name}"
-        why = row.reason or reason
-        version, said = _put(
-            tx, space, row.file, document, accepted, (row.author, number_of(row.instruction or "", "i")), by, text, why
-        )
-    decide_suggestion(tx, name, "accepted", by.name, reason, version)
-    return _decided(name, row, "accepted", said, version)
-
-
-def reject(
-    tx: Transaction, space: str, name: str, reason: str = "", *, author: Author | None = None,
-    call_key: str | None = None,
-) -> SuggestionMade:  # fmt: skip
-    """Reject the suggestion ``name`` and notify its author in the inbox.
-
-    Raises Refused as ``accept`` does.
-    """
-    who = speaker(tx, space, author, ("reject", name, reason), call_key)
-    if (before := who.known(SuggestionMade)) is not None:
-        return before
-    row, here = _to_judge(tx, space, name)
-    check_judge(row.file, who.name, row.author, here.owner(row.file), person=author is None, accepts=False)
-    decide_suggestion(tx, name, "rejected", who.name, reason, None)
-    because = f": {one_line(reason)}" if reason.strip() else ""
-    said = _say(tx, space, who, f"[DOC_SUGGEST] {name} for {row.file} rejected{because}", row)
-    return who.keep(tx, _decided(name, row, "rejected", said, None))
-
-
-def accept_by_vote(tx: Transaction, space: str, name: str, winner: str | None, proposal: str) -> None:
+def decide_by_vote(tx: Transaction, space: str, name: str, winner: str | None, proposal: str) -> None:
     """Apply a binding vote on a suggestion. If the change conflicts, announce that the suggestion stays open."""
     system = Speaker(SYSTEM)
-    row = documents.suggestion(tx.conn, space, name)
+    row = DOCUMENT.find(tx.conn, space, name)
     if row.state != "open" or winner is None:
         return
-    if winner == "yes":
-        try:
-            _accepted(tx, space, name, row, system, f"by the vote {proposal}")
-        except Refused as refused:
-            text = f"[DOC_SUGGEST] {name} for {row.file} was approved by vote but stays open: {refused.text}"
-            _say(tx, space, system, text, row)
-        return
-    decide_suggestion(tx, name, "rejected", SYSTEM, f"by the vote {proposal}", None)
-    _say(tx, space, system, f"[DOC_SUGGEST] {name} for {row.file} rejected: by the vote {proposal}", row)
+    try:
+        _decide(tx, space, row, system, f"by the vote {proposal}", accepts=winner == "yes")
+    except Refused as refused:
+        text = f"[DOC_SUGGEST] {row.id} for {row.file} was approved by vote but stays open: {refused.text}"
+        _say(tx, space, system, text, row)
 
 
-def _to_judge(tx: Transaction, space: str, name: str) -> tuple[SuggestionInfo, Settings]:
-    here = documents.settings(tx.conn, space)
-    row = documents.suggestion(tx.conn, space, name)
-    documents.check_open(row)
-    return row, here
+def _decide(
+    tx: Transaction, space: str, row: SuggestionInfo, by: Speaker, reason: str, *, accepts: bool
+) -> SuggestionMade:
+    document = documents.find(tx.conn, space, row.file)
+    state: SuggestionState = "accepted" if accepts else "rejected"
+    change = DocumentChange("write", row.content, row.since)
+    if not accepts:
+        because = f": {one_line(reason)}" if reason.strip() else ""
+        version, said = None, _say(tx, space, by, f"[DOC_SUGGEST] {row.id} for {row.file} rejected{because}", row)
+    elif (following := _following(tx, space, row.file, document, change)) is None:
+        assert document is not None, "a suggestion has a document"
+        version = document.version
+        said = _say(tx, space, by, f"[DOC_SUGGEST] {row.id} is in {row.file} already", row)
+    else:
+        accepted = NextVersion("accept", following.text)
+        text = f"[DOC:{row.file}] {row.id} of {row.author} accepted by {by.name}"
+        made_by = (row.author, number_of(row.instruction or "", "i"))
+        version, said = _put(tx, space, row.file, document, accepted, made_by, by, text, row.reason or reason)
+    DOCUMENT.decide(tx, row.id, state, by.name, reason, version)
+    return SuggestionMade(id=row.id, file=row.file, state=state, accepted_version=version, message_id=message_id(said))
 
 
 def _say(tx: Transaction, space: str, by: Speaker, text: str, row: SuggestionInfo) -> int:
     """Announce the decision on a suggestion to its author's inbox. Return the number of the message."""
     draft = Draft(kind="document", space=space, sender=by.name, text=text, mentions=(row.author,))
     return by.say(tx, draft).first_seq
-
-
-def _decided(name: str, row: SuggestionInfo, state: SuggestionState, seq: int, version: int | None) -> SuggestionMade:
-    return SuggestionMade(id=name, file=row.file, state=state, accepted_version=version, message_id=message_id(seq))

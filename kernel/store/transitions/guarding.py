@@ -14,6 +14,7 @@ from kernel.rule.draft import Author, Draft, GuardAsked
 from kernel.store import messages
 from kernel.store.agents import AgentSpec, put_agent
 from kernel.store.attempts import held
+from kernel.store.decisions import MEMORY
 from kernel.store.memory import GuardJob, job_of
 from kernel.store.messages import channel
 from kernel.store.transaction import Transaction
@@ -124,11 +125,6 @@ def _bytes(value: object) -> bytes:
 SETTLE: Final = "UPDATE guard_jobs SET state = ? WHERE id = ? AND state = 'open' RETURNING id"
 # The failure of a guard needs no attention from a person.
 DISMISS: Final = "UPDATE instructions SET dismissed = 1 WHERE id = ?"
-INSERT: Final = """
-INSERT INTO tray (agent, kind, key, value, messages, trust, space, run, at_ms, state)
-VALUES (?, ?, ?, ?, ?, ?, ?, (SELECT max(w.id) FROM workflows AS w WHERE w.space = ?), ?, 'open')
-"""
-COUNT_OPEN: Final = "SELECT count(*) FROM tray WHERE agent = ? AND state = 'open'"
 
 
 def settle(tx: Transaction, job: GuardJob, found: Sequence[Extracted]) -> None:
@@ -139,9 +135,9 @@ def settle(tx: Transaction, job: GuardJob, found: Sequence[Extracted]) -> None:
         return
     tx.write(DISMISS, (job.instruction,))
     for one in found:
-        if int(tx.conn.execute(COUNT_OPEN, (one.agent,)).get) < MOST_OPEN:
-            said = (one.agent, one.kind, one.key, one.value, encode_json(one.messages), one.trust)
-            tx.write(INSERT, (*said, job.space, job.space, tx.now_ms))
+        if MEMORY.count(tx.conn, one.agent) < MOST_OPEN:
+            detail = {"kind": one.kind, "messages": one.messages, "trust": one.trust}
+            MEMORY.propose(tx, one.agent, job.space, one.key, one.value, detail=detail)
             tx.emit("memory.proposed", agent=one.agent, data={"kind": one.kind, "state": "open"})
 
 

@@ -78,10 +78,14 @@ WHERE held(input) OR held(why) OR held(reason) OR blob IN (SELECT value FROM pur
 """
 WIPE_RESOURCES: Final = "DELETE FROM resources WHERE blob IN (SELECT value FROM purged_blobs)"
 # Without its idempotency row, a repeated request is executed again.
-WIPED: Final = frozenset({"statuses", "handovers", "feedback", "tray", "soul_proposals", "idempotency"})
+WIPED: Final = frozenset({"statuses", "handovers", "feedback", "idempotency"})
 WIPE_ROWS: Final = tuple(
     one.deleting(" OR ".join(f"held({column})" for column in one.text)) for one in HOLDINGS if one.table in WIPED
 )
+WIPE_PROPOSED: Final = """
+DELETE FROM decisions
+WHERE kind <> 'document' AND (held(subject) OR held(content) OR held(reason) OR held(decision_reason))
+"""
 WIPE_AUDIT: Final = "UPDATE audit SET query = '', given = x'5b5d' WHERE held(query) OR held(given)"
 # If an answer also gave other entries, those remain in the audit.
 WIPE_AUDITED_KEYS: Final = """
@@ -105,15 +109,15 @@ DELETE FROM blobs WHERE hash IN (SELECT value FROM purged_blobs)
 
 WIPE: Final = (
     WIPE_WORDS, WIPE_ENTRIES, WIPE_EFFECTS, WIPE_COMPLAINTS, WIPE_RESULTS, WIPE_APPROVALS, WIPE_RESOURCES,
-    *WIPE_ROWS, WIPE_AUDIT, WIPE_REASONS, WIPE_EVENTS, WIPE_EVENTS_WHOLE, WIPE_BLOBS,
+    *WIPE_ROWS, WIPE_PROPOSED, WIPE_AUDIT, WIPE_REASONS, WIPE_EVENTS, WIPE_EVENTS_WHOLE, WIPE_BLOBS,
 )  # fmt: skip
 
 LEFT_DOCUMENTS: Final = """
 SELECT 'document ' || d.file, d.space FROM documents AS d WHERE held(d.content)
 UNION SELECT 'an older version of document ' || d.file, d.space
   FROM document_versions AS v CROSS JOIN documents AS d ON d.id = v.document WHERE held(v.undo) OR held(v.reason)
-UNION SELECT 'a suggestion for document ' || s.file, s.space FROM document_suggestions AS s
-  WHERE held(s.content) OR held(s.reason) OR held(s.decision_reason)
+UNION SELECT 'a suggestion for document ' || s.subject, s.space FROM decisions AS s
+  WHERE s.kind = 'document' AND (held(s.content) OR held(s.reason) OR held(s.decision_reason))
 ORDER BY 2, 1
 """
 LEFT_SOULS: Final = """

@@ -30,12 +30,13 @@ from kernel.policy.voting import (
 )
 from kernel.rule.draft import Author, Draft, Fact, ProposalEnded, Wakes
 from kernel.store import documents, run_outcomes, voting
-from kernel.store.memory import TRAY_LETTER, decide_in_tray
+from kernel.store.decisions import DOCUMENT, MEMORY
+from kernel.store.memory import decide_in_tray
 from kernel.store.rules import TransactionView
 from kernel.store.transaction import Transaction
 from kernel.store.transitions import apply_effects, tasks
 from kernel.store.transitions.append import Speaker, append, speaker
-from kernel.store.transitions.documents import accept_by_vote
+from kernel.store.transitions.documents import decide_by_vote
 from kernel.store.voting import EndedBallot
 from protocol.errors import Refused
 from protocol.message import SYSTEM
@@ -93,7 +94,7 @@ def create(
         free = tasks.assignable(tx, space, (option.id for option in asked.options)) if asked.binding else frozenset()
         check_binding(asked, None if terms is None else terms.id, free)
         if asked.binds is not None and asked.binds.suggestion is not None:
-            documents.check_open(documents.suggestion(tx.conn, space, asked.binds.suggestion))
+            DOCUMENT.is_open(DOCUMENT.find(tx.conn, space, asked.binds.suggestion))
         opened = with_defaults(asked, name, members, tx.now_ms, salt)
     text = announced(opened)
     if asked.binds is not None and asked.binds.tray is not None:
@@ -304,7 +305,7 @@ def _settle(tx: Transaction, space: str, name: str, *, quietly: bool = False) ->
         text = f"[DOC_OWNER] {ended.winner} owns {what}: the others suggest (team_doc_suggest)"
         append(tx, Draft(kind="system", space=space, sender=SYSTEM, text=text))
     elif ended.binds.suggestion is not None:
-        accept_by_vote(tx, space, ended.binds.suggestion, ended.winner, name)
+        decide_by_vote(tx, space, ended.binds.suggestion, ended.winner, name)
     elif ended.binds.tray is not None:
         decide_tray_by_vote(tx, space, ended.binds.tray, ended.winner, name)
     elif ended.type == "assignment" and not quietly:
@@ -355,10 +356,10 @@ def _info(tx: Transaction, space: str, name: str) -> BallotInfo:
 
 
 ONE: Final = """
-SELECT t.agent, t.kind, t.key, t.value, t.trust, t.space FROM tray AS t
-WHERE t.id = ? AND t.state = 'open' AND t.voted IS NULL
+SELECT owner, detail ->> '$.kind', subject, content, detail ->> '$.trust', space FROM decisions
+WHERE kind = 'memory' AND number = ? AND state = 'open' AND vote IS NULL
 """
-TAKE: Final = "UPDATE tray SET voted = ? WHERE id = ? AND state = 'open' AND voted IS NULL"
+TAKE: Final = "UPDATE decisions SET vote = ? WHERE kind = 'memory' AND number = ?"
 
 
 def tray_at_stake(tx: Transaction, space: str, name: str) -> str:
@@ -367,7 +368,7 @@ def tray_at_stake(tx: Transaction, space: str, name: str) -> str:
     It must come from a run of the same workspace, whose members could read its sources. Raises Refused (not_found),
     also for a proposal of another workspace.
     """
-    row = tx.conn.execute(ONE, (number_of(name, TRAY_LETTER) or 0,)).fetchone()
+    row = tx.conn.execute(ONE, (number_of(name, MEMORY.letter) or 0,)).fetchone()
     if row is None or place_of(str(row[5])) != place_of(space):
         hint = "list the ids: memory_tray as the owner, or awk needs"
         raise Refused("not_found", f"memory proposal {name[:20]!r} not found in {place_of(space)}", hint)
@@ -378,7 +379,7 @@ def tray_at_stake(tx: Transaction, space: str, name: str) -> str:
 
 def decide_tray_by_vote(tx: Transaction, space: str, name: str, winner: str | None, vote: str) -> None:
     """Apply a binding vote on a proposal of a tray. The guard writes it into the memory after the commit."""
-    row = tx.conn.execute(ONE, (number_of(name, TRAY_LETTER) or 0,)).fetchone()
+    row = tx.conn.execute(ONE, (number_of(name, MEMORY.letter) or 0,)).fetchone()
     if winner is None:
         return
     if row is None:
@@ -386,7 +387,7 @@ def decide_tray_by_vote(tx: Transaction, space: str, name: str, winner: str | No
     else:
         agent, kind = AgentKey(str(row[0])), str(row[1])
         if winner == YES:
-            tx.write(TAKE, (vote, number_of(name, TRAY_LETTER)))
+            tx.write(TAKE, (vote, number_of(name, MEMORY.letter)))
             tx.emit("memory.proposed", agent=agent, data={"kind": kind, "state": "open"})
         else:
             decide_in_tray(tx, agent, name, approved=False, by=f"vote {vote}")

@@ -349,10 +349,11 @@ boots: version machine
 breakers: key reason state failures
 counters: name labels
 crashes: agent
+decision_numbers: kind
+decisions: kind owner space author detail state decided_by vote
 deliveries: agent name space state
 document_mirrors: space file folder digest told
 document_owners: space pattern owner
-document_suggestions: space file author state decided_by
 document_versions: action author
 documents: space file
 effects: call_key
@@ -376,7 +377,6 @@ project_identity: id
 quotas: told
 resources: id space blob type author
 rules: space name author author_key scopes
-soul_proposals: agent space state decided_by
 soul_versions: agent author
 spending: agent
 statuses: agent space
@@ -384,7 +384,6 @@ tasks: space key for_name files on_failure state creator holder ended_by
 timers: agent home
 tokens: name scope agents digest
 subspaces: space base name opener opener_key
-tray: agent kind messages trust space state decided_by voted
 votes: voter choice
 webhook_retries: digest
 webhooks: digest

@@ -109,8 +109,8 @@ async def test_what_is_purged_is_in_no_tray_and_in_no_audit(kernel: ServedKernel
     assert not any("CANARY-TRAY" in file.read_text() for file in (tmp_path / "project/.agents/alice").rglob("*.yaml"))
 
 
-async def votes_on(kernel: ServedKernel, name: str, choice: str) -> Any:
-    """What comes of it where alice and bob vote ``choice`` on ``name`` in the next run."""
+async def votes_on(kernel: ServedKernel, name: str, choice: str, *, rejected: bool = False) -> Any:
+    """What comes of it where alice and bob vote ``choice`` on ``name``, ``rejected`` meanwhile, in the next run."""
     await kernel.ask("POST", "/workflows", {"workflow": "review"})
     await kernel.attempt("alice@review")
     await kernel.attempt("bob@review", token="bobs-token")
@@ -118,6 +118,8 @@ async def votes_on(kernel: ServedKernel, name: str, choice: str) -> Any:
     opened = await call(kernel, "team_proposal_create", asked, "bobs-token")
     if opened["isError"]:
         return opened
+    if rejected:
+        assert (await kernel.ask("POST", f"/agents/alice/tray/{name}/reject")).status == 200
     for token in ("bobs-token", "worker-token"):
         voted = await call(kernel, "team_vote", {"proposal": "keep", "choice": choice}, token)
         assert not voted["isError"], voted
@@ -159,7 +161,7 @@ async def test_a_tray_of_another_workspace_is_to_a_vote_like_one_that_is_not_the
     kernel: ServedKernel, tmp_path: Path, name: str
 ) -> None:
     await ended_run(kernel, tmp_path, answer())
-    await kernel.services.store.writer.commit(lambda tx: tx.write("UPDATE tray SET space = 'task:main#9'", ()))
+    await kernel.services.store.writer.commit(lambda tx: tx.write("UPDATE decisions SET space = 'task:main#9'", ()))
     refused = (await votes_on(kernel, name, "yes"))["structuredContent"]
     assert (refused["code"], refused["detail"].replace(name, "")) == (
         "not_found", "memory proposal '' not found in review:main",
@@ -169,14 +171,7 @@ async def test_a_tray_of_another_workspace_is_to_a_vote_like_one_that_is_not_the
 @pytest.mark.promise("P68")
 async def test_what_its_owner_decides_meanwhile_stands(kernel: ServedKernel, tmp_path: Path) -> None:
     await ended_run(kernel, tmp_path, answer())
-    await kernel.ask("POST", "/workflows", {"workflow": "review"})
-    await kernel.attempt("alice@review")
-    await kernel.attempt("bob@review", token="bobs-token")
-    asked = {"type": "approval", "title": "Remember it?", "binding": True, "binds": {"tray": "t1"}, "id": "keep"}
-    await call(kernel, "team_proposal_create", asked, "bobs-token")
-    assert (await kernel.ask("POST", "/agents/alice/tray/t1/reject")).status == 200
-    for token in ("bobs-token", "worker-token"):
-        await call(kernel, "team_vote", {"proposal": "keep", "choice": "yes"}, token)
+    await votes_on(kernel, "t1", "yes", rejected=True)
     await settle(kernel)
     assert [one["state"] for one in await tray(kernel)] == ["rejected"]
     said = [one["text"] for one in (await kernel.ask("GET", "/spaces/review/channel")).json["messages"]]

@@ -1,7 +1,9 @@
 """A workspace whose members are at work and may vote: commits on SQLite directly, a transaction each, no threads."""
 
 from collections.abc import Callable
-from typing import Concatenate, Final, ParamSpec, TypeVar
+from typing import Any, Concatenate, Final, ParamSpec, TypeVar
+
+import pytest
 
 from kernel.rule.draft import Author, Draft, RunSpec
 from kernel.store import voting
@@ -12,6 +14,7 @@ from kernel.store.transitions.due import apply_due
 from kernel.store.transitions.lease import lease
 from kernel.store.transitions.recovery import recover
 from kernel.store.transitions.voting import Cancelled, ProposalMade, VoteCast, cancel_proposal, create, vote
+from protocol.errors import Refused
 from protocol.message import USER, Event
 from protocol.names import InstructionId, inline_key, instruction_id
 from protocol.voting import BallotInfo, BallotType, Method, Option, ProposalTerms, Resolution, TieBreaker
@@ -56,6 +59,12 @@ def asked(
         binding=binding,
         timeout_seconds=seconds,
     )
+
+
+def refused(step: Any) -> str:
+    with pytest.raises(Refused) as caught:
+        step()
+    return caught.value.code
 
 
 class BusyWorkspace:

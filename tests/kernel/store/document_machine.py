@@ -7,6 +7,7 @@ where, and knows nothing of how texts are compared.
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import pairwise
 from typing import Any, Final
 
@@ -18,6 +19,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from kernel.policy.documents import DocumentChange
 from kernel.store import documents
 from kernel.store.database import MEMORY, Database
+from kernel.store.decisions import DOCUMENT
 from kernel.store.rows import RowPage
 from kernel.store.transitions import documents as commits
 from protocol.documents import MOST_SUGGESTIONS
@@ -201,7 +203,7 @@ class DocumentMachine(RuleBasedStateMachine):
         since = max(len(sheet.versions) - 1 - back, 0)
         text = (*self.edited(sheet.versions[since] or (), pick), self.line())
         author = self.workspace.author(who)
-        if documents.open_suggestions(self.database.writer(), SPACE) >= MOST_SUGGESTIONS:
+        if DOCUMENT.count(self.database.writer(), SPACE) >= MOST_SUGGESTIONS:
             return
         made = self.workspace.commit(commits.suggest, SPACE, file, "\n".join(text), since=since, author=author)
         self.ideas.append(Idea(made.id, file, since, text, who))
@@ -211,7 +213,7 @@ class DocumentMachine(RuleBasedStateMachine):
     def judge(self, who: str, pick: int, takes: bool) -> None:
         idea = self.ideas[pick % len(self.ideas)]
         sheet = self.sheets[idea.file]
-        answer = self.ask(who, commits.accept if takes else commits.reject, idea.name)
+        answer = self.ask(who, partial(commits.decide, accepts=takes), idea.name)
         own = who == idea.author
         may = who in (USER, sheet.owner) or (own and not takes) or (sheet.owner is None and not (own and takes))
         if not idea.is_open:
@@ -256,7 +258,7 @@ class DocumentMachine(RuleBasedStateMachine):
             return
         for who in MEMBERS[:2]:
             self.workspace.vote(who, name, "yes" if takes else "no")
-        row = documents.suggestion(self.database.writer(), SPACE, idea.name)
+        row = DOCUMENT.find(self.database.writer(), SPACE, idea.name)
         if not idea.is_open:
             assert row.decided_by != SYSTEM
         elif not takes:

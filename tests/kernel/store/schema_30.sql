@@ -385,8 +385,8 @@ INSERT INTO soul_proposals VALUES (855, 'agent 856 ''ü', 'trait 857 ''ü', 'val
 INSERT INTO soul_proposals VALUES (868, 'agent 869 ''ü', 'trait 870 ''ü', 'value 871 ''ü', 'observati 872 ''ü', 'space 873 ''ü', 874, NULL, 876, 'rejected', NULL, NULL, NULL);
 INSERT INTO guard_jobs VALUES (881, 882, 'space 883 ''ü', x'000374ff', 'open', 'extract', 'call 887 ''ü', 888);
 INSERT INTO guard_jobs VALUES (889, 890, 'space 891 ''ü', x'00037cff', 'failed', 'ask', NULL, 896);
-INSERT INTO tray VALUES (897, 'agent 898 ''ü', 'decision', 'key 900 ''ü', 'value 901 ''ü', x'000386ff', 'user', 'space 904 ''ü', 905, 906, 'open', 'decided_b 908 ''ü', 'voted 909 ''ü');
-INSERT INTO tray VALUES (910, 'agent 911 ''ü', 'work_log', 'key 913 ''ü', 'value 914 ''ü', x'000393ff', 'web', 'space 917 ''ü', NULL, 919, 'rejected', NULL, NULL);
+INSERT INTO tray VALUES (897, 'agent 898 ''ü', 'decision', 'key 900 ''ü', 'value 901 ''ü', x'5b226d31225d', 'user', 'space 904 ''ü', 905, 906, 'open', 'decided_b 908 ''ü', 'voted 909 ''ü');
+INSERT INTO tray VALUES (910, 'agent 911 ''ü', 'work_log', 'key 913 ''ü', 'value 914 ''ü', x'5b226d32225d', 'web', 'space 917 ''ü', NULL, 919, 'rejected', NULL, NULL);
 INSERT INTO webhooks VALUES ('digest 923 ''ü', 924, 0);
 INSERT INTO webhooks VALUES ('digest 926 ''ü', 927, 1);
 INSERT INTO webhook_retries VALUES ('digest 929 ''ü', 930, 931, 932);

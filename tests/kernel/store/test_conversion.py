@@ -1,7 +1,8 @@
-"""Databases from before schema.sql: schema_30.sql is one of the last landed version, with rows in every table."""
+"""Databases of earlier schemas: schema_30.sql is one of the last landed version, with rows in every table."""
 
 import os
 from pathlib import Path
+from typing import cast
 
 import apsw
 import pytest
@@ -10,9 +11,11 @@ from kernel.store import schema
 from kernel.store.checkup import try_to_open
 from kernel.store.database import open_database
 from kernel.store.schema import BASE, CONVERTED, CannotOpen, migrations
-from kernel.store.snapshot import SnapshotRefused, TreePlaces, check_snapshot, fit_snapshot, take_snapshot
+from kernel.store.snapshot import ID_GAP, SnapshotRefused, TreePlaces, check_snapshot, fit_snapshot, take_snapshot
 
-SCHEMA_30 = Path(__file__).with_name("schema_30.sql").read_text("utf-8")
+SCHEMA_30, SCHEMA_32, TABLES_32 = (
+    Path(__file__).with_name(f"{name}.sql").read_text("utf-8") for name in ("schema_30", "schema_32", "tables_32")
+)
 TRUST = """
 ALTER TABLE instructions ADD COLUMN trust INTEGER NOT NULL DEFAULT 0;
 UPDATE instructions SET trust = 3 WHERE epoch > 0;
@@ -20,7 +23,7 @@ CREATE INDEX instructions_doubted ON instructions (space, trust) WHERE trust > 1
 CREATE INDEX instructions_doubtful ON instructions (agent, trust) WHERE trust > 1;
 PRAGMA user_version = 31;
 """
-SCRIPTS = {30: SCHEMA_30, 31: SCHEMA_30 + TRUST}
+SCRIPTS = {30: SCHEMA_30, 31: SCHEMA_30 + TRUST, 32: SCHEMA_32}
 SHAPE = "SELECT type, name, sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY type, name"
 VERSION = "PRAGMA user_version"
 
@@ -36,15 +39,20 @@ def old_database(path: Path, schema: int = 30) -> str:
 
 
 def everything(path: str) -> Rows:
-    """All rows of all tables, by column, in the order of the table."""
+    """All rows of all tables, by column, in the order of the table, with decisions in the tables of schema 32."""
     connection = apsw.Connection(path)
-    tables = connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'").fetchall()
+    tables = {str(name) for (name,) in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
+    if "decisions" in tables:
+        connection.execute(TABLES_32).fetchall()
+        views = {"document_suggestions", "soul_proposals", "tray", "sequences"}
+        tables = tables - {"decisions", "decision_numbers"} | views
     found: Rows = {}
-    for (table,) in tables:
+    for table in tables:
         cursor = connection.execute(f'SELECT * FROM "{table}"')
         names = [name for name, *_ in connection.execute("SELECT name FROM pragma_table_info(?)", (table,))]
-        found[str(table)] = [dict(zip(names, row, strict=True)) for row in cursor]
+        found[table] = [dict(zip(names, row, strict=True)) for row in cursor]
     connection.close()
+    found["sqlite_sequence"] += found.pop("sequences", [])
     found["sqlite_sequence"].sort(key=lambda row: str(row["name"]))
     return found
 
@@ -118,6 +126,7 @@ def test_a_backup_of_an_old_schema_is_taken_and_converted_when_it_is_restored(tm
     fit_snapshot(copy, TreePlaces("/then", "/now", "/repository"), now_ms=0, trusted=True)
     assert check_snapshot(copy).schema == max(migrations())
     after = everything(copy)
+    assert min(cast("int", row["seq"]) for row in after["sqlite_sequence"]) >= ID_GAP, "no id is used twice"
     fewer = {table for table in before if len(after[table]) < len(before[table])}
     assert fewer == {"document_mirrors", "tokens"}, "what every restored database goes without"
     other = apsw.Connection(path)

@@ -1,6 +1,7 @@
 """Second conditions of documents: what was written, suggested or decided by another one, elsewhere, or meanwhile."""
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -10,6 +11,7 @@ from kernel.policy.documents import DocumentChange, Mirrored, mirror_step
 from kernel.rule.draft import Draft
 from kernel.store import documents, mirrors
 from kernel.store.database import MEMORY
+from kernel.store.decisions import DOCUMENT
 from kernel.store.mirrors import DocumentFolder
 from kernel.store.rows import RowPage
 from kernel.store.transitions import documents as commits
@@ -19,7 +21,7 @@ from protocol.documents import MOST_FILES, MOST_SUGGESTIONS, SuggestionInfo
 from protocol.errors import Refused
 from protocol.message import SYSTEM, USER
 from protocol.voting import Binds
-from tests.kernel.store.busy_workspace import SPACE, BusyWorkspace, asked
+from tests.kernel.store.busy_workspace import SPACE, BusyWorkspace, asked, refused
 from tests.kernel.store.migrated import open_migrated
 
 pytestmark = pytest.mark.promise("P37")
@@ -49,7 +51,7 @@ def suggest(work: BusyWorkspace, who: str, text: str, since: int | None = None, 
 
 
 def state(work: BusyWorkspace, name: str) -> SuggestionInfo:
-    return documents.suggestion(work.database.writer(), SPACE, name)
+    return DOCUMENT.find(work.database.writer(), SPACE, name)
 
 
 def text(work: BusyWorkspace, file: str = FILE) -> str | None:
@@ -81,13 +83,13 @@ def test_a_binding_vote_decides_about_a_suggestion(work: BusyWorkspace, choice: 
 
 
 @pytest.mark.parametrize("choice", ["yes", "no"])
-@pytest.mark.parametrize("meanwhile", [commits.accept, commits.reject])
+@pytest.mark.parametrize("accepts", [True, False])
 def test_a_vote_changes_nothing_that_a_person_decided_meanwhile(
-    work: BusyWorkspace, choice: str, meanwhile: Any
+    work: BusyWorkspace, choice: str, accepts: bool
 ) -> None:
     name = suggest(work, "alice", "two")
     put_to_the_vote(work, name)
-    work.commit(meanwhile, SPACE, name)
+    work.commit(commits.decide, SPACE, name, accepts=accepts)
     before = (state(work, name), text(work), told(work))
     decide(work, choice)
     assert (state(work, name), text(work), told(work)) == before
@@ -112,42 +114,42 @@ def test_what_was_voted_for_and_clashes_meanwhile_stays_open(work: BusyWorkspace
 
 def test_what_is_decided_is_decided_once(work: BusyWorkspace) -> None:
     name = suggest(work, "alice", "two")
-    work.commit(commits.reject, SPACE, name, author=work.author("bob"))
-    for step in (commits.accept, commits.reject):
-        with pytest.raises(Refused) as refused:
-            work.commit(step, SPACE, name)
-        assert refused.value.code == "conflict"
-    work.commit(commits.decide_suggestion, name, "accepted", USER, "", 9)
+    work.commit(commits.decide, SPACE, name, accepts=False, author=work.author("bob"))
+    for accepts in (True, False):
+        assert refused(partial(work.commit, commits.decide, SPACE, name, accepts=accepts)) == "conflict"
+    work.commit(DOCUMENT.decide, name, "accepted", USER, "", 9)
     assert (state(work, name).state, state(work, name).decided_by) == ("rejected", "bob")
 
 
 def test_a_suggestion_is_its_spaces_own(work: BusyWorkspace) -> None:
     name = suggest(work, "alice", "two")
     conn = work.database.writer()
-    with pytest.raises(Refused) as refused:
-        documents.suggestion(conn, BELOW, name)
-    assert refused.value.code == "not_found"
-    work.commit(commits.add_suggestion, BELOW, FILE, 0, "x", "bob", None, "")
-    assert (documents.open_suggestions(conn, SPACE), documents.open_suggestions(conn, BELOW)) == (1, 1)
-    work.commit(commits.reject, SPACE, name)
+    assert refused(lambda: DOCUMENT.find(conn, BELOW, name)) == "not_found"
+    work.commit(DOCUMENT.propose, BELOW, BELOW, FILE, "x", author="bob", detail={"since": 0})
+    assert (DOCUMENT.count(conn, SPACE), DOCUMENT.count(conn, BELOW)) == (1, 1)
+    work.commit(commits.decide, SPACE, name, accepts=False)
     assert [documents.suggestions(conn, SPACE, RowPage(), open_only=only).total for only in (True, False)] == [0, 1]
     listed = {only: documents.suggestions(conn, SPACE, RowPage(), open_only=only).suggestions for only in (True, False)}
     assert ([one.id for one in listed[True]], [one.id for one in listed[False]]) == ([], [name])
 
 
+def test_the_id_of_a_deleted_suggestion_is_not_used_again(work: BusyWorkspace) -> None:
+    assert suggest(work, "alice", "two") == "s1"
+    work.database.writer().execute("DELETE FROM decisions")
+    assert suggest(work, "alice", "two") == "s2"
+
+
 def test_a_suggestion_that_is_in_the_document_already_makes_no_version(work: BusyWorkspace) -> None:
     name = suggest(work, "alice", "two")
     write(work, "bob", "two")
-    made = work.commit(commits.accept, SPACE, name, author=work.author("carol"))
+    made = work.commit(commits.decide, SPACE, name, accepts=True, author=work.author("carol"))
     found = documents.find(work.database.writer(), SPACE, FILE)
     assert found is not None
     assert (made.state, made.accepted_version, found.version) == ("accepted", 2, 2)
 
 
 def test_what_would_change_nothing_is_no_suggestion(work: BusyWorkspace) -> None:
-    with pytest.raises(Refused) as refused:
-        suggest(work, "alice", "one")
-    assert refused.value.code == "bad_request"
+    assert refused(lambda: suggest(work, "alice", "one")) == "bad_request"
     write(work, USER, "two")
     assert suggest(work, "alice", "one")  # back to what it was
     with pytest.raises(Refused):
@@ -168,10 +170,10 @@ def test_an_owner_is_woken_by_what_another_one_suggests(
 
 def test_too_many_suggestions_and_documents_are_refused(work: BusyWorkspace) -> None:
     for number in range(MOST_SUGGESTIONS):
-        work.commit(commits.add_suggestion, SPACE, FILE, 1, f"x{number}", "bob", None, "")
+        work.commit(DOCUMENT.propose, SPACE, SPACE, FILE, f"x{number}", author="bob", detail={"since": 1})
     with pytest.raises(Refused, match="open suggestions"):
         suggest(work, "alice", "two")
-    work.commit(commits.reject, SPACE, "s1")
+    work.commit(commits.decide, SPACE, "s1", accepts=False)
     assert suggest(work, "alice", "two")
     conn = work.database.writer()
     conn.execute(
@@ -188,9 +190,7 @@ def test_too_many_suggestions_and_documents_are_refused(work: BusyWorkspace) -> 
 
 def test_a_deleted_name_may_be_taken_by_another_spelling(work: BusyWorkspace) -> None:
     """Names are compared with those that are there, and only where one more comes."""
-    with pytest.raises(Refused) as refused:
-        write(work, USER, "x", file="NOTES.md")
-    assert refused.value.code == "conflict"
+    assert refused(lambda: write(work, USER, "x", file="NOTES.md")) == "conflict"
     assert work.commit(commits.change, SPACE, FILE, DocumentChange("delete")).version == 2
     assert write(work, USER, "x", file="NOTES.md").version == 1
 

@@ -19,7 +19,7 @@ from kernel.store.transitions.runs import stop_workflow
 from protocol.agent import Scope
 from protocol.errors import Refused
 from protocol.message import USER
-from tests.kernel.store.busy_workspace import SPACE, BusyWorkspace
+from tests.kernel.store.busy_workspace import SPACE, BusyWorkspace, refused
 from tests.kernel.store.migrated import open_migrated
 
 pytestmark = pytest.mark.promise("P61", "P62")
@@ -82,12 +82,6 @@ def used(work: BusyWorkspace, grant: str) -> int:
     found = rows.find(work.database.writer(), grant)
     assert found is not None
     return found.used
-
-
-def refused(step: Any) -> str:
-    with pytest.raises(Refused) as caught:
-        step()
-    return caught.value.code
 
 
 def test_what_was_given_in_an_earlier_run_counts_in_no_later_one(work: BusyWorkspace) -> None:

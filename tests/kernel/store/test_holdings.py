@@ -32,9 +32,8 @@ approvals: blob call_key decided_by digest
 resources: blob id type
 feedback: call_key
 audit: kind
-soul_proposals: decided_by
+decisions: author decided_by detail kind vote
 soul_versions: author
-tray: decided_by kind messages trust voted
 guard_jobs: purpose
 votes: voter
 ballots: ended_by rule tie_breaker type why
@@ -43,7 +42,6 @@ landings: branch expected repository result tip
 held_rules: author scopes
 rules: author scopes
 document_versions: action author
-document_suggestions: author decided_by
 document_owners: owner
 document_mirrors: digest folder told
 grants: revoked_by scope
@@ -67,6 +65,7 @@ webhooks: digest
 webhook_retries: digest
 followers: name why
 counters: labels name
+decision_numbers: kind
 model_spending: backend model
 project_identity: id
 """

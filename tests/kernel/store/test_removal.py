@@ -85,7 +85,7 @@ KEPT = {
     "timers": "schedules of agents' files",
     "worktrees": "trees are removed before, or kept with what is in them",
     "document_owners": "names, and patterns of the workflow's file or of a vote that is cleared",
-    "document_mirrors": "digests of files",
+    "document_mirrors": "digests of files", "decision_numbers": "numbers",
     "grants": "names and numbers", "subspaces": "names and times", "tokens": "digests, and what their maker calls them",
     "followers": "digests and numbers", "counters": "kinds and numbers", "model_spending": "models and numbers",
     "nodes": "machines of the user's, and digests", "project_identity": "an id made by chance",

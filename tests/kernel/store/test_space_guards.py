@@ -13,11 +13,10 @@ from kernel.store.transitions import close
 from kernel.store.transitions import spaces as steps
 from kernel.store.transitions.append import append
 from kernel.store.transitions.tasks import cancel_task, plan
-from protocol.errors import Refused
 from protocol.message import USER
 from protocol.names import SpaceId
 from protocol.tasks import TaskSpec
-from tests.kernel.store.busy_workspace import SPACE, BusyWorkspace
+from tests.kernel.store.busy_workspace import SPACE, BusyWorkspace, refused
 from tests.kernel.store.migrated import open_migrated
 
 pytestmark = pytest.mark.promise("P64")
@@ -64,12 +63,6 @@ def change(
 ) -> Any:  # fmt: skip
     author = work.author(who)
     return work.commit(steps.change_members, space, name, MembershipChange(tuple(add), tuple(remove)), author=author)
-
-
-def refused(step: Any) -> str:
-    with pytest.raises(Refused) as caught:
-        step()
-    return caught.value.code
 
 
 REFUSED: Final[list[tuple[Callable[[BusyWorkspace], object], str]]] = [

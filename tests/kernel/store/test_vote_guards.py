@@ -14,11 +14,10 @@ from kernel.store.transitions import tasks
 from kernel.store.transitions import voting as steps
 from kernel.store.transitions.runs import stop_workflow
 from kernel.store.transitions.voting import HeldKickoff
-from protocol.errors import Refused
 from protocol.message import USER
 from protocol.tasks import TaskSpec
 from protocol.voting import Binds, Option
-from tests.kernel.store.busy_workspace import MEMBERS, SPACE, BusyWorkspace, asked
+from tests.kernel.store.busy_workspace import MEMBERS, SPACE, BusyWorkspace, asked, refused
 from tests.kernel.store.migrated import open_migrated
 
 pytestmark = pytest.mark.promise("P24")
@@ -36,12 +35,6 @@ def work() -> Iterator[BusyWorkspace]:
     workspace.begin_beside(OTHER)
     yield workspace
     database.close()
-
-
-def refused(step: Any) -> str:
-    with pytest.raises(Refused) as caught:
-        step()
-    return caught.value.code
 
 
 def kickoffs(work: BusyWorkspace, space: str = SPACE) -> list[str]:
@@ -196,7 +189,7 @@ def test_the_next_name_is_after_our_own_names_here(work: BusyWorkspace, others: 
 def test_a_suggestion_that_was_decided_is_not_put_to_the_vote(work: BusyWorkspace) -> None:
     work.commit(document_steps.change, SPACE, "notes.md", DocumentChange("write", "x"))
     name = work.commit(document_steps.suggest, SPACE, "notes.md", "y").id
-    work.commit(document_steps.reject, SPACE, name)
+    work.commit(document_steps.decide, SPACE, name, accepts=False)
     terms = msgspec.structs.replace(asked("approval", binding=True), binds=Binds(suggestion=name))
     assert refused(lambda: work.create(USER, terms)) == "conflict"
     other = msgspec.structs.replace(asked("approval", binding=True), binds=Binds(suggestion="s9"))
