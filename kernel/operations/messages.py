@@ -119,6 +119,12 @@ async def send(asked: SendRequest, actor: Actor, store: StoreAccess, files: Proj
         raise Refused("bad_request", "to and text are missing", "or give messages, a list of both")
     said = OutsideMessage(asked.to, asked.text)
     receipt = receipt_of(store, await deliver(store, files, said, actor.request_key, say))
+    try:
+        if files.catalog.defines(said.to):
+            files.catalog.agent(said.to)
+    except BadDefinition as error:
+        first = error.errors[0]
+        receipt = msgspec.structs.replace(receipt, outdated=f"{first.path}:{first.line}:{first.column}")
     if store.reader.now(instructions.any_elsewhere, receipt.instruction_ids):
         left_behind = await uncommitted(files.worktrees.repository.git, files.catalog.root)
         return msgspec.structs.replace(receipt, left_behind=left_behind)
@@ -140,11 +146,7 @@ def receipt_of(store: StoreAccess, appended: Appended) -> SendReceipt:
 
 
 async def _send_all(
-    actor: Actor,
-    asked: Sequence[BatchMessage],
-    store: StoreAccess,
-    files: ProjectFiles,
-    say: TrustRequest,
+    actor: Actor, asked: Sequence[BatchMessage], store: StoreAccess, files: ProjectFiles, say: TrustRequest
 ) -> BatchReceipt:
     """Append each message as a single request would, all in one commit.
 
@@ -273,14 +275,7 @@ def draft_to(reader: Reader, target: Target, text: str, grant: tuple[str, ...]) 
     """Return the user's message to ``target`` with its ``grant``. For a workflow: in the space of its newest run."""
     to = () if target.agent is None else (target.agent,)
     found = None if target.workflow is None else reader.now(workflows.space_at, target.space)
-    return Draft(
-        kind="said",
-        space=found or target.space,
-        sender=USER,
-        text=text,
-        to=to,
-        vouched=grant,
-    )
+    return Draft(kind="said", space=found or target.space, sender=USER, text=text, to=to, vouched=grant)
 
 
 SEND = operation(

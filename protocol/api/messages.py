@@ -70,6 +70,8 @@ class SendReceipt(Document, frozen=True, kw_only=True):
     """Instructions that wait for a missing key, and its name."""
     left_behind: int = 0
     """Number of uncommitted files of the project that an agent on a node does not receive."""
+    outdated: str | None = None
+    """Location of the first error in the file of the recipient; the previous version of the file is in effect."""
     schema: str = "awk/send/1"
 
 

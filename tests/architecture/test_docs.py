@@ -47,6 +47,7 @@ RUN_ELSEWHERE: Final = {
     "docs/how-to/operate/add-machines.md": "tests/e2e/test_scaling_page.py",
 }
 """Pages with blocks that tests/e2e/test_docs.py does not run, and the test that runs them."""
+CHANGES: Final = ("Added", "Changed", "Deprecated", "Removed", "Fixed", "Security")
 KINDS: Final = frozenset({"sh", "console", "yaml", "json", "python", "js", "javascript", "text", "mermaid"})
 PROGRAMS: Final = frozenset({"console", "python", "js", "javascript"})
 JSON_DOCUMENT: Final = re.compile(r"\n(?=\{)")
@@ -181,6 +182,18 @@ def test_links_and_their_anchors_exist(name: str) -> None:
     links = [(page.parent / path if path else page, anchor) for path, anchor in LINK.findall(_read(name))]
     assert [path for path, _ in links if not path.exists()] == []
     assert [(path, anchor) for path, anchor in links if anchor and anchor not in _anchors(path.resolve())] == []
+
+
+def test_the_changelog_has_one_short_line_for_each_change_below_its_version() -> None:
+    """The format is Keep a Changelog."""
+    _, *versions = re.split(r"^## ", _read("CHANGELOG.md"), flags=re.MULTILINE)
+    for version in versions:
+        heading, *sections = version.split("\n\n### ")
+        assert re.fullmatch(r"\d+\.\d+\.\d+ \((unreleased|\d{4}-\d\d-\d\d)\)|0\.1\.0", heading)
+        kinds, entries = zip(*(section.rstrip().split("\n\n", 1) for section in sections), strict=True)
+        assert list(kinds) == [kind for kind in CHANGES if kind in kinds]
+        lines = "\n".join(entries).split("\n")
+        assert [line for line in lines if len(line) > 160 or not re.fullmatch(r"- [`\[A-Z].*\S: .*\.", line)] == []
 
 
 @pytest.mark.parametrize("name", PAGES)

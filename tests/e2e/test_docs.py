@@ -46,3 +46,6 @@ def test_the_commands_of_a_page_succeed(name: str, project: Project) -> None:
     shell = ["sh", "-euxc", "\n".join(_script(READ[name]))]
     ran = subprocess.run(shell, cwd=project.root, env=env, input="", capture_output=True, text=True, check=False)
     assert ran.returncode == 0, f"{ran.stdout}\n{ran.stderr}"
+    projects = {path.parent for folder in (".agents", ".workflows") for path in project.root.glob(f"**/{folder}")}
+    checked = [project.awk("validate", "--project", str(path)) for path in projects]
+    assert [one.err for one in checked if one.code] == []

@@ -74,7 +74,7 @@ def test_the_receipt_is_a_document(cli: Cli, kernel: KernelDouble) -> None:
     kernel.answers["POST /messages"] = RECEIPT
     assert cli("send", "alice", "hi", "--json").json() == {
         "schema": "awk/send/1", "message_id": "m1", "instruction_ids": ["i7"], "not_woken": [], "held": {},
-        "unasked": {}, "left_behind": 0,
+        "unasked": {}, "left_behind": 0, "outdated": None,
     }  # fmt: skip
 
 
@@ -144,6 +144,14 @@ def test_files_that_do_not_reach_a_node_are_told_and_counted(cli: Cli, kernel: K
         ran = cli("send", "alice", "hi")
         assert (said in ran.err, ran.out) == (True, "m1 i7\n")
         assert cli("send", "alice", "hi", "--json").json()["left_behind"] == count
+
+
+def test_an_error_in_the_file_of_the_recipient_is_reported(cli: Cli, kernel: KernelDouble) -> None:
+    kernel.answers["POST /messages"] = SendReceipt(
+        message_id="m1", instruction_ids=("i7",), outdated=".agents/alice.yaml:2:1"
+    )
+    ran = cli("send", "alice", "hi")
+    assert ("note: error at .agents/alice.yaml:2:1; the previous version" in ran.err, ran.out) == (True, "m1 i7\n")
 
 
 def test_who_is_not_woken_is_told(cli: Cli, kernel: KernelDouble) -> None:

@@ -79,6 +79,9 @@ def run_send(context: Context) -> int:
             f"note: agents beyond the limit of eight mentions were not woken: {', '.join(receipt['not_woken'])}"
         )
     context.out.notes(left_behind_lines(receipt))
+    if receipt.get("outdated"):
+        location = one_line(receipt["outdated"])
+        context.out.note(f"note: error at {location}; the previous version of the file is in effect (awk validate)")
     if not receipt["instruction_ids"]:
         context.out.note("note: this message wakes no agent; mention one with @name")
     if not context.args.wait:

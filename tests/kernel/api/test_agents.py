@@ -35,6 +35,16 @@ async def test_an_agent_whose_file_broke_is_listed_as_it_works(kernel: ServedKer
     assert (row["state"], row["file"], "moniro.yaml:1" in row["error"]) == ("running", ".agents/alice.yaml", True)
 
 
+async def test_a_receipt_names_the_error_in_the_file_of_an_agent_that_works_with_its_previous_version(
+    kernel: ServedKernel,
+) -> None:
+    body = {"to": "alice", "text": "hi"}
+    assert (await kernel.ask("POST", "/messages", body)).json["outdated"] is None
+    (kernel.services.files.catalog.root / ".agents/alice.yaml").write_text("model: mock/x\nmodle: x\n")
+    sent = await kernel.ask("POST", "/messages", body)
+    assert (sent.status, sent.json["outdated"]) == (202, ".agents/alice.yaml:2:1")
+
+
 @pytest.mark.promise("HF26")
 async def test_an_agent_with_work_is_not_deleted(kernel: ServedKernel) -> None:
     """409, nothing orphaned."""
