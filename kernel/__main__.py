@@ -21,7 +21,7 @@ from kernel.boot.log_file import start_logging
 from kernel.boot.service_end import kept_by, serve_as_init
 from kernel.boot.state_dir import StateDirRefused, prepare_state_dir, remedy, take_lock
 from kernel.fault_injection import arm
-from kernel.procs.spec import limits_fault, open_standard, raise_limit
+from kernel.procs.limits import limits_fault, open_standard, raise_limit
 from protocol.discovery import DATABASE, JOURNAL, LOCK, LOG, RECORD, SERVICE, VERSION
 
 if TYPE_CHECKING:

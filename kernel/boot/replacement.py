@@ -21,7 +21,7 @@ from kernel.boot.arguments import Boot, KernelArguments
 from kernel.boot.service_end import KeptBy
 from kernel.boot.state_dir import Locked
 from kernel.fault_injection import fault_point
-from kernel.procs.spec import restore_limit
+from kernel.procs.limits import restore_limit
 
 FORMAT: Final = 1
 """Version of the JSON line; the table has a version of its own."""

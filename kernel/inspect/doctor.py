@@ -28,7 +28,7 @@ from kernel.inspect.programs import open_launcher, program_rows
 from kernel.inspect.standby import standby_rows
 from kernel.inspect.validate import validate
 from kernel.procs.command import VersionProbes
-from kernel.procs.spec import limits_fault
+from kernel.procs.limits import limits_fault
 from kernel.source.safe_paths import parents_fault
 from kernel.store.checkup import Checkup, check_database
 from kernel.store.database import saved_notice

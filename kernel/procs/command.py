@@ -19,7 +19,8 @@ import msgspec
 import trio
 
 from kernel.procs.launcher import Launcher
-from kernel.procs.spec import TRANSIENT, NodeLost, SpawnTransient, Spec, under_first_limit
+from kernel.procs.limits import under_first_limit
+from kernel.procs.spec import TRANSIENT, NodeLost, SpawnTransient, Spec
 from protocol.ipc import Exited, Sandbox
 
 STDERR_TAIL_BYTES: Final = 64 * 1024

@@ -17,8 +17,9 @@ import trio
 from kernel.procs.attempt_dir import DirectoryPool
 from kernel.procs.handle import Handle
 from kernel.procs.keeper_link import KeeperLink, KeeperPool
+from kernel.procs.limits import under_first_limit
 from kernel.procs.spawn import StandbyWorker, spawn_keeper
-from kernel.procs.spec import KeeperLost, PipeEnds, Spec, under_first_limit
+from kernel.procs.spec import KeeperLost, PipeEnds, Spec
 from protocol.ipc import Fork, Ping, Pong, Preloaded, Retire, ZygoteReport
 from protocol.ndjson import FrameReader, encode
 

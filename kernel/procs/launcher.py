@@ -12,8 +12,9 @@ import trio
 from kernel.procs.fork import ForkLauncher
 from kernel.procs.handle import Handle
 from kernel.procs.keeper_link import KeeperLink
+from kernel.procs.limits import under_first_limit
 from kernel.procs.spawn import spawn_keeper
-from kernel.procs.spec import TRANSIENT, PipeEnds, SpawnTransient, Spec, under_first_limit
+from kernel.procs.spec import TRANSIENT, PipeEnds, SpawnTransient, Spec
 from protocol.ipc import Fork
 
 VARIABLE: Final = "AGENT_WORKER_LAUNCHER"

@@ -57,8 +57,7 @@ def boot_id() -> str:
 
 def identify(pid: int) -> ProcessId | None:
     """Name the process that has ``pid`` now; None if there is none (or it is dead and only waits to be reaped)."""
-    row = _row(pid)
-    return row.id if row is not None else None
+    return None if (row := _row(pid)) is None else row.id
 
 
 def table() -> dict[int, ProcessRow]:

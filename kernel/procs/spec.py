@@ -1,19 +1,12 @@
-"""The spec of a process to start, its three pipes, its limit of open descriptors, and the failures to start it.
+"""The spec of a process to start, its three pipes, and the failures to start it.
 
 A failure in the child itself is no exception: it is ``Exited.failed``.
-
-A connection or a worker each take some descriptors: the kernel raises its soft limit to the hard one. What it starts
-gets the limit back that the kernel was started with: a program that calls ``select`` fails with high descriptors, and
-some close every number up to the limit before they do anything.
 """
 
 import errno
 import os
 import re
-import resource
-import threading
 from abc import abstractmethod
-from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Any, Final
 
@@ -21,71 +14,6 @@ import msgspec
 import trio
 
 from protocol.ipc import Order
-
-_SOFT, _HARD = resource.getrlimit(resource.RLIMIT_NOFILE)
-NEEDED_FILES: Final = 64
-"""Below it a kernel starts, and its launcher fails."""
-NEEDED_TASKS: Final = 16
-"""The threads of a kernel, its launcher and a worker."""
-SHELL: Final = "/bin/sh"
-
-
-def open_standard() -> None:
-    """Open /dev/null in the place of each standard descriptor that is closed: no file or socket may become one."""
-    for number in range(3):
-        try:
-            os.fstat(number)
-        except OSError:
-            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # the lowest number that is free
-
-
-def raise_limit() -> None:
-    """Let this process have as many as the system allows. Where that is refused it stays as it is."""
-    try:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (_HARD, _HARD))
-    except (OSError, ValueError):  # macOS allows fewer than its hard limit says
-        return
-
-
-def limits_fault() -> str | None:
-    """Return why the limits of this user are too low for a kernel; None where they suffice. Starts threads for that.
-
-    The limit of processes counts threads, and all that the user runs: only the system knows what is left of it.
-    """
-    files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    if files != resource.RLIM_INFINITY and files < NEEDED_FILES:
-        return f"a process may open {files} files, and a kernel needs {NEEDED_FILES}: raise it with ulimit -n"
-    end, started = threading.Event(), list[threading.Thread]()
-    try:
-        for _ in range(NEEDED_TASKS):
-            thread = threading.Thread(target=end.wait, daemon=True)
-            thread.start()
-            started.append(thread)
-    except RuntimeError:
-        need = f"a kernel needs {NEEDED_TASKS} processes and threads, and only {len(started)} can be started"
-        return f"{need}: raise the limit with ulimit -u, or end other processes"
-    finally:
-        end.set()
-        for thread in started:
-            thread.join()
-    return None
-
-
-def restore_limit() -> None:
-    """Take the first limit again, for a program that takes this one's place and asks what it was. All stays open."""
-    resource.setrlimit(resource.RLIMIT_NOFILE, (_SOFT, _HARD))
-
-
-def under_first_limit(argv: Sequence[str]) -> list[str]:
-    """``argv``, executed (by the same pid) with the limit that we were started with.
-
-    A shell does it: between fork and exec Python may run nothing here, for the kernel has threads.
-    """
-    if resource.getrlimit(resource.RLIMIT_NOFILE)[0] == _SOFT:
-        return list(argv)
-    soft = "unlimited" if _SOFT == resource.RLIM_INFINITY else str(_SOFT)
-    return [SHELL, "-c", 'ulimit -S -n "$0" && exec "$@"', soft, *argv]
-
 
 READ_BYTES: Final = 64 * 1024
 READS_IN_A_ROW: Final = 8
@@ -120,7 +48,6 @@ TRANSIENT: Final = frozenset(
     {errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOSPC, errno.ETOOMANYREFS}
 )
 """The machine is short of something: descriptors, processes, memory. It was not the command's fault."""
-
 TRANSIENT_NAMES: Final = frozenset(errno.errorcode[number] for number in TRANSIENT)
 
 
@@ -184,8 +111,7 @@ class Pipe(ChildStream):
         os.set_blocking(fd, False)
         self._fd = fd
         self._reads = 0
-        self._waited = False
-        """Somebody waited for it: the event loop knows it."""
+        self._waited = False  # True after a wait: the event loop knows the descriptor
 
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
         """See SendStream."""

@@ -30,7 +30,7 @@ OPENED: Final[dict[str, str]] = {
     "interface/failure.py::line_of": NAMED,
     "interface/cli/generated_commands.py::verbs": SYSTEM,
     "kernel/source/backup_file.py::_nameless": "made here: O_TMPFILE, or a new name with O_NOFOLLOW",
-    "kernel/procs/spec.py::open_standard": SYSTEM,
+    "kernel/procs/limits.py::open_standard": SYSTEM,
     "kernel/git/file_exchange.py::recorded": STATE,
     # awk: it runs with the rights of who types it, and tells nobody else.
     "interface/autostart.py::Starter._gave_up": STATE,

@@ -12,8 +12,8 @@ from typing import Final
 
 import msgspec
 
+from kernel.procs.limits import raise_limit
 from kernel.procs.node.fence import FolderRefused, LeaseGuard, of_this_machine, open_log, prepare_folder
-from kernel.procs.spec import raise_limit
 from protocol.node import LeaseTimes, decode_join_word
 
 logger = logging.getLogger(__name__)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kernel.procs.spec import NEEDED_TASKS, limits_fault
+from kernel.procs.limits import NEEDED_TASKS, limits_fault
 from protocol.discovery import LOCK, RECORD, project_state
 
 
