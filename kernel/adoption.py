@@ -31,8 +31,7 @@ from protocol.errors import Refused
 logger = logging.getLogger(__name__)
 
 TRIAL_DATABASE: Final = "upgrade-trial.db"
-WORKERS: Final = ("worker.__main__", "worker.main")
-"""Worker modules, which are not imported by the kernel but have to exist."""
+WORKERS: Final = ("worker.__main__", "worker.fork.preload", "worker.main")  # the kernel does not import them
 EX_CONFIG: Final = 78
 
 

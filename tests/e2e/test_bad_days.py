@@ -118,8 +118,8 @@ def test_a_database_that_was_removed_and_saved_is_told_of_and_can_be_put_back(ke
     assert survivors([kernel], seconds=10) == []
     assert project.awk("start").code == 0
     told = project.awk("status").out
-    assert f"notice    {database}.saved-1 has all that was accepted" in told
-    assert f"kernel.saved_copy {database}.saved-1 has" in (project.state / "kernel.log").read_text()
+    assert f"notice    {database}.saved-1 contains all data before the database was deleted or replaced" in told
+    assert f"kernel.saved_copy {database}.saved-1 contains" in (project.state / "kernel.log").read_text()
     assert project.awk("stop", "--yes").code == 0
     database.rename(project.state / "away.db")
     Path(f"{database}.saved-1").rename(database)

@@ -121,7 +121,7 @@ def test_a_measured_gain_turns_vectors_on_for_the_agent(project: Project) -> Non
         assert "searches use them from now on" in project.awk("memory", "eval", seconds=120).out
         api.answer = lambda _asked: (500, {"error": {"message": "down"}})
         failed = project.awk("memory", "eval", seconds=120)
-        assert (failed.code != 0, "there are no vectors" in failed.err) == (True, True), failed.err
+        assert (failed.code != 0, "Embeddings unavailable" in failed.err) == (True, True), failed.err
         assert project.ask("GET", "/agents/alice/thread/search?query=car%20race")["ranked"] == "words"
 
 

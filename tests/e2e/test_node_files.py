@@ -114,7 +114,7 @@ def test_no_repository_is_refused_with_what_to_do(project: Project) -> None:
     commit(project)
     workflow(project, "true", workspace="git: shared")
     ran = project.awk("run", "w", env=TRUST)
-    assert (ran.code != 0, "use git: worktree" in ran.err) == (True, True), ran.err
+    assert (ran.code != 0, "write git: worktree" in ran.err) == (True, True), ran.err
     shutil.rmtree(project.root / ".git")
     workflow(project, "true", workspace="git: none")
     for words in (("run", "w"), ("send", "bob", "go", "--wait")):

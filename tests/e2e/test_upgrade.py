@@ -98,7 +98,7 @@ BROKEN: Final = {
     "cannot be imported": ({"kernel__app": "import nothing_of_that_name"}, "nothing_of_that_name"),
     "ends at once": ({"kernel__boot__arguments": "raise SystemExit(3)"}, "exit code 3"),
     "says nothing": ({"kernel__boot__arguments": "import time; time.sleep(600)"}, "did not answer within"),
-    "has no workers": ({"worker__zygote": "import nothing_for_workers"}, "nothing_for_workers"),
+    "has no workers": ({"worker__fork__preload": "import nothing_for_workers"}, "nothing_for_workers"),
     "cannot read the table": ({"kernel__services__handover": "OLDEST = FORMAT = 2"}, "handover has format 1"),
     "raises when it takes over": (
         {"kernel__adoption": "def _get_ready(*_): raise RuntimeError('not me')"},
@@ -110,7 +110,7 @@ BROKEN: Final = {
     ),
     "hangs when it takes over": (
         {"kernel__adoption": "import time\ndef _get_ready(*_): time.sleep(600)"},
-        "did not answer within",
+        "did not respond for",
     ),
 }
 
@@ -179,7 +179,7 @@ def test_a_version_installed_over_the_one_that_runs_need_not_work_either(project
     other = make_version(tmp_path / "other", "9.9.9")
     instruction = at_work(project)
     assert upgrade(project, str(other))["state"] == "done"
-    append(other, "protocol__version", 'VERSION = "10.0.0"')
+    append(other, "protocol__discovery", 'VERSION = "10.0.0"')
     append(other, "kernel__adoption", "def _get_ready(*_): raise RuntimeError('not me')")
     told = upgrade(project)
     assert (told["before"], told["to"], told["state"]) == ("9.9.9", "10.0.0", "failed")

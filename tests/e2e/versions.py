@@ -18,8 +18,7 @@ def make_version(folder: Path, version: str, **appended: str) -> Path:
     tree = folder / "tree"
     for package in PACKAGES:
         shutil.copytree(ROOT / package, tree / package, ignore=shutil.ignore_patterns("node_modules"))
-    (tree / "protocol" / "version.py").write_text(f'VERSION = "{version}"\n')
-    for name, text in appended.items():
+    for name, text in {"protocol__discovery": f'VERSION = "{version}"', **appended}.items():
         append(folder, name, text)
     (folder / "bin").mkdir()
     (folder / "bin" / "python").symlink_to(Path(sys.executable).resolve())
@@ -33,5 +32,5 @@ def make_version(folder: Path, version: str, **appended: str) -> Path:
 
 def append(folder: Path, module: str, text: str) -> None:
     """Change what ``make_version`` made, as somebody does who installs something else over it."""
-    with (folder / "tree" / f"{module.replace('__', '/')}.py").open("a") as file:
-        file.write(f"\n{text}\n")
+    file = folder / "tree" / f"{module.replace('__', '/')}.py"
+    file.write_text(f"{file.read_text('utf-8')}\n{text}\n", "utf-8")

@@ -55,7 +55,7 @@ def described(name: str) -> dict[str, object]:
     properties = {argument: {"type": _TYPES[kind]} for argument, kind in wanted.items()}
     return {
         "name": name,
-        "description": TOOLS[name].__doc__,
+        "description": TOOLS[name].__doc__ or name,
         "inputSchema": {"type": "object", "properties": properties, "required": list(wanted)},
         "annotations": {"readOnlyHint": name in READS},
     }

@@ -15,10 +15,11 @@ def run_python(code: str) -> str:
     ).stdout
 
 
-def test_a_mock_worker_imports_neither_sdk_nor_event_loop() -> None:
-    """A project of mock agents pays for no SDK; msgspec and h11 are all it needs."""
+@pytest.mark.parametrize("module", ["worker.main", "kernel.__main__"])
+def test_a_mock_worker_and_a_starting_kernel_import_neither_sdk_nor_event_loop(module: str) -> None:
+    """A project of mock agents pays for no SDK, and a kernel accepts requests before it has loaded the rest."""
     loaded = run_python(
-        "import sys; import site; import worker.main; "
+        f"import sys; import site; import {module}; "
         "print(*{name.partition('.')[0] for name, module in sys.modules.items()"
         " if 'site-packages' in (getattr(module, '__file__', None) or '')})"
     )

@@ -170,7 +170,7 @@ HOSTILE: Final[dict[str, Callable[[Ground], None]]] = {
     "merge=evil": hostile_merge_driver,
     "hasDot": hostile_git_path,
     "out of the tree": hostile_past,
-    "cannot be read": hostile_broken,
+    "cannot be packed": hostile_broken,
 }
 
 

@@ -223,7 +223,7 @@ _tree, _tree_of = vars(Merging)["_tree"], vars(Merging)["_tree_of"]
 _move, _open = Merging.move, landings.unfinished
 Patch = tuple[object, str, object]
 PLANTED: Final[Mapping[str, tuple[Patch, ...]]] = {
-    "nothing is checked": ((Merging, "check", _unchecked),),
+    "nothing is checked": ((service, "check_merge", _unchecked),),
     "conflicts are decided for one side": ((Merging, "_tree", _theirs),),
     "another branch is moved as well": ((Merging, "move", _elsewhere_too),),
     "the branch is moved from wherever it is": (

@@ -56,6 +56,8 @@ async def judge(history: History, before: dict[str, str]) -> list[str]:
             assert last is not None
             tips[last.tip] += last.state == "merged" and bool(last.tip)
         history.met["merged together"] += sum(number for number in tips.values() if number > 1)
+    if user_git(history.git_project, "fsck", "--connectivity-only", "--no-dangling") is None:
+        return [*wrong, "git fsck finds something missing"]  # nothing else can be read
     return wrong + _branch(history) + _lines(history, merged) + _users(history, before)
 
 
@@ -178,6 +180,4 @@ def _users(history: History, before: dict[str, str]) -> list[str]:
         if name not in begun and not about_to and not (row.startswith("?? ") and UNTRACKED.fullmatch(name)):
             wrong.append(f"the checkout is not clean: {row}")
     wrong += [f"{lock} is left" for lock in (root / ".git").rglob("*.lock")]
-    if user_git(git_project, "fsck", "--connectivity-only", "--no-dangling") is None:
-        wrong.append("git fsck finds something missing")
     return wrong

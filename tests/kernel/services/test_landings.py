@@ -642,10 +642,7 @@ def test_generated_histories_land_whole_and_lose_nothing() -> None:
     assert (tried.returncode, "2 histories, 0 wrong" in tried.stdout) == (0, True), tried
 
 
-@pytest.mark.parametrize(
-    "fault",
-    PLANTED,
-)
+@pytest.mark.parametrize("fault", PLANTED)
 @pytest.mark.long("the other tests of this file")
 def test_the_judge_of_histories_sees_a_fault(fault: str) -> None:
     tried = histories("--fault", fault, "--seed", str(LIKELY.get(fault, 100)))

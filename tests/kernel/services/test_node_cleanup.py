@@ -87,15 +87,15 @@ async def test_a_node_that_was_away_when_the_run_ended_is_cleaned_once_it_is_bac
         nodes, clone = Standing(g), g.far(f"trees/r{g.run}/alice/tree")
         nodes.state = "lost"
         cleaning, gone = cleanup(g, nodes=nodes), trio.Event()
-        look = cleaning.run_once
+        look = NodeCleanup.run_once
 
-        async def look_and_tell() -> float:
-            nap = await look()
+        async def look_and_tell(of: NodeCleanup) -> float:
+            nap = await look(of)
             if not clone.exists():
                 gone.set()
             return nap
 
-        monkeypatch.setattr(cleaning, "run_once", look_and_tell)
+        monkeypatch.setattr(NodeCleanup, "run_once", look_and_tell)
         nursery.start_soon(cleaning.run)
         await trio.testing.wait_all_tasks_blocked()
         assert clone.exists()
