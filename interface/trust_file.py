@@ -20,7 +20,7 @@ from interface.autostart import make_private
 from interface.discovery import HOME, Project, recorded_endpoint
 from interface.failure import Failure
 from osfiles.atomic_write import replacing
-from osfiles.safe_open import read_private
+from osfiles.safe_open import closing_descriptor, read_private
 from protocol.trust import TRUST, TRUST_LIMIT_BYTES, TRUST_LOCK, Grant, Grants, digest_of
 
 _decode: Final = msgspec.json.Decoder(Grants).decode
@@ -94,12 +94,11 @@ class TrustFile:
         if not stat.S_ISDIR(info.st_mode) or info.st_uid != os.geteuid() or info.st_mode & 0o022:
             raise self._refused("its directory must be owned and writable by you only")
         path = os.path.join(self._project.state, TRUST_LOCK)
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        try:
+        with closing_descriptor(
+            os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        ) as descriptor:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             yield
-        finally:
-            os.close(descriptor)
 
     def _refused(self, why: str) -> Failure:
         hint = f"inspect the file and delete it to start over (or set {HOME})"

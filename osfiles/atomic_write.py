@@ -6,6 +6,8 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from typing import IO
 
+from osfiles.safe_open import closing_descriptor
+
 _NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -61,8 +63,5 @@ def replacing(
 
 def sync_folder(path: str | os.PathLike[str]) -> None:
     """Have the names in a folder on the disk. Raises OSError."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
+    with closing_descriptor(os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)) as descriptor:
         os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

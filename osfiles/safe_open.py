@@ -45,6 +45,15 @@ def read_private(path: str, limit: int) -> bytes:
 
 
 @contextmanager
+def closing_descriptor(descriptor: int) -> Generator[int]:
+    """Close ``descriptor`` after the block."""
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
 def locked(folder: int, patience_seconds: float) -> Generator[None]:
     """Lock a folder against other writers. Raises OSError (EAGAIN) where another one keeps the lock for so long."""
     deadline = time.monotonic() + patience_seconds

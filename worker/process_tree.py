@@ -28,6 +28,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from osfiles.safe_open import closing_descriptor
 from protocol.ipc import Bound
 
 _IGNORED: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR2)
@@ -191,11 +192,8 @@ def since(pid: int) -> int:
 
 
 def _read(path: str) -> bytes:
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
+    with closing_descriptor(os.open(path, os.O_RDONLY | os.O_CLOEXEC)) as fd:
         return os.read(fd, _STAT_BYTES)
-    finally:
-        os.close(fd)
 
 
 def _listed_children(pid: int) -> list[int]:
@@ -253,14 +251,10 @@ def signal_child(pid: int, signum: int, *, parent: int) -> None:
 
 def _signal_member(pid: int, signum: int, family: Collection[int]) -> None:
     """Signal ``pid`` if it still is one of ours: a grandchild's number may have been given to a stranger by now."""
-    with suppress(ProcessLookupError, PermissionError):
-        handle = os.pidfd_open(pid)
-        try:
-            facts = stat(pid)
-            if facts is not None and facts.parent in family:
-                signal.pidfd_send_signal(handle, signum)
-        finally:
-            os.close(handle)
+    with suppress(ProcessLookupError, PermissionError), closing_descriptor(os.pidfd_open(pid)) as handle:
+        facts = stat(pid)
+        if facts is not None and facts.parent in family:
+            signal.pidfd_send_signal(handle, signum)
 
 
 def signal_tree(first: int, signum: int) -> None:

@@ -29,6 +29,7 @@ from kernel.agents.skills import read_skill
 from kernel.source.diagnostics import BadDefinition, fail
 from kernel.source.files import BadFolder, FileMissing, folder_files, read_bytes
 from kernel.source.safe_paths import NotInside, open_folder
+from osfiles.safe_open import closing_descriptor
 from protocol.agent import AgentDefinition, McpServer
 from protocol.backends import ACP, BACKENDS, OWN_SKILLS, OwnSpec, acp_program
 from protocol.ipc import NULL, Json
@@ -218,13 +219,10 @@ def _copied(name: str, own: OwnSpec, at: str, home: str) -> Skill:
         if file.kind == "link":
             raise CauseError("definition_missing", f"{KEY}.skills: {folder}/{file.name} is a link, which is not copied")
         path, mode = f"{copy}/{file.name}", 0o700 if file.kind == "program" else 0o600
-        into = open_folder(home, os.path.dirname(path), make=True)
-        try:
+        with closing_descriptor(open_folder(home, os.path.dirname(path), make=True)) as into:
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
             with open(os.open(os.path.basename(path), flags, mode, dir_fd=into), "wb") as written:
                 written.write(file.data)
-        finally:
-            os.close(into)
     return skill
 
 

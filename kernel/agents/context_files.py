@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
 from kernel.source.safe_paths import NotSynced, is_half_written, locked, open_folder, put_here, read_here
+from osfiles.safe_open import closing_descriptor
 from protocol.agent_layout import GIT_IGNORE, IGNORED, MARK, mark_text
 from protocol.agent_memory import NOTES_SUFFIX, Note, NoteRejected, note, order, time_ms
 from protocol.errors import Refused
@@ -107,8 +108,7 @@ def make_agent_folder(root: str, folder: str, agent: str) -> None:
 
     What a writer that died over it left is made whole. Raises OSError.
     """
-    home = open_folder(root, folder, make=True)
-    try:
+    with closing_descriptor(open_folder(root, folder, make=True)) as home:
         if any(name != GIT_IGNORE and not is_half_written(name) for name in os.listdir(home)):
             return
         with locked(home):
@@ -116,8 +116,6 @@ def make_agent_folder(root: str, folder: str, agent: str) -> None:
             if not names or (names == [GIT_IGNORE] and read_here(home, GIT_IGNORE)[0] == IGNORED):
                 put_here(home, GIT_IGNORE, IGNORED)
                 put_here(home, MARK, mark_text(agent))
-    finally:
-        os.close(home)
 
 
 _TRIES: Final = 100

@@ -16,6 +16,7 @@ from kernel.agents.context_files import names_in
 from kernel.agents.personal_context import ContextPlace, PersonalContexts
 from kernel.policy.provenance import ProvenanceMarks
 from kernel.source.safe_paths import open_folder, read_here
+from osfiles.safe_open import closing_descriptor
 from protocol.agent_layout import AGENTS, MEMORY, NOTES, SOUL_FILE, TODO, TODO_FILE, TRASH
 from protocol.agent_memory import BY_HAND, NOTES_SUFFIX, SUFFIX, Entry, items_of
 from protocol.errors import Refused
@@ -100,13 +101,12 @@ def trashed(root: str, traces: ProvenanceMarks) -> Iterator[str]:
     """The files of deleted agents that hold ``traces``: whoever takes them out of the trash has the items again."""
     for folder, _, names in os.walk(os.path.join(root, AGENTS, TRASH)):
         for name in sorted(names):
-            with suppress(OSError):
-                descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-                try:
-                    if _held(read_here(descriptor, name)[0], traces):
-                        yield os.path.relpath(os.path.join(folder, name), root)
-                finally:
-                    os.close(descriptor)
+            with (
+                suppress(OSError),
+                closing_descriptor(os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)) as descriptor,
+            ):
+                if _held(read_here(descriptor, name)[0], traces):
+                    yield os.path.relpath(os.path.join(folder, name), root)
 
 
 def _held(text: str, traces: ProvenanceMarks) -> bool:

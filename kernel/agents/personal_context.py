@@ -40,6 +40,7 @@ from kernel.policy.provenance import ProvenanceMarks
 from kernel.source.diagnostics import BadDefinition, fail
 from kernel.source.safe_paths import NotSynced, locked, open_folder, put_here, read_here
 from kernel.store.agents import AgentRecord
+from osfiles.safe_open import closing_descriptor
 from protocol.agent import AgentDefinition
 from protocol.agent_layout import (
     MARK,
@@ -354,11 +355,8 @@ class PersonalContexts:
     def _in(self, place: ContextPlace, part: str, look: Callable[[int], T]) -> T | None:
         """``look`` at the folder ``part``; None where there is none. Raises Refused."""
         try:
-            folder = open_folder(place.root, f"{place.folder}/{part}")
-            try:
+            with closing_descriptor(open_folder(place.root, f"{place.folder}/{part}")) as folder:
                 return look(folder)
-            finally:
-                os.close(folder)
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -368,12 +366,9 @@ class PersonalContexts:
         """``change`` what is in the folder ``part``, which is made if it is not there, with nobody else at it."""
         try:
             self._make_home(place)
-            folder = open_folder(place.root, f"{place.folder}/{part}", make=True)
-            try:
-                with locked(folder):
-                    return change(folder)
-            finally:
-                os.close(folder)
+            inside = f"{place.folder}/{part}"
+            with closing_descriptor(open_folder(place.root, inside, make=True)) as folder, locked(folder):
+                return change(folder)
         except NotSynced as error:
             text = f"{place.shown}/{part} was written, but perhaps not to the disk: {error.strerror}"
             raise Refused("storage_failed", text, "see to the disk, then look what is there") from error
@@ -392,11 +387,7 @@ class PersonalContexts:
         make_agent_folder(place.root, place.folder, place.agent)
         owner = place.agent
         if place.folder != default_dir(place.agent):
-            home = open_folder(place.root, place.folder)
-            try:
-                with suppress(OSError):
-                    owner = marked_for(read_here(home, MARK)[0])
-            finally:
-                os.close(home)
+            with closing_descriptor(open_folder(place.root, place.folder)) as home, suppress(OSError):
+                owner = marked_for(read_here(home, MARK)[0])
         if owner != place.agent and os.path.exists(os.path.join(place.root, agent_file(owner))):
             raise Refused("bad_definition", f"context.dir {place.shown!r} is {owner}'s", "give each its own")

@@ -17,6 +17,7 @@ from datetime import UTC, datetime
 from types import FrameType
 from typing import Final, NamedTuple
 
+from osfiles.safe_open import closing_descriptor
 from protocol.discovery import ENDED, SERVICE
 
 PASSED_ON: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGQUIT)
@@ -81,13 +82,12 @@ def kept_by(environ: Mapping[str, str], state: str) -> KeptBy | None:
     said: bytes = b""
     at_seconds = 0.0
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        try:
+        with closing_descriptor(
+            os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        ) as descriptor:
             info = os.fstat(descriptor)
             if stat.S_ISREG(info.st_mode) and info.st_uid == os.geteuid():
                 said, at_seconds = os.read(descriptor, 100), info.st_mtime
-        finally:
-            os.close(descriptor)
         os.unlink(path)
     except OSError:
         pass  # no record

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from kernel.source.safe_paths import parents_fault
+from osfiles.safe_open import closing_descriptor
 
 _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 _NO_LOCKS: Final = frozenset({errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS})
@@ -79,8 +80,7 @@ def take_lock(path: str) -> Locked | None:
 
 def _keeps_others_out(path: str) -> bool:
     """Return whether locks exclude others: flock, and the byte-range locks of SQLite."""
-    other = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
-    try:
+    with closing_descriptor(os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)) as other:
         if not _refused(lambda: fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)):
             return False
         if not hasattr(fcntl, "F_OFD_SETLK"):  # only these locks distinguish two descriptors of one process
@@ -95,8 +95,6 @@ def _keeps_others_out(path: str) -> bool:
             raise
         finally:
             os.close(first)
-    finally:
-        os.close(other)
 
 
 def _refused(lock: Callable[[], object]) -> bool:

@@ -18,6 +18,7 @@ from typing import Final
 import msgspec
 
 from kernel.source.safe_paths import open_file, open_folder, open_path
+from osfiles.safe_open import closing_descriptor
 from protocol.errors import Refused
 
 _LINE_BYTES: Final = 8192
@@ -79,11 +80,8 @@ def find_git_directory(root: Path) -> GitDirectory:
 
 def first_line(path: str) -> str:
     """The first line of a regular file; neither it nor its folder is a link. Raises OSError."""
-    descriptor = open_path(path)
-    try:
+    with closing_descriptor(open_path(path)) as descriptor:
         return os.fsdecode(os.read(descriptor, _LINE_BYTES)).split("\n", 1)[0]
-    finally:
-        os.close(descriptor)
 
 
 def _sound(found: GitDirectory) -> GitDirectory:
@@ -200,13 +198,10 @@ def check_not_locked(own: str) -> None:
 
 def _new_folder(common: str, name: str) -> tuple[str, int]:
     """Create the folder of a linked tree; no link is followed. Returns its path and a descriptor."""
-    above = open_folder(common, _TREES, make=True)
-    try:
+    with closing_descriptor(open_folder(common, _TREES, make=True)) as above:
         for number in itertools.count():
             own = f"{name}{number or ''}"
             with suppress(FileExistsError):
                 os.mkdir(own, dir_fd=above)
                 return f"{common}/{_TREES}/{own}", open_folder(common, f"{_TREES}/{own}")
-    finally:
-        os.close(above)
     raise AssertionError("unreachable")

@@ -24,6 +24,7 @@ from kernel.git.view import GitView, copy_settings, format_sections, section
 from kernel.inspect.programs import open_launcher
 from kernel.source.safe_paths import NotInside, copy_open, open_file, open_folder, put_here
 from kernel.store.transitions.worktrees import Worktree
+from osfiles.safe_open import closing_descriptor
 from protocol.errors import Refused
 from protocol.inspection import CopiedProject
 
@@ -130,11 +131,10 @@ def _copy_files(source: str, folder: str, hidden: str, changed: str, text: str) 
                     raise OSError(errno.EFBIG, "there are more files")
         if changed:
             above, name = os.path.split(changed)
-            descriptor = open_folder(folder, above) if above else os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-            try:
+            with closing_descriptor(
+                open_folder(folder, above) if above else os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+            ) as descriptor:
                 put_here(descriptor, name, text)
-            finally:
-                os.close(descriptor)
     except (OSError, NotInside, RecursionError) as error:
         if isinstance(error, OSError) and error.errno == errno.EFBIG:
             text = f"the project has more than {LIMIT_BYTES // 2**30} GiB or {LIMIT_FILES:,} files"

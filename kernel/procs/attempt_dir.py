@@ -21,6 +21,7 @@ import trio
 from kernel.fault_injection import fault_point
 from kernel.procs import procfs
 from kernel.procs.procfs import ProcessId, boot_id
+from osfiles.safe_open import closing_descriptor
 
 LOCK_FILE: Final = "alive"
 MOST: Final = 16
@@ -144,10 +145,8 @@ def create_attempt_dir(run_dir: Path, attempt: str, cookie: str, spares: Directo
             run_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
             os.mkdir(directory.name, 0o700)
     fd = os.open(directory.lock, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    try:
+    with closing_descriptor(fd):
         os.write(fd, f"boot {boot_id()}\ncookie {cookie}\n".encode())
-    finally:
-        os.close(fd)
     return directory
 
 

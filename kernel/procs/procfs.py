@@ -25,6 +25,7 @@ from typing import Final, NamedTuple
 
 import trio
 
+from osfiles.safe_open import closing_descriptor
 from protocol.ipc import COOKIE_VARIABLE
 
 _LINE_BYTES: Final = 4096
@@ -108,13 +109,9 @@ def by_cookie(cookies: Collection[str], rows: dict[int, ProcessRow]) -> set[Proc
 
 def kill(target: ProcessId, number: int = signal.SIGKILL) -> None:
     """Signal exactly this process, to its end if not told otherwise; one that is gone, or not ours, is left."""
-    with suppress(OSError):
-        handle = os.pidfd_open(target.pid)
-        try:
-            if identify(target.pid) == target:
-                signal.pidfd_send_signal(handle, number)
-        finally:
-            os.close(handle)
+    with suppress(OSError), closing_descriptor(os.pidfd_open(target.pid)) as handle:
+        if identify(target.pid) == target:
+            signal.pidfd_send_signal(handle, number)
 
 
 def _row(pid: int) -> ProcessRow | None:
@@ -128,11 +125,8 @@ def _row(pid: int) -> ProcessRow | None:
 
 
 def _read(path: str) -> bytes:
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
+    with closing_descriptor(os.open(path, os.O_RDONLY | os.O_CLOEXEC)) as fd:
         return os.read(fd, _LINE_BYTES)
-    finally:
-        os.close(fd)
 
 
 def _environment(pid: int) -> frozenset[bytes]:

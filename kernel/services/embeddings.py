@@ -31,6 +31,7 @@ from kernel.procs.launcher import Launcher
 from kernel.procs.spec import SpawnTransient, Spec
 from kernel.source.diagnostics import BadDefinition
 from kernel.source.safe_paths import put_here
+from osfiles.safe_open import closing_descriptor
 from protocol.api.history import HistoryTurn
 from protocol.errors import Refused
 from protocol.ipc import EmbeddingAnswer, EmbeddingRequest
@@ -169,11 +170,8 @@ class EmbeddingClient(msgspec.Struct, eq=False, kw_only=True):
                 self._save({name: one for name, one in self._trials.items() if name != agent})
 
     def _save(self, trials: dict[str, _KeptTrial]) -> None:
-        folder = os.open(self.state_dir, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
+        with closing_descriptor(os.open(self.state_dir, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)) as folder:
             put_here(folder, FILE, encode_json(trials).decode())
-        finally:
-            os.close(folder)
         self._trials = trials
 
     async def vectors(self, endpoint: EmbeddingEndpoint, texts: Sequence[str]) -> list[Vector]:

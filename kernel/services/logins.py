@@ -17,7 +17,7 @@ import os
 import secrets
 import stat
 from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -33,6 +33,7 @@ from kernel.services.preparation import HandedLogin
 from kernel.source.safe_paths import open_file, open_folder
 from kernel.store.transitions.lease import Leased
 from osfiles.atomic_write import open_new, replacing, sync_folder
+from osfiles.safe_open import FOLDER, closing_descriptor
 from protocol.backends import BACKENDS, MAX_LOGIN_BYTES, TokenField
 from protocol.ipc import Start
 
@@ -349,18 +350,9 @@ def _stat(lent: Lent) -> tuple[int, int, int] | None:
     return found.st_ctime_ns, found.st_size, found.st_ino  # the only one of its times that a program cannot set
 
 
-@contextmanager
-def _folder_of(lent: Lent, *, make: bool = False) -> Generator[int]:
+def _folder_of(lent: Lent, *, make: bool = False) -> AbstractContextManager[int]:
     above = os.path.dirname(lent.copy)
-    folder = (
-        open_folder(lent.place, above, make=make)
-        if above
-        else os.open(lent.place, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    )
-    try:
-        yield folder
-    finally:
-        os.close(folder)
+    return closing_descriptor(open_folder(lent.place, above, make=make) if above else os.open(lent.place, FOLDER))
 
 
 def _beside(path: str) -> str:

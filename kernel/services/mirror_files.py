@@ -18,6 +18,7 @@ import msgspec
 from kernel.agents.context_files import make_agent_folder
 from kernel.policy.documents import file_fault
 from kernel.source.safe_paths import open_file, open_folder
+from osfiles.safe_open import FOLDER, closing_descriptor
 from protocol.agent_layout import ALL_IGNORED, CONVERSATIONS, GIT_IGNORE
 from protocol.documents import CONTENT_BYTES, MOST_FILES
 from protocol.message import Message
@@ -86,13 +87,10 @@ class MirrorFiles(msgspec.Struct, eq=False):
             if target.agent is not None:
                 make_agent_folder(self.root, target.folder, target.agent)
             for (folder, name), said in files.items():
-                descriptor = open_folder(self.root, folder, make=True)
-                try:
+                with closing_descriptor(open_folder(self.root, folder, make=True)) as descriptor:
                     if target.agent is not None and f"{folder}/{name}" not in self._ends:
                         _make(descriptor, GIT_IGNORE, ALL_IGNORED)  # prevents accidental commits
                     self._append(descriptor, folder, name, said)
-                finally:
-                    os.close(descriptor)
         return ()
 
     def lost(self, target: MirrorTarget) -> tuple[str, ...]:
@@ -116,34 +114,25 @@ class MirrorFiles(msgspec.Struct, eq=False):
         with self._turn:
             for folder, name in [_file_of(target, part) for part in parts]:
                 self._ends.pop(f"{folder}/{name}", None)
-                with suppress(FileNotFoundError):
-                    descriptor = open_folder(self.root, folder)
-                    try:
-                        if _is_file(descriptor, name):
-                            os.unlink(name, dir_fd=descriptor)
-                    finally:
-                        os.close(descriptor)
+                with suppress(FileNotFoundError), closing_descriptor(open_folder(self.root, folder)) as descriptor:
+                    if _is_file(descriptor, name):
+                        os.unlink(name, dir_fd=descriptor)
 
     def sync(self) -> None:
         """Flush appended data to the disk. Raises OSError."""
         with self._turn:
             for folder, name in tuple(self._unsynced):
-                with suppress(FileNotFoundError):
-                    descriptor = open_folder(self.root, folder)
-                    try:
-                        file = open_file(descriptor, name, os.O_RDONLY)
-                        try:
-                            os.fsync(file)
-                        finally:
-                            os.close(file)
-                    finally:
-                        os.close(descriptor)
+                with (
+                    suppress(FileNotFoundError),
+                    closing_descriptor(open_folder(self.root, folder)) as descriptor,
+                    closing_descriptor(open_file(descriptor, name, os.O_RDONLY)) as file,
+                ):
+                    os.fsync(file)
                 self._unsynced.discard((folder, name))
 
     def _append(self, descriptor: int, folder: str, name: str, messages: list[Message]) -> None:
         path = f"{folder}/{name}"
-        file = open_file(descriptor, name, os.O_RDWR | os.O_APPEND | os.O_CREAT)
-        try:
+        with closing_descriptor(open_file(descriptor, name, os.O_RDWR | os.O_APPEND | os.O_CREAT)) as file:
             # Reuse the known end of the file, or find it.
             end: _End
             found = os.fstat(file)
@@ -170,8 +159,6 @@ class MirrorFiles(msgspec.Struct, eq=False):
             if len(self._ends) >= _KNOWN_FILES:
                 self._ends.clear()
             self._ends[path] = _End(end.inode, end.size + len(data), new[-1].seq)
-        finally:
-            os.close(file)
 
 
 DOCUMENTS: Final = "documents"
@@ -210,7 +197,7 @@ class DocumentFiles(msgspec.Struct, eq=False):
         return found
 
     def _look(self, descriptor: int, path: str, below: str, found: dict[str, DocumentFile], now: float) -> None:
-        try:
+        with closing_descriptor(descriptor):
             for name in sorted(os.listdir(descriptor)):
                 if name.startswith(".") and name.endswith(".old") and _is_file(descriptor, name):
                     _restore(descriptor, name)  # left by a kernel that crashed during a replacement
@@ -220,19 +207,14 @@ class DocumentFiles(msgspec.Struct, eq=False):
                     continue
                 mode = os.stat(name, dir_fd=descriptor, follow_symlinks=False).st_mode
                 if stat.S_ISDIR(mode):
-                    folder = os.open(
-                        name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=descriptor
-                    )
+                    folder = os.open(name, FOLDER, dir_fd=descriptor)
                     self._look(folder, f"{path}/{name}", f"{file}/", found, now)
                 elif stat.S_ISREG(mode):
                     with suppress(FileNotFoundError):
                         found[file] = self._read(descriptor, f"{path}/{name}", name, now)
-        finally:
-            os.close(descriptor)
 
     def _read(self, folder: int, path: str, name: str, now: float) -> DocumentFile:
-        file = open_file(folder, name, os.O_RDONLY)
-        try:
+        with closing_descriptor(open_file(folder, name, os.O_RDONLY)) as file:
             status = os.fstat(file)
             which = (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
             known = self._seen.get(path)
@@ -249,8 +231,6 @@ class DocumentFiles(msgspec.Struct, eq=False):
                 if len(self._seen) >= _KNOWN_FILES:
                     self._seen.clear()
                 self._seen[path] = known
-        finally:
-            os.close(file)
         return known[2]._replace(settled=now - known[1] >= self.settle_seconds)
 
     def put(self, folder: str, file: str, text: str | None, expected: bytes | None) -> bool:

@@ -31,6 +31,7 @@ from kernel.store.database import Reader
 from kernel.store.transitions import worktrees
 from kernel.store.transitions.retention import give_back
 from kernel.store.writer import Writer
+from osfiles.safe_open import closing_descriptor
 from protocol.api.kernel import PrunedRow, PruneGroup, PruneKept, PruneReport, PruneRequest
 from protocol.comparison import COMPARISONS, RECORD
 from protocol.discovery import LOG, RUN
@@ -203,15 +204,12 @@ def found_at(state: str, folder: int, name: str, group: FileGroup, now_ms: int) 
     if not (stat.S_ISREG if group == "logs" else stat.S_ISDIR)(found.st_mode):
         needed = "it is a link or a file that the kernel did not create"
     elif place.lock:
-        inside = open_folder(state, f"{place.folder}/{name}")
-        try:
+        with closing_descriptor(open_folder(state, f"{place.folder}/{name}")) as inside:
             if place.parts is not None:
                 going = [going[0] / part for part in os.listdir(inside) if place.parts.fullmatch(part)]
             if not going:
                 raise FileNotFoundError
             needed = needed_because(inside, place.lock, group)
-        finally:
-            os.close(inside)
     return Leftover(
         group=group,
         what=f"{place.what} {name.encode('utf-8', 'replace').decode()}",

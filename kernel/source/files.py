@@ -23,6 +23,7 @@ from kernel.source import yaml_tree
 from kernel.source.diagnostics import BadDefinition, Diagnostics, fail
 from kernel.source.safe_paths import open_file, open_folder
 from kernel.source.yaml_tree import Node, decode_utf8, parse_yaml
+from osfiles.safe_open import FOLDER, closing_descriptor
 from protocol.api.document import FileError
 
 
@@ -164,11 +165,8 @@ class FolderFile(msgspec.Struct, frozen=True):
 
 def folder_files(root: str, path: str) -> tuple[FolderFile, ...]:
     """Return all files below ``path`` in ``root``, by name. Raises NotInside, BadFolder, OSError."""
-    descriptor = open_folder(root, path)
-    try:
+    with closing_descriptor(open_folder(root, path)) as descriptor:
         return _FolderReading().all(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def digest_of(files: tuple[FolderFile, ...]) -> str:
@@ -198,11 +196,8 @@ class _FolderReading:
             mode = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
             path = f"{above}{name}"
             if stat.S_ISDIR(mode):
-                below = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
-                try:
+                with closing_descriptor(os.open(name, FOLDER, dir_fd=folder)) as below:
                     yield from self._below(below, f"{path}/", depth + 1)
-                finally:
-                    os.close(below)
                 continue
             self._files += 1
             if self._files > MAX_FILES:

@@ -17,6 +17,7 @@ import msgspec
 from kernel.fault_injection import fault_point
 from kernel.source.safe_paths import open_file, open_folder, plain_path
 from osfiles.atomic_write import replacing, sync_folder
+from osfiles.safe_open import closing_descriptor
 from protocol.discovery import JOURNAL
 
 STAGED: Final = "restore-staged"
@@ -140,8 +141,7 @@ def _exists(folder: int, name: str) -> bool:
 
 
 def _put_file(state: str, root: str, file: StagedFile) -> None:
-    folder = open_folder(root, file.folder, make=file.staged is not None)
-    try:
+    with closing_descriptor(open_folder(root, file.folder, make=file.staged is not None)) as folder:
         aside = os.path.join(state, file.aside)
         if _exists(folder, file.name) and not os.path.lexists(aside):
             os.makedirs(os.path.dirname(aside), mode=0o700, exist_ok=True)
@@ -159,5 +159,3 @@ def _put_file(state: str, root: str, file: StagedFile) -> None:
             ):
                 shutil.copyfileobj(staged, out, _CHUNK_BYTES)
         os.fsync(folder)
-    finally:
-        os.close(folder)

@@ -16,7 +16,7 @@ from typing import Final
 from kernel.fault_injection import fault_point
 from osfiles import safe_open
 from osfiles.atomic_write import replacing
-from osfiles.safe_open import FOLDER, open_regular
+from osfiles.safe_open import FOLDER, closing_descriptor, open_regular
 
 _CHUNK_BYTES: Final = 1024 * 1024
 
@@ -106,14 +106,11 @@ def open_parts(root: str, parts: Sequence[str], *, make: int = 0) -> int:
         os.close(descriptor)
         raise OSError(errno.ESTALE, "was replaced by another folder", root)
     for part in parts:
-        above = descriptor
-        try:
+        with closing_descriptor(descriptor) as above:
             if make:
                 with suppress(FileExistsError):
                     os.mkdir(part, make, dir_fd=above)
             descriptor = os.open(part, FOLDER, dir_fd=above)
-        finally:
-            os.close(above)
     return descriptor
 
 
@@ -128,11 +125,8 @@ def open_file(folder: int, name: str, flags: int, mode: int = 0o600) -> int:
 
 def open_path(path: str, flags: int = os.O_RDONLY) -> int:
     """Open the regular file ``path``; neither the file nor its folder may be a link. Raises OSError."""
-    above = os.open(os.path.dirname(path), FOLDER)
-    try:
+    with closing_descriptor(os.open(os.path.dirname(path), FOLDER)) as above:
         return open_file(above, os.path.basename(path), flags)
-    finally:
-        os.close(above)
 
 
 def copy_open(descriptor: int, target: str, limit: int) -> int:

@@ -24,6 +24,7 @@ from kernel.source.files import FileMissing, inside, read_bytes, read_tree
 from kernel.source.safe_paths import open_folder
 from kernel.source.yaml_tree import Node
 from osfiles.atomic_write import replacing
+from osfiles.safe_open import closing_descriptor
 from protocol.errors import Refused
 from protocol.names import NameRejected, check_workflow_name
 from protocol.project import ProjectDefinition
@@ -138,12 +139,11 @@ def pin(root: Path, checkout: Checkout) -> None:
     pins[checkout.remote.repository] = new
     try:
         content = msgspec.json.format(msgspec.json.encode(pins, order="sorted")) + b"\n"
-        folder = open_folder(str(root), FOLDER, make=True)
-        try:
-            with replacing(NAME, 0o644, beside=f".{NAME}.new", folder=folder, sync=False) as file:
-                file.write(content)
-        finally:
-            os.close(folder)
+        with (
+            closing_descriptor(open_folder(str(root), FOLDER, make=True)) as folder,
+            replacing(NAME, 0o644, beside=f".{NAME}.new", folder=folder, sync=False) as file,
+        ):
+            file.write(content)
     except OSError as error:
         raise Refused(
             "fetch_failed", f"{SHOWN} cannot be written: {error.strerror}", "links are not followed"

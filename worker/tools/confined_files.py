@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import Final
 
 from osfiles.atomic_write import replacing
-from osfiles.safe_open import FILE, FOLDER
+from osfiles.safe_open import FILE, FOLDER, closing_descriptor
 
 Parts = tuple[str, ...]
 """A path below the working directory, links followed; () is the directory itself."""
@@ -85,31 +85,22 @@ class ConfinedDir:
         *top_above, last = self._root.split(os.sep)[1:]
         descriptor = os.open(os.sep, _ABOVE)
         for top_part, flags in (*((top_part, _ABOVE) for top_part in top_above), (last or os.curdir, FOLDER)):
-            before = descriptor
-            try:
+            with closing_descriptor(descriptor) as before:
                 descriptor = os.open(top_part, flags, dir_fd=before)
-            finally:
-                os.close(before)
         for part in parts:
-            above = descriptor
-            try:
+            with closing_descriptor(descriptor) as above:
                 if make:
                     with suppress(FileExistsError):
                         os.mkdir(part, dir_fd=above)
                 descriptor = os.open(part, FOLDER, dir_fd=above)
-            finally:
-                os.close(above)
         return descriptor
 
     def open(self, parts: Parts) -> int:
         """A descriptor of a regular file, to read it. Raises NotAllowed, OSError."""
         if not parts:
             raise NotAllowed("it is a folder")
-        folder = self.folder(parts[:-1])
-        try:
+        with closing_descriptor(self.folder(parts[:-1])) as folder:
             return open_regular(folder, parts[-1])
-        finally:
-            os.close(folder)
 
 
 def open_regular(folder: int, name: str) -> int:
@@ -168,16 +159,13 @@ def replace(place: ConfinedDir, parts: Parts, data: bytes) -> bool:
 
     Returns whether it is new. Raises NotAllowed, OSError.
     """
-    folder = place.folder(parts[:-1], make=True)
-    try:
+    with closing_descriptor(place.folder(parts[:-1], make=True)) as folder:
         mode = _mode_of(folder, parts[-1])
         beside = f".{parts[-1][:100]}.{os.getpid()}.new"
         with replacing(parts[-1], 0o666, beside=beside, folder=folder) as file:
             if mode is not None:
                 os.fchmod(file.fileno(), mode)
             file.write(data)
-    finally:
-        os.close(folder)
     return mode is None
 
 

@@ -13,6 +13,7 @@ import msgspec
 import re2  # type: ignore[import-untyped]  # pyright: ignore[reportMissingTypeStubs]
 import trio
 
+from osfiles.safe_open import closing_descriptor
 from worker.tools.confined_files import ConfinedDir, Parts
 
 LIMIT_FILES: Final = 50_000
@@ -47,8 +48,7 @@ class Walk:
     def __iter__(self) -> Iterator[FoundFile]:
         """Raises OSError where ``top`` is no folder. Cancellation of the task that waits for this thread ends it."""
         seen = 0
-        start = self._place.folder(self._top)
-        try:
+        with closing_descriptor(self._place.folder(self._top)) as start:
             for path, folders, names, folder in os.fwalk(".", dir_fd=start, follow_symlinks=False):
                 trio.from_thread.check_cancelled()
                 below = (*self._top, *(part for part in path.split("/") if part != "."))
@@ -68,8 +68,6 @@ class Walk:
                         is_regular = False  # gone since it was listed
                     if is_regular:
                         yield FoundFile((*below, name), folder)
-        finally:
-            os.close(start)
 
 
 MAX_PATTERN: Final = 1000

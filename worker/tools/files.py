@@ -18,6 +18,7 @@ from typing import Annotated, Any, Final, Generic, TypeVar
 import msgspec
 import trio
 
+from osfiles.safe_open import closing_descriptor
 from protocol.ipc import Entry
 from protocol.tools import BUILT_IN, RULES_FILES
 from worker.conversation import clean
@@ -290,12 +291,9 @@ def _list_directory(place: ConfinedDir, asked: _ListArguments) -> str:
         if walk.cut:
             lines.append(f"[{walk.cut}]")
         return "\n".join(lines) or "[none]"
-    folder = place.folder(parts)
-    try:
+    with closing_descriptor(place.folder(parts)) as folder:
         names = sorted(name for name in os.listdir(folder) if not place.hides((*parts, name)))
         lines = [_line(folder, name) for name in names[:LIMIT]]
-    finally:
-        os.close(folder)
     return "\n".join([*lines, *([f"[{len(names) - LIMIT} more]"] if len(names) > LIMIT else [])]) or "[empty]"
 
 
