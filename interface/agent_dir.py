@@ -9,8 +9,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Final, NamedTuple, cast
 
+from interface import offline
 from interface.failure import Failure
-from interface.offline import check_project_text
 from interface.safe_dir import SafeDir, Unusable
 from protocol.agent_layout import (
     AGENT_SUFFIX,
@@ -197,7 +197,7 @@ def change_project_file(root: str, change: Callable[[str], str]) -> bool:
                 return False
             if not after.strip():
                 after = "{}\n"  # an empty file is no project file
-            faults = check_project_text(name, after)
+            faults = offline.places_of(offline.agents.check_project_text(name, after))
             if faults:
                 raise Failure(
                     "bad_definition", f"{faults[0].message}; the file was not changed", faults[0].hint, places=faults

@@ -135,8 +135,8 @@ def context_counts(root: Path, state: Path, name: str) -> ContextCounts:
     )
 
 
-def check_agent_text(root: Path, name: str, data: bytes, *, new: bool) -> CheckedFile:
-    """Check ``data`` as if it were the file of the agent ``name``; ``new``: there must be none of that name.
+def check_agent_text(root: Path, name: str, text: str, *, new: bool) -> CheckedFile:
+    """Check ``text`` as if it were the file of the agent ``name``; ``new``: there must be none of that name.
 
     Raises Refused (bad_request for a name that is none, already_exists).
     """
@@ -150,7 +150,7 @@ def check_agent_text(root: Path, name: str, data: bytes, *, new: bool) -> Checke
     path = f"{AGENTS}/{name}{SUFFIX}" if new else catalog.file_of(name)
     errors: tuple[FileError, ...] = ()
     try:
-        catalog.parse(name, path, data, catalog.project())
+        catalog.parse(name, path, text.encode(), catalog.project())
     except BadDefinition as error:
         errors = catalog.meant(error.errors)
     return CheckedFile(path=path, kind="agent", ok=not errors, errors=errors)
@@ -233,21 +233,21 @@ def tool_list(root: Path) -> ToolList:
     return ToolList(tools=(*built_in, *own))
 
 
-def check_project_text(name: str, data: bytes) -> tuple[FileError, ...]:
-    """Check ``data`` as if it were the project file ``name``, its agents included."""
+def check_project_text(name: str, text: str) -> tuple[FileError, ...]:
+    """Check ``text`` as if it were the project file ``name``, its agents included."""
     try:
-        parsed = parse_project(ProjectFileContent(name, data))
+        parsed = parse_project(ProjectFileContent(name, text.encode()))
     except BadDefinition as error:
         return error.errors
     return tuple(error for broken in parsed.broken.values() for error in broken)
 
 
-def tools_in(name: str, data: bytes) -> dict[str, ProjectTool]:
+def tools_in(name: str, text: str) -> dict[str, ProjectTool]:
     """The tools that the file ``name`` declares, as a project file would; its other keys are not looked at.
 
     Raises BadDefinition.
     """
-    node, problems = tree_of(data, name)
+    node, problems = tree_of(text.encode(), name)
     tools = MapNode((), node.place)
     if isinstance(node, MapNode):
         tools = node.without({key.text for key, _ in node.entries} - {"tools"})

@@ -207,9 +207,9 @@ def test_questions_about_files_start_no_event_loop_and_open_no_database(tmp_path
     heavy = "{'trio', 'apsw', 'quart', 'hypercorn', 'mcp', 'anthropic', 'openai', 'genai_prices', 'asyncio'}"
     program = (
         "import sys; from interface import offline; from interface.discovery import Project; "
-        f"project = Project({str(tmp_path)!r}, {str(tmp_path)!r}); root = project.root; "
-        "offline.validation(project, root, (), {}); offline.resolution(root, root, 'review'); "
-        "offline.plan(project, 'review', 'main', ('-b', 'x'), {}); offline.schema_text('agent'); "
+        f"project = Project({str(tmp_path)!r}, {str(tmp_path)!r}); root, state = offline.paths(project); "
+        "offline.validate.validate(root, root, ()); offline.resolve.resolution(root, root, 'review'); "
+        "offline.plan(project, 'review', 'main', ('-b', 'x'), {}); offline.schema.schema_text('agent'); "
         f"print(sorted({heavy} & set(sys.modules)))"
     )
     done = subprocess.run(
@@ -223,7 +223,8 @@ def test_what_the_kernel_would_log_is_not_for_the_terminal(tmp_path: Path) -> No
     (tmp_path / "trust.json").write_text("{", "utf-8")
     program = (
         "from interface import offline; from interface.discovery import Project; "
-        f"offline.validation(Project({str(tmp_path)!r}, {str(tmp_path)!r}), {str(tmp_path)!r}, (), {{}})"
+        f"root, state = offline.paths(Project({str(tmp_path)!r}, {str(tmp_path)!r})); "
+        "offline.validate.validate(root, root, (), {}, offline.validate.project_grants(root, state, {}))"
     )
     done = subprocess.run(
         [sys.executable, "-I", "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=30, check=False

@@ -19,11 +19,12 @@ def answer_with(monkeypatch: pytest.MonkeyPatch, *rows: DoctorRow) -> list[bool]
     """Have the machine look so. Returns whether a kernel was said to run, for each look."""
     asked: list[bool] = []
 
-    def look(_project: object, _environ: object, _now: float, *, runs: bool) -> DoctorReport:
+    def look(*_asked: object, now: float, runs: bool) -> DoctorReport:
+        assert now
         asked.append(runs)
         return DoctorReport(rows=rows)
 
-    monkeypatch.setattr("interface.cli.commands.project_setup.doctor", look)
+    monkeypatch.setattr("kernel.inspect.doctor.doctor", look)
     return asked
 
 

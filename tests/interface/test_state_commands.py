@@ -1,5 +1,6 @@
 """backup, restore, df, standby, prune, clear: what they ask for and what they say; what goes is told before it does."""
 
+from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -7,7 +8,6 @@ import pytest
 
 from interface.cli.commands.state import GROUPS
 from interface.cli.exits import Exit
-from interface.discovery import Project
 from protocol.api.agents import Cleared
 from protocol.api.kernel import PrunedRow, PruneKept, PruneReport
 from protocol.api.messages import Channel
@@ -36,9 +36,10 @@ DF = {
     "runs": [{"id": "r1", "run": ODD, "state": "stopped", "log_bytes": 10, "tree_bytes": 5 * 1024**3}],
 }  # fmt: skip
 
-PUT = {"promote": False, "force": False, "trusted": False}
+PUT = {"force": False, "trusted": False}
 FUNCTIONS: Final[dict[str, tuple[str, type[msgspec.Struct]]]] = {
-    "backup": ("backup", BackupReport), "restore": ("restore", RestoreReport), "df": ("disk_usage", DiskUsage),
+    "backup b.zip": ("backup.backup", BackupReport), "df": ("disk_usage.disk_usage", DiskUsage),
+    "restore b.zip": ("backup.restore", RestoreReport), "restore --promote": ("standby.promote", RestoreReport),
 }  # fmt: skip
 
 
@@ -49,8 +50,8 @@ FUNCTIONS: Final[dict[str, tuple[str, type[msgspec.Struct]]]] = {
         ("backup b.zip --force", BACKUP, {"force": True}, ("checked",)),
         ("restore b.zip", RESTORE, PUT, ("must not run too", "/here", "is not in this")),
         ("restore b.zip --trust", RESTORE, PUT | {"trusted": True}, ("/here",)),
-        ("restore --promote b.zip", RESTORE, PUT | {"promote": True}, ("must not run too",)),
-        ("restore --promote --force b.zip", RESTORE, PUT | {"promote": True, "force": True}, ("/here",)),
+        ("restore --promote b.zip", RESTORE, PUT, ("must not run too",)),
+        ("restore --promote --force b.zip", RESTORE, PUT | {"force": True}, ("/here",)),
         ("df", DF, {}, ("2.0 KiB", "5.0 GiB", "3.0 MiB in all", "2 more runs: -n 0 shows all")),
     ],
 )  # fmt: skip
@@ -63,14 +64,14 @@ def test_what_a_command_about_state_asks_and_says(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     calls: list[tuple[tuple[object, ...], dict[str, bool]]] = []
-    name, kind = FUNCTIONS[words.partition(" ")[0]]
+    name, kind = FUNCTIONS[" ".join(words.split()[:2])]
 
-    def act(project: Project, *given: object, **flags: bool) -> object:
-        assert project.root == str(cli.root)
+    def act(root: Path, _state: Path, *given: object, now: float = 0.0, **flags: bool) -> object:
+        assert (root, now >= 0) == (cli.root, True)
         calls.append((given, flags))
         return msgspec.convert(answer, kind)
 
-    monkeypatch.setattr(f"interface.cli.commands.state.{name}", act)
+    monkeypatch.setattr(f"kernel.inspect.{name}", act)
     ran = cli(*words.split())
     assert ran.code == Exit.OK
     assert all(one in ran.out for one in says), ran.out
@@ -106,11 +107,12 @@ def test_a_check_says_up_to_when_a_copy_goes_and_what_is_wrong(
 ) -> None:
     calls: list[str] = []
 
-    def check(folder: str, _now: float) -> StandbyReport:
+    def check(folder: str, *, now: float) -> StandbyReport:
+        assert now
         calls.append(folder)
         return msgspec.convert(REPORT | changes, StandbyReport)
 
-    monkeypatch.setattr("interface.cli.commands.state.check_standby", check)
+    monkeypatch.setattr("kernel.inspect.standby.check_standby", check)
     ran = cli("standby", "check", "far")
     assert ran.code == code
     assert all(one in ran.out for one in says), ran.out

@@ -8,6 +8,7 @@ import argparse
 import json
 import os
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -65,7 +66,7 @@ def run_agent_list(context: Context) -> int:
         if context.environ.get(URL):
             raise
         context.out.note(context.why_down(error))
-        agents = offline.agent_list(context.project.root)
+        return context.answer(offline.agents.agent_list(Path(context.project.root)), agents_lines)
     return context.answer(agents, agents_lines)
 
 
@@ -87,24 +88,29 @@ def run_agent_info(context: Context) -> int:
     name: str = context.args.name
     try:
         client = context.kernel() if context.environ.get(URL) else context.find_kernel()
-        document = client.get(f"/agents/{quoted(name)}")
+        info: dict[str, Any] = json.loads(client.get(f"/agents/{quoted(name)}"))
     except Unreachable as error:
         if context.environ.get(URL):
             raise
         agent_name(name)
         context.out.note(context.why_down(error))
-        document = offline.agent_info(context.environ, context.project.root, name)
-    info: dict[str, Any] = json.loads(document)
+        info = _info_of_files(context, name)
     # What the context holds; None for an agent without one, and where the kernel may be another project's.
     if info["file"] is None or context.environ.get(URL):
         info["context"] = None
     else:
         try:
-            info["context"] = msgspec.to_builtins(offline.context_counts(context.project, name))
+            info["context"] = msgspec.to_builtins(offline.agents.context_counts(*offline.paths(context.project), name))
         except Failure as failure:
             context.out.note(f"skipped: {one_line(failure.text)}")
             info["context"] = None
     return context.answer(json.dumps(info, ensure_ascii=False).encode("utf-8", "replace"), agent_info_lines)
+
+
+def _info_of_files(context: Context, name: str) -> dict[str, Any]:
+    shell = offline.shell_environment(context.environ)
+    info: dict[str, Any] = msgspec.to_builtins(offline.agents.agent_info(Path(context.project.root), name, shell))
+    return info
 
 
 def agent_info_lines(info: dict[str, Any], screen: Screen) -> list[str]:
@@ -160,7 +166,7 @@ def agent_location(context: Context, name: str) -> AgentDir:
     except Failure as failure:
         if failure.code != "unknown_agent":
             raise
-    return location_in(root, json.loads(offline.agent_info(context.environ, root, name)))
+    return location_in(root, _info_of_files(context, name))
 
 
 def agent_file_location(context: Context, name: str) -> AgentDir:
@@ -262,7 +268,7 @@ def run_agent_create(context: Context) -> int:
     if "model" not in keys and keys.get("backend") not in (_MOCK, _HUMAN):
         raise Failure("usage", "-m/--model is missing", "for example: -m provider/name")
     text = header(path) + agent_text(keys)
-    faults = offline.check_text(root, name, text, new=True)
+    faults = offline.places_of(offline.agents.check_agent_text(Path(root), name, text, new=True).errors)
     if faults:
         raise Failure("bad_definition", f"{faults[0].message}; no file was written", faults[0].hint, places=faults)
     try:

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
+from interface import offline
 from interface.cli.command_parser import AgentArguments, Subcommand, Subcommands, name_argument, text_of
 from interface.cli.commands.agent import answer_document
 from interface.cli.context import Context
@@ -14,7 +15,6 @@ from interface.cli.output import Screen, escape, one_line, table
 from interface.cli.requests import Listing, fetch_list
 from interface.client import Client, new_key, quoted
 from interface.failure import Failure
-from interface.offline import memory_eval, memory_growth
 from protocol.agent_files import MemoryPurged, MemoryReport, NotesReport, TodoReport
 from protocol.agent_memory import CLASSES, TIERS, VISIBILITIES
 from protocol.api.history import Reindexed
@@ -294,7 +294,7 @@ def run_memory_eval(context: Context) -> int:
     except msgspec.DecodeError as error:
         raise Failure("usage", f"{one_line(path)}: {error}", FORMAT_HINT) from error
     if asked.agent is None:
-        return context.answer(memory_eval(text), eval_lines)
+        return context.answer(offline.memory_measures.memory_eval(text), eval_lines)
     return context.answer(_of_agent(context, asked.agent, asked), eval_lines)
 
 
@@ -308,7 +308,7 @@ def configure_memory_growth(parser: argparse.ArgumentParser) -> None:
 
 
 def run_memory_growth(context: Context) -> int:
-    return context.answer(memory_growth(context.args.runs, context.args.seed), growth_lines)
+    return context.answer(offline.memory_measures.memory_growth(context.args.runs, context.args.seed), growth_lines)
 
 
 def growth_lines(report: GrowthReport, screen: Screen) -> list[str]:

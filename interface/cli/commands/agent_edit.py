@@ -17,6 +17,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from interface import offline
@@ -253,7 +254,7 @@ def _read(folder: SafeDir, place: AgentDir) -> str:
 def _put(folder: SafeDir, place: AgentDir, before: str, after: str) -> bool:
     if after == before:
         return False
-    faults = offline.check_text(place.root, place.name, after)
+    faults = offline.places_of(offline.agents.check_agent_text(Path(place.root), place.name, after, new=False).errors)
     if faults:
         raise Failure("bad_definition", f"{faults[0].message}; the file was not changed", faults[0].hint, places=faults)
     try:
@@ -284,7 +285,7 @@ def run_agent_delete(context: Context) -> int:
     if client is not None:
         check_idle(client, name)
     try:
-        files = offline.workflows_with(place.root, place.name)
+        files = offline.agents.workflows_using(Path(place.root), place.name)
     except Failure:
         files = ()  # deletion does not depend on this list
     uses = [f"{file} refers to {place.name} and does not start without it" for file in files]

@@ -6,10 +6,12 @@ import random
 import shutil
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
+from interface import offline
 from interface.autostart import make_private
 from interface.cli.commands.compare_arm import COULD_NOT_WORK, ArmRun
 from interface.cli.context import Context
@@ -20,7 +22,6 @@ from interface.client import new_key
 from interface.comparison import ALPHA, MARGIN, order, report
 from interface.discovery import URL, Project
 from interface.failure import Failure
-from interface.offline import copy_project, plan, solo_workflow, trust_demands
 from interface.trust_file import TrustFile
 from osfiles.atomic_write import replacing
 from protocol.api.runs import RunRequest
@@ -176,9 +177,10 @@ def _terms(context: Context, folder: str) -> ComparedTerms:
         raise Failure("usage", "the workflow is outside the project", "copy the file into .workflows first")
     home = os.path.realpath(os.path.dirname(os.path.dirname(context.project.state)))
     base, solo = os.path.join(folder, _BASE), os.path.join(folder, _SOLO)
-    copy = copy_project(context.project.root, base, home, context.environ)
+    shell, copy_project = offline.shell_environment(context.environ), offline.project_copy.copy_project
+    copy = copy_project(Path(context.project.root), base, home, shell)
     root = os.path.join(base, copy.inside)
-    told = solo_workflow(root, asked)
+    told = offline.preview.solo_workflow(Path(root), asked)
     cost, tokens = _least(args.max_cost, told.cost_usd), _least(args.max_tokens, told.tokens)
     repeat = args.repeat or REPEAT
     if cost is None and args.total_cost is not None:
@@ -188,9 +190,9 @@ def _terms(context: Context, folder: str) -> ComparedTerms:
     if cost is None and tokens is None:
         text = f"a comparison is up to {2 * repeat} runs without a cost limit"
         raise Failure("usage", text, "set --max-cost or --max-tokens per run, or --total-cost or --total-tokens")
-    copy_project(root, solo, home, context.environ, file=told.path, text=told.text)
+    copy_project(Path(root), solo, home, shell, file=told.path, text=told.text)
     alone = os.path.join(solo, copy.inside)
-    plan(Project(alone, context.project.state), told.path, args.tag, context.params, context.environ)
+    offline.plan(Project(alone, context.project.state), told.path, args.tag, context.params, context.environ)
     request = RunRequest(
         workflow=told.path,
         tag=args.tag,
@@ -222,8 +224,9 @@ def _agreed(context: Context, root: str, alone: str, path: str) -> tuple[str, ..
 
     What the one agent demands is what members demand, under its name: nobody is asked for that again.
     """
+    state = context.project.state
     wanted, solo = (
-        trust_demands(Project(place, context.project.state), [path], context.environ).units for place in (root, alone)
+        offline.trust_demands(Project(place, state), [path], context.environ).units for place in (root, alone)
     )
     kept = {one.digest for one in TrustFile(context.project).kept()}
     missing = [one for one in wanted if one.digest not in kept]

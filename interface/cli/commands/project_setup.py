@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, cast
 
+from interface import offline
 from interface.agent_dir import open_agents
 from interface.cli.command_parser import Subcommand, Subcommands, duration
 from interface.cli.context import Context
@@ -18,7 +19,6 @@ from interface.cli.output import Screen, escape, one_line, table, width
 from interface.cli.parsing import json_flag
 from interface.discovery import NotOurKernel, is_locked, recorded_endpoint, reject_reason
 from interface.failure import Failure, Unreachable
-from interface.offline import doctor, mistake, places_of, resolution, schema_text, validation
 from interface.safe_dir import Unusable
 from protocol.backends import BACKENDS, CLIS
 from protocol.discovery import VERSION
@@ -41,12 +41,15 @@ def configure_validate(parser: argparse.ArgumentParser) -> None:
 
 
 def run_validate(context: Context) -> int:
-    checked = validation(context.project, context.cwd or context.project.root, context.args.files, context.environ)
+    root, state = offline.paths(context.project)
+    shell, cwd = offline.shell_environment(context.environ), Path(context.cwd or root)
+    grants = offline.validate.project_grants(root, state, shell)
+    checked = offline.validate.validate(root, cwd, context.args.files, shell, grants)
     if not context.args.json:
-        for place in places_of(error for file in checked.files for error in file.errors):
-            context.out.error(mistake(place))
-        for place in places_of(warning for file in checked.files for warning in file.warnings):
-            context.out.warning(mistake(place))
+        for place in offline.places_of(error for file in checked.files for error in file.errors):
+            context.out.error(offline.mistake(place))
+        for place in offline.places_of(warning for file in checked.files for warning in file.warnings):
+            context.out.warning(offline.mistake(place))
     context.answer(checked, validation_lines)
     return Exit.OK if all(file.ok for file in checked.files) else Exit.BAD_CONFIGURATION
 
@@ -68,8 +71,9 @@ def configure_config(parser: argparse.ArgumentParser) -> None:
 
 
 def run_config(context: Context) -> int:
-    root = context.project.root
-    return context.answer(resolution(root, context.cwd or root, context.args.asked), resolution_lines)
+    root = Path(context.project.root)
+    found = offline.resolve.resolution(root, Path(context.cwd or root), context.args.asked)
+    return context.answer(found, resolution_lines)
 
 
 def resolution_lines(found: Resolution, screen: Screen) -> list[str]:
@@ -111,7 +115,7 @@ def run_schema(context: Context) -> int:
     if context.args.write:
         context.out.lines(write_schemas(context.project.root))
     if context.args.kind is not None:
-        context.out.document(schema_text(context.args.kind))
+        context.out.document(offline.schema.schema_text(context.args.kind))
     elif not context.args.write:
         raise Failure("usage", "KIND is missing: agent, workflow or project", f"see {context.program} schema --help")
     return Exit.OK
@@ -125,7 +129,7 @@ def write_schemas(root: str) -> list[str]:
     written: list[str] = []
     try:
         with open_agents(root, make=True) as agents, agents.folder(_NAME, make=True) as folder:
-            for name, text in ((f"{kind}.json", schema_text(kind)) for kind in KINDS):
+            for name, text in ((f"{kind}.json", offline.schema.schema_text(kind)) for kind in KINDS):
                 with suppress(FileNotFoundError, Unusable):
                     if folder.read(name) == text:
                         continue
@@ -224,7 +228,9 @@ def _unwritable(path: Path, error: OSError) -> Failure:
 def run_doctor(context: Context) -> int:
     kernel = list(kernel_rows(context))
     runs = any(row.detail.startswith("up ") for row in kernel) or is_locked(context.project)
-    rows = (*kernel, *doctor(context.project, context.environ, context.clock.wall(), runs=runs).rows)
+    root, state = offline.paths(context.project)
+    shell, now = offline.shell_environment(context.environ), context.clock.wall()
+    rows = (*kernel, *offline.doctor.doctor(root, state, shell, now=now, runs=runs).rows)
     context.answer(DoctorReport(rows=rows), doctor_lines)
     return Exit.OK if all(row.ok for row in rows) else Exit.FAILED
 

@@ -38,10 +38,11 @@ def run_backends(context: Context) -> int:
     try:
         document = context.find_kernel().get("/backends")
     except Unreachable as error:
-        from interface.offline import backend_list  # noqa: PLC0415  (most often a kernel is there)
+        from interface import offline  # noqa: PLC0415  (most often a kernel is there)
 
         context.out.note(f"{context.why_down(error)}: showing the environment of a kernel started from this shell")
-        document = backend_list(context.environ)
+        found = offline.programs.backends(offline.shell_environment(context.environ))
+        return context.answer(found, backends_lines)
     return context.answer(document, backends_lines)
 
 

@@ -7,15 +7,16 @@ import argparse
 import os
 from collections.abc import Iterable
 from importlib.resources import files
+from pathlib import Path
 from typing import Final
 
 import msgspec
 
+from interface import offline
 from interface.cli.command_parser import Subcommand, Subcommands
 from interface.cli.context import Context
 from interface.cli.output import Screen, one_line, table
 from interface.failure import Failure
-from interface.offline import fetch_skills, skills
 from interface.safe_dir import SafeDir
 from interface.skill_folder import path_of, pins, put, remove
 from protocol.inspection import FetchedSkills, SkillList, SkillPin
@@ -50,7 +51,7 @@ def show_skills(context: Context) -> int:
 def installed_skills(context: Context) -> SkillList:
     """Return the skills of the project with the sources of imported ones. Raises Failure."""
     root = context.project.root
-    found = skills(root)
+    found = offline.agents.skill_list(Path(root))
     known = pins(root)
     rows = []
     for row in found.skills:
@@ -80,7 +81,7 @@ def configure_skills_import(parser: argparse.ArgumentParser) -> None:
 def run_skills_import(context: Context) -> int:
     root = context.project.root
     names: list[str] = context.args.names
-    found = fetch_skills(context.args.source, context.environ)
+    found = _fetch(context, context.args.source)
     unknown = [name for name in names if all(skill.name != name for skill in found.skills)]
     if unknown or not names:
         context.out.notes(f"skipped: {one_line(line)}" for line in found.skipped)
@@ -97,6 +98,10 @@ def run_skills_import(context: Context) -> int:
     return show_skills(context)
 
 
+def _fetch(context: Context, source: str) -> FetchedSkills:
+    return offline.programs.fetch_skills(source, offline.shell_environment(context.environ))
+
+
 def configure_skills_update(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("names", metavar="NAME", nargs="*", help="only these skills (default: all imported skills)")
     parser.add_argument("--force", action="store_true", help="also update changed skills; discard the changes")
@@ -107,7 +112,7 @@ def run_skills_update(context: Context) -> int:
     sources: dict[str, FetchedSkills] = {}
     for name, pin in wanted.items():
         if pin.source not in sources:
-            sources[pin.source] = fetch_skills(pin.source, context.environ)
+            sources[pin.source] = _fetch(context, pin.source)
         found = sources[pin.source]
         new = next((skill for skill in found.skills if skill.name == name), None)
         if new is None:

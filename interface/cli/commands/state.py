@@ -5,6 +5,7 @@ import json
 import os
 from typing import Any, Final, get_args
 
+from interface import offline
 from interface.cli.command_parser import Subcommand, Subcommands
 from interface.cli.context import Context
 from interface.cli.exits import Exit
@@ -13,7 +14,6 @@ from interface.cli.parsing import json_flag
 from interface.cli.prompts import can_ask
 from interface.client import new_key
 from interface.failure import Failure
-from interface.offline import backup, check_standby, disk_usage, restore
 from protocol.api.kernel import PruneGroup
 from protocol.inspection import DiskUsage
 from protocol.standby import BackupReport, RestoreReport, StandbyReport
@@ -32,7 +32,9 @@ def configure_backup(parser: argparse.ArgumentParser) -> None:
 
 def run_backup(context: Context) -> int:
     file = os.path.abspath(os.path.join(context.cwd, context.args.file))
-    made = backup(context.project, file, context.clock.wall(), force=context.args.force)
+    made = offline.backup.backup(
+        *offline.paths(context.project), file, now=context.clock.wall(), force=context.args.force
+    )
     return context.answer(made, backup_lines)
 
 
@@ -64,9 +66,9 @@ def configure_restore(parser: argparse.ArgumentParser) -> None:
 def run_restore(context: Context) -> int:
     args = context.args
     file = os.path.abspath(os.path.join(context.cwd, args.file))
-    done = restore(
-        context.project, file, context.clock.wall(), promote=args.promote, force=args.force, trusted=context.trusts
-    )
+    restore = offline.standby.promote if args.promote else offline.backup.restore
+    paths, now = offline.paths(context.project), context.clock.wall()
+    done = restore(*paths, file, now=now, force=args.force, trusted=context.trusts)
     return context.answer(done, restore_lines)
 
 
@@ -89,7 +91,7 @@ def configure_df(parser: argparse.ArgumentParser) -> None:
 def run_df(context: Context) -> int:
     if context.args.n < 0:
         raise Failure("usage", "-n requires a number from 0")
-    found = disk_usage(context.project, min(context.args.n, MOST_RUNS) or MOST_RUNS)
+    found = offline.disk_usage.disk_usage(*offline.paths(context.project), min(context.args.n, MOST_RUNS) or MOST_RUNS)
     return context.answer(found, df_lines)
 
 
@@ -165,7 +167,7 @@ def configure_standby_check(parser: argparse.ArgumentParser) -> None:
 
 def run_standby_check(context: Context) -> int:
     folder = os.path.abspath(os.path.join(context.cwd, context.args.folder))
-    found = check_standby(folder, context.clock.wall())
+    found = offline.standby.check_standby(folder, now=context.clock.wall())
     context.answer(found, check_lines)
     return Exit.OK if found.ok else Exit.FAILED
 

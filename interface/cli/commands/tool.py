@@ -6,17 +6,18 @@ import re
 import shlex
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any, Final, cast
 
 import msgspec
 
+from interface import offline
 from interface.agent_dir import change_project_file, file_name, read_project_file
 from interface.cli.command_parser import Subcommand, Subcommands
 from interface.cli.commands.agent import agent_file_lines
 from interface.cli.context import Context
 from interface.cli.output import Screen, table
 from interface.failure import Failure
-from interface.offline import tools, tools_in
 from interface.safe_dir import SafeDir
 from protocol.inspection import ProjectWritten, ToolList
 from protocol.yaml_edit import NotYaml, read, with_value, without_value
@@ -47,7 +48,7 @@ _ARGUMENT: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?::([a-z]+\??))?", re.A
 
 
 def run_tool_list(context: Context) -> int:
-    return context.answer(tools(context.project.root), tools_lines)
+    return context.answer(offline.agents.tool_list(Path(context.project.root)), tools_lines)
 
 
 def tools_lines(found: ToolList, screen: Screen) -> list[str]:
@@ -140,7 +141,7 @@ def run_tool_import(context: Context) -> int:
             text = folder.read(os.path.basename(path))
     except OSError as error:
         raise Failure("not_found", f"{shown}: {error.strerror or error}") from error
-    found: dict[str, dict[str, Any]] = msgspec.to_builtins(tools_in(shown, text))
+    found: dict[str, dict[str, Any]] = msgspec.to_builtins(offline.agents.tools_in(shown, text))
     names: list[str] = context.args.names
     unknown = [name for name in names if name not in found]
     if unknown:
@@ -198,7 +199,7 @@ def configure_tool_rm(parser: argparse.ArgumentParser) -> None:
 def run_tool_rm(context: Context) -> int:
     name: str = context.args.name
     require_tool(context, name)
-    rows = tools(context.project.root).tools
+    rows = offline.agents.tool_list(Path(context.project.root)).tools
     agents = [agent for row in rows if row.name == name for agent in row.agents]
     if agents:
         text = f"{', '.join(agents)} has {name} in tools:"

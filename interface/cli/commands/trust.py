@@ -10,13 +10,13 @@ from typing import Final
 
 import msgspec
 
+from interface import offline
 from interface.cli.context import Context
 from interface.cli.exits import Exit
 from interface.cli.output import Screen, one_line, table
 from interface.cli.parsing import json_flag
 from interface.cli.prompts import can_ask, unit_lines
 from interface.failure import Failure
-from interface.offline import trust_demands
 from interface.trust_file import TrustFile
 from protocol.trust import SHORT, Grant, Standing, TrustList, TrustReport, TrustRow, TrustUnit
 
@@ -50,7 +50,7 @@ def run_trust(context: Context) -> int:
 
 def show_and_ask(context: Context, asked: list[str]) -> int:
     """Show the demands of the ``asked`` files (default: all) and store consent if the user agrees."""
-    found = trust_demands(context.project, asked, context.environ)
+    found = offline.trust_demands(context.project, asked, context.environ)
     file = TrustFile(context.project)
     rows = _rows(found.units, file.kept())
     missing = [row for row in rows if row.state != "kept"]

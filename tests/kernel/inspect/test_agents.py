@@ -9,13 +9,13 @@ from kernel.inspect.agents import agent_info, agent_list, check_agent_text, work
 from kernel.source.diagnostics import BadDefinition
 from protocol.errors import Refused
 
-GOOD = b"backend: mock\nmock: [{text: hi}]\n"
+GOOD = "backend: mock\nmock: [{text: hi}]\n"
 
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     (tmp_path / ".agents").mkdir()
-    (tmp_path / ".agents/alice.yaml").write_bytes(GOOD)
+    (tmp_path / ".agents/alice.yaml").write_text(GOOD)
     (tmp_path / ".agents/bad.yaml").write_text("moc: 1\n")
     return tmp_path
 
@@ -37,7 +37,7 @@ def test_agents_are_listed_and_shown(root: Path) -> None:
 def test_a_text_is_judged_as_the_file_it_would_be(root: Path) -> None:
     """Its errors have places in that file; what lies there now does not matter, unless a new agent is meant."""
     assert check_agent_text(root, "bad", GOOD, new=False).ok
-    found = check_agent_text(root, "alice", b"backend: mock\nname: bob\nmock: [{text: hi}]\n", new=False)
+    found = check_agent_text(root, "alice", "backend: mock\nname: bob\nmock: [{text: hi}]\n", new=False)
     assert [(error.path, error.line, error.where) for error in found.errors] == [(".agents/alice.yaml", 2, "name")]
     with pytest.raises(Refused, match="alice already"):
         check_agent_text(root, "alice", GOOD, new=True)
