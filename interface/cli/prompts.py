@@ -30,6 +30,12 @@ def agrees(context: Context, question: str) -> bool:
     return _asked(context, f"{question} [y/N] ") in {"y", "yes"}
 
 
+def confirm(context: Context, question: str, declined: str) -> None:
+    """Raise Failure with the text ``declined`` unless the user agrees."""
+    if not agrees(context, question):
+        raise Failure("failed", declined)
+
+
 def _asked(context: Context, question: str) -> str:
     """Ask a question, discarding input typed before it, and return the answer."""
     _forget_typed(context)

@@ -4,7 +4,6 @@ Each version reads its own table and that of the previous version.
 """
 
 import os
-import subprocess
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
@@ -130,7 +129,6 @@ def children_of(handed: Iterable[HandedAttempt], zygotes: Iterable[int]) -> tupl
     return (*zygotes, *(attempt.handle.keeper_pid for attempt in handed))
 
 
-_OUTPUT_BYTES: Final = 64 * 1024
 _SAID: Final = 600
 _PROGRAMS: Final = ("agent-worker", "awk")
 
@@ -184,42 +182,24 @@ async def try_version(program: KernelProgram, table: bytes, patience_seconds: fl
 
 
 async def _run(command: tuple[str, ...], given: int, patience_seconds: float) -> bytes:
-    out, err = bytearray(), bytearray()
-    code: int | None = None
     try:
-        process = await trio.lowlevel.open_process(
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, pass_fds=(given,)
-        )
+        with trio.fail_after(patience_seconds):
+            done = await trio.run_process(
+                command, capture_stdout=True, capture_stderr=True, check=False, pass_fds=(given,), deliver_cancel=_kill
+            )
     except OSError as error:
         raise TrialFailed(f"{command[0]} cannot be executed: {error.strerror}") from error
-    assert process.stdout is not None
-    assert process.stderr is not None
-    try:
-        with trio.move_on_after(patience_seconds):
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(_keep, process.stdout, out)
-                nursery.start_soon(_keep, process.stderr, err)
-                code = await process.wait()
-                nursery.cancel_scope.deadline = trio.current_time() + 1.0  # its child processes may hold the pipes
-    finally:
-        process.kill()
-        with trio.CancelScope(shield=True):
-            await process.wait()
-            await process.stdout.aclose()
-            await process.stderr.aclose()
-    if code is None:
-        raise TrialFailed(f"{command[0]} did not answer within {patience_seconds:g} s")
-    if code:
-        words = " ".join(bytes(err).decode("utf-8", "replace").split())[-_SAID:]
+    except trio.TooSlowError as error:
+        raise TrialFailed(f"{command[0]} did not answer within {patience_seconds:g} s") from error
+    if done.returncode:
+        words = " ".join(done.stderr.decode("utf-8", "replace").split())[-_SAID:]
         if words.endswith("No module named kernel"):
             raise TrialFailed(
                 f"agent-worker is not installed beside {command[0]}: install it in that environment first"
             )
-        raise TrialFailed(f"{command[0]} cannot take over (exit code {code}): {words or 'no reason given'}")
-    return (bytes(out).strip().splitlines() or [b""])[-1]
+        raise TrialFailed(f"{command[0]} cannot take over (exit code {done.returncode}): {words or 'no reason given'}")
+    return (done.stdout.strip().splitlines() or [b""])[-1]
 
 
-async def _keep(stream: trio.abc.ReceiveStream, kept: bytearray) -> None:
-    async for chunk in stream:
-        kept += chunk
-        del kept[:-_OUTPUT_BYTES]
+async def _kill(process: trio.Process) -> None:
+    process.kill()

@@ -96,7 +96,7 @@ PROGRAMS: Final[dict[str, Control]] = {
     # Processes of our own that the kernel starts.
     "kernel/services/standby.py::Standby._copy trio.lowlevel.open_process": Control("an allowlist", "/", KEPT),
     "kernel/services/runs.py::check_in_subprocess trio.run_process": Control("empty", HERE, "PATIENCE_SECONDS"),
-    "kernel/services/handover.py::_run trio.lowlevel.open_process": Control(OURS, HERE, "patience_seconds"),
+    "kernel/services/handover.py::_run trio.run_process": Control(OURS, HERE, "patience_seconds"),
     "kernel/adoption.py::say_whether_it_could subprocess.run": Control(OURS, HERE, "the trial's"),
     "kernel/boot/service_end.py::serve_as_init os.fork": FORKED,
     "kernel/boot/replacement.py::replace os.fork": FORKED,

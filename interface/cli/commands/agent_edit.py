@@ -26,7 +26,7 @@ from interface.cli.command_parser import name_argument
 from interface.cli.commands.agent import agent_file_lines, agent_file_location, running_kernel
 from interface.cli.context import Context
 from interface.cli.output import one_line
-from interface.cli.prompts import agrees, can_ask
+from interface.cli.prompts import can_ask, confirm
 from interface.client import Client, quoted
 from interface.failure import Failure, Unreachable
 from interface.safe_dir import LIMIT_BYTES, SafeDir
@@ -273,8 +273,7 @@ def run_agent_delete(context: Context) -> int:
     name = agent_name(context.args.name)
     client = running_kernel(context)
     if client is not None and is_ephemeral(client, name):
-        if not agrees(context, f"delete ephemeral agent {name} and its conversation permanently?"):
-            raise Failure("failed", "nothing was deleted")
+        confirm(context, f"delete ephemeral agent {name} and its conversation permanently?", "nothing was deleted")
         client.delete(f"/agents/{quoted(name)}")  # Raises Failure (conflict) if it has work.
         gone = AgentDeleted(agent=name, trash=None, restore=None)
         return context.answer(gone, agent_file_lines)
@@ -295,8 +294,7 @@ def run_agent_delete(context: Context) -> int:
     removed = ", and delete its conversation permanently" if client is not None else ""
     what = f"{name}, which all your projects share," if is_users else f"{name} and its context"
     home = HOME if is_users else ""
-    if not agrees(context, f"move {what} to {home}{AGENTS}/{TRASH}{removed}?"):
-        raise Failure("failed", "nothing was deleted")
+    confirm(context, f"move {what} to {home}{AGENTS}/{TRASH}{removed}?", "nothing was deleted")
     source = AgentDir(os.path.expanduser("~"), name, agent_file(name), default_dir(name)) if is_users else place
     trashed = move_away(source, context.clock.wall())._replace(is_users=is_users)
     if is_users and os.path.lexists(os.path.join(place.root, place.directory)):

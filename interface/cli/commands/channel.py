@@ -14,7 +14,7 @@ from interface.cli.context import Context
 from interface.cli.exits import Exit
 from interface.cli.output import Screen, escape, one_line
 from interface.cli.parsing import archive_flag, json_flag, jsonl_flag
-from interface.cli.prompts import can_ask
+from interface.cli.prompts import can_ask, confirm
 from interface.cli.requests import MESSAGES, Listing, act, count_flag, fetch_list, tell_rest
 from interface.cli.targets import RUN, concerns, target
 from interface.client import quoted
@@ -173,13 +173,10 @@ def run_clear(context: Context) -> int:
     if run is not None and asked.workflow is None:
         raise Failure("usage", f"--run requires a workflow, but {asked} is an agent")
     name = str(asked) if run is None else f"{asked} in {run}"
-    if not context.args.yes:
-        if not can_ask(context):
-            text = f"clearing {name} needs confirmation, because deleted messages cannot be restored"
-            raise Failure("usage", text, "confirm with --yes")
-        context.out.ask(f"delete all messages and results of {name} permanently? [y/N] ")
-        if context.stdin.readline().strip().lower() not in {"y", "yes"}:
-            raise Failure("failed", "nothing was cleared")
+    if not (context.args.yes or can_ask(context)):
+        text = f"clearing {name} needs confirmation, because deleted messages cannot be restored"
+        raise Failure("usage", text, "confirm with --yes")
+    confirm(context, f"delete all messages and results of {name} permanently?", "nothing was cleared")
     said = [*([] if run is None else [f"run={quoted(run)}"]), *(["force=1"] if context.args.force else [])]
     query = f"?{'&'.join(said)}" if said else ""
     return act(context, f"/spaces/{quoted(asked.space)}/clear{query}", (), cleared_lines)

@@ -20,7 +20,7 @@ from interface.cli.context import Context
 from interface.cli.exits import Exit
 from interface.cli.output import Screen, one_line
 from interface.cli.parsing import all_projects_flag, continue_flag, json_flag, tag_flag, trust_flag, update_flag
-from interface.cli.prompts import agrees, can_ask, with_trust
+from interface.cli.prompts import agrees, can_ask, confirm, with_trust
 from interface.cli.requests import NOTHING, left_behind_lines
 from interface.client import Client, new_key, quoted
 from interface.clock import Clock
@@ -210,9 +210,7 @@ def run_stop(context: Context) -> int:
     if not context.args.yes and can_ask(context):
         busy = [row["name"] for row in json.loads(client.get("/ps"))["agents"] if row["state"] == "running"]
         if busy:
-            context.out.ask(f"{', '.join(busy)} running; stop anyway? [y/N] ")
-            if context.stdin.readline().strip().lower() not in {"y", "yes"}:
-                raise Failure("failed", "nothing was stopped")
+            confirm(context, f"{', '.join(busy)} running; stop anyway?", "nothing was stopped")
     if context.args.no_wait:
         client.post("/shutdown", {"grace": 0.0 if context.args.now else grace}, key=new_key())
     else:

@@ -11,7 +11,7 @@ from interface.cli.context import Context
 from interface.cli.exits import Exit
 from interface.cli.output import Screen, one_line, table, view_lines
 from interface.cli.parsing import json_flag
-from interface.cli.prompts import can_ask
+from interface.cli.prompts import can_ask, confirm
 from interface.client import new_key
 from interface.failure import Failure
 from protocol.api.kernel import PruneGroup
@@ -127,9 +127,7 @@ def run_prune(context: Context) -> int:
         if args.dry_run or not json.loads(told)["removed"]:
             return context.answer(told, prune_lines)
         context.out.notes(view_lines(prune_lines, told, context.out.screen))
-        context.out.ask("delete this data permanently? [y/N] ")
-        if context.stdin.readline().strip().lower() not in {"y", "yes"}:
-            raise Failure("failed", "nothing was deleted")
+        confirm(context, "delete this data permanently?", "nothing was deleted")
     return context.answer(kernel.post("/prune", {"what": args.what}, key=new_key()), prune_lines)
 
 

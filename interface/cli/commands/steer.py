@@ -15,7 +15,7 @@ from interface.cli.context import Context
 from interface.cli.exits import Exit, of_failure
 from interface.cli.output import Screen, decode, one_line
 from interface.cli.parsing import json_flag, target_argument
-from interface.cli.prompts import can_ask
+from interface.cli.prompts import can_ask, confirm
 from interface.cli.requests import Row, act
 from interface.cli.targets import agent_path, agent_target, target
 from interface.client import Client, new_key, quoted
@@ -86,9 +86,7 @@ def change_many(context: Context, action: str, body: Mapping[str, object]) -> in
         count = json.loads(look)["matched"]
         if not count:
             return Exit.OK
-        context.out.ask(f"cancel {count:,}? [y/N] ")
-        if context.stdin.readline().strip().lower() not in {"y", "yes"}:
-            raise Failure("failed", "nothing was cancelled")
+        confirm(context, f"cancel {count:,}?", "nothing was cancelled")
     answer = client.post(path, {**body, "dry_run": context.args.dry_run}, key=new_key())
     context.answer(answer, bulk_lines)
     report: dict[str, Any] = json.loads(answer)
