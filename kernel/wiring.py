@@ -63,7 +63,7 @@ from kernel.services.recall import Recall
 from kernel.services.reload import Reload
 from kernel.services.runs import MemorySpaceCleanup, Retention, Runs, concerns_no_run
 from kernel.services.standby import Standby
-from kernel.services.start_frame import StartFrameBuilder, call_command
+from kernel.services.start_frame import FOLDER, CallCommand, StartFrameBuilder
 from kernel.services.supervision import Boundary, IdleExit, InFlight, ShutdownSignal, watch_root
 from kernel.services.telemetry import EventCounters, Traces
 from kernel.services.timers import Deadlines, Schedules
@@ -302,7 +302,7 @@ def _attempts(
 ) -> tuple[Nodes, Worktrees, TreeWork, WorkChecks, Attempts, NodeCleanup]:
     clock, catalog, reader, writer = base.clock, base.catalog, base.log.reader, base.log.writer
     paths = AttemptPaths(state=base.state_dir, home=Path(base.boot.arguments.home))
-    command = call_command(base.state_dir, base.identity.url)
+    command = CallCommand(str(base.state_dir / FOLDER), base.identity.url)
     command.install()
     confinement = Confinement(
         root=catalog.root,

@@ -14,7 +14,6 @@ import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -81,11 +80,6 @@ class CallCommand(msgspec.Struct, frozen=True):
     def added_to(self, env: Mapping[str, str]) -> dict[str, str]:
         """Return ``env`` with the command last on the PATH, and with the URL."""
         return {**env, "PATH": f"{env['PATH']}:{self.folder}", CALL_URL: self.url}
-
-
-def call_command(state: Path, url: str) -> CallCommand:
-    """Return the command for the kernel at ``url`` with the state directory ``state``."""
-    return CallCommand(str(state / FOLDER), url)
 
 
 class FirstPrompt(msgspec.Struct, frozen=True, kw_only=True):

@@ -334,11 +334,7 @@ class CliHomes(msgspec.Struct, eq=False):
     async def keep(self, needed: Collection[tuple[str, str]]) -> int:
         """Remove the homes that are not of these agents (their keys) and spaces, and return their number."""
         names = {(folder_name(agent), folder_name(space)) for agent, space in needed}
-
-        def unneeded(found: tuple[str, str]) -> bool:
-            return found not in names
-
-        return await trio.to_thread.run_sync(self._remove, unneeded)
+        return await trio.to_thread.run_sync(self._remove, lambda found: found not in names)
 
     def _remove(self, unwanted: Callable[[tuple[str, str]], bool]) -> int:
         if self.root is None:

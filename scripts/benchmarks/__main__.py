@@ -8,7 +8,7 @@ GROUPS: Final = {
     **{name: name for name in ("workers", "fleet", "replies")},
     "model": "model_calls",
     "http": "http_rates",
-    **{name: name for name in ("commands", "agents", "idle", "collaboration", "landings", "scheduling", "prompts")},
+    **{name: name for name in ("commands", "agents", "collaboration", "landings", "scheduling", "prompts")},
     **{name: name for name in ("recall", "indexing", "peers", "nodes", "standby")},
 }
 """The module of each group."""

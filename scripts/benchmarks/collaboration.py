@@ -1,7 +1,5 @@
 """Teams that share much: long logs, claims made at once, documents, and how soon others see what was said."""
 
-import http.client
-import json
 import random
 import tempfile
 import threading
@@ -191,14 +189,13 @@ def _seen(team: Team) -> list[float]:
     sent: dict[str, float] = {}
     seen: dict[str, float] = {}
     total = int(RATE * SECONDS)
-    watcher = http.client.HTTPConnection("127.0.0.1", team.measured.port, timeout=60)
-    watcher.request("GET", "/events?type=message", headers={"Authorization": f"Bearer {team.measured.token}"})
-    lines = watcher.getresponse()
+    listening = threading.Event()
 
     def watch() -> None:
-        for line in lines:
-            if line.startswith(b"data: "):
-                now, text = time.perf_counter(), json.loads(line[6:])["data"]["text"]
+        with team.measured.events("type=message") as messages:
+            listening.set()
+            for message in messages:
+                now, text = time.perf_counter(), message["text"]
                 if text in sent:
                     seen[text] = now
                 if len(seen) == total:
@@ -206,6 +203,7 @@ def _seen(team: Team) -> list[float]:
 
     watching = threading.Thread(target=watch, daemon=True)
     watching.start()
+    listening.wait(SECONDS)
     begin = time.perf_counter() + 0.2
 
     def member(place: int) -> Callable[[], None]:
@@ -223,7 +221,6 @@ def _seen(team: Team) -> list[float]:
 
     together([member(place) for place in range(SPEAKERS)])
     watching.join(timeout=30)
-    watcher.close()
     assert len(seen) == total, f"{total - len(seen)} of {total} messages were not seen"
     return [(seen[text] - sent[text]) * 1000 for text in sent]
 

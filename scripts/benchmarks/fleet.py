@@ -1,22 +1,20 @@
-"""The cost of fifty workers at once, under a real kernel: started, kept waiting, killed and stopped."""
+"""The cost of fifty workers at once, under a real kernel: started, kept waiting, killed and stopped; idle agents."""
 
-import http.client
-import json
 import os
 import signal
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
 
 from scripts.benchmarks.figure import Figure, p50
-from scripts.benchmarks.running_kernel import SETTLE_SECONDS, MeasuredProject, cpu_share, running
+from scripts.benchmarks.running_kernel import MOCK, SETTLE_SECONDS, MeasuredProject, cpu_share, running
 from tests.project import Project
 
 WORKERS = 50
+IDLE = 200
 CLIENTS = 8
 ROUNDS = 3
 KILLS = 7
@@ -36,6 +34,9 @@ def measure() -> Iterator[Figure]:
     yield from _waiting()
     yield Figure(f"kill -9 to the next worker, p50 of {KILLS}", p50(_first_restarts()), 60, "ms")
     yield from _exec_workers()
+    with running({f".agents/a{number}.yaml": MOCK for number in range(IDLE)}) as measured:
+        measured.connect().call("GET", "/ps")
+        yield Figure(f"{IDLE} idle agents", cpu_share(measured.pid), 0.2, "% core")
 
 
 def _files(text: str, count: int = WORKERS) -> dict[str, str]:
@@ -52,22 +53,8 @@ def _send_all(measured: MeasuredProject, count: int = WORKERS) -> None:
         list(clients.map(send, range(CLIENTS)))
 
 
-@contextmanager
-def _started_attempts(measured: MeasuredProject) -> Generator[Iterator[str]]:
-    """The attempts that have started, as the log tells of them: asking for the process table would be measured too."""
-    connection = http.client.HTTPConnection("127.0.0.1", measured.port, timeout=60)
-    connection.request(
-        "GET", "/events?since=0&type=attempt.started", headers={"Authorization": f"Bearer {measured.token}"}
-    )
-    lines = connection.getresponse()
-    try:
-        yield (json.loads(line[6:])["data"]["attempt"] for line in lines if line.startswith(b"data: "))
-    finally:
-        connection.close()
-
-
 def _until_all_run(measured: MeasuredProject, count: int = WORKERS) -> None:
-    with _started_attempts(measured) as started:
+    with measured.events("since=0&type=attempt.started") as started:
         for _ in range(count):
             next(started)
 
@@ -107,7 +94,7 @@ def _first_restarts() -> list[float]:
         _until_all_run(measured, KILLS)
         time.sleep(SETTLE_SECONDS)
         pids = [row["pid"] for row in measured.connect().call("GET", "/ps")["agents"]]
-        with _started_attempts(measured) as started:
+        with measured.events("since=0&type=attempt.started") as started:
             for _ in range(KILLS):
                 next(started)
             for pid in pids:

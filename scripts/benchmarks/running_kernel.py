@@ -1,10 +1,12 @@
 """A project with a running kernel, for the time of one measurement."""
 
 import hashlib
+import http.client
 import itertools
+import json
 import tempfile
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,6 +44,17 @@ class MeasuredProject:
     def connect(self, token: str | None = None, **headers: str) -> LoadConnection:
         """A connection that shows the admin token, or ``token``."""
         return LoadConnection(self.port, {"authorization": f"Bearer {token or self.token}", **headers})
+
+    @contextmanager
+    def events(self, query: str) -> Generator[Iterator[Any]]:
+        """Yield the data of events: to ask for the process table instead would be measured too."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        connection.request("GET", f"/events?{query}", headers={"Authorization": f"Bearer {self.token}"})
+        lines = connection.getresponse()
+        try:
+            yield (json.loads(line[6:])["data"] for line in lines if line.startswith(b"data: "))
+        finally:
+            connection.close()
 
     def until_leased(self, instruction: str) -> None:
         """Wait until an attempt holds ``instruction``."""

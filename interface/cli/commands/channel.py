@@ -90,7 +90,8 @@ def _follow(context: Context, space: str, only: str | None, query: Mapping[str, 
                     if context.args.jsonl:
                         context.out.document(_dump(message))
                     else:
-                        context.out.lines(decoded_lines(message, context.out.screen))
+                        said = msgspec.convert(message, type=protocol_message.Message)
+                        context.out.lines(message_lines(said, context.out.screen))
     return Exit.OK
 
 
@@ -113,10 +114,6 @@ def message_lines(message: protocol_message.Message, screen: Screen) -> list[str
     who = screen.style(one_line(f"{message.sender}{to}:"), "dim" if ours else "bold")
     first, *rest = escape("(cleared)" if message.cleared else message.text).rstrip("\n").split("\n")
     return [f"{who} {first}".rstrip(), *(f"  {line}".rstrip() for line in rest)]
-
-
-def decoded_lines(message: Message, screen: Screen) -> list[str]:
-    return message_lines(msgspec.convert(message, type=protocol_message.Message), screen)
 
 
 def configure_channel(parser: argparse.ArgumentParser) -> None:

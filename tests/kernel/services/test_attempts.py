@@ -278,36 +278,45 @@ async def test_a_stop_reaches_work_that_is_being_leased(it: Core) -> None:
     assert it.status(instruction) == "queued"
 
 
+def trust(it: Core, own: AgentResources) -> None:
+    """Keep the user's consent to what alice demands."""
+    (found,) = agent_units(it.catalog.agent("alice").definition, it.catalog.project(), own)
+    it.kept.append(Grant(subject=found.subject, demands=found.demands, digest=found.digest, at=""))
+
+
+def trust_program(it: Core, folder: Path) -> None:
+    (folder / "run").write_text("#!/bin/sh\n")
+    (folder / "run").chmod(0o755)
+    trust(it, resources_of(it.catalog.agent("alice").definition, it.catalog.project(), folder))
+
+
+async def first_alone_works(it: Core, worker: PlayedWorker, first: str, second: str = "") -> None:
+    """The first instruction is done, and the second one, or the next, starts no worker."""
+    await worker.say(DONE)
+    await worker.leave(Exited(code=0))
+    assert await it.until(first, lambda status: status == "done")
+    second = second or await it.send()
+    assert await it.until(second, lambda status: status in ("failed", "done")) == "failed"
+    assert len(it.launcher.spawned) == 1
+
+
 @pytest.mark.promise("P19")
 async def test_an_edit_that_needs_trust_is_not_run_for_a_message_that_was_sent_before(it: Core, tmp_path: Path) -> None:
     first = await it.send()
     worker = await it.launcher.next()
     second = await it.send()
     (tmp_path / ".agents/alice.yaml").write_text("backend: mock\nmock:\n  - shell: 'touch pwned'\n")
-    await worker.say(DONE)
-    await worker.leave(Exited(code=0))
-    assert await it.until(first, lambda status: status == "done")
-    assert await it.until(second, lambda status: status in ("failed", "done")) == "failed"
-    assert len(it.launcher.spawned) == 1
+    await first_alone_works(it, worker, first, second)
 
 
 @pytest.mark.promise("P19")
 async def test_a_program_that_was_written_anew_is_not_run_for_what_was_kept(it: Core, tmp_path: Path) -> None:
     (tmp_path / ".agents/alice.yaml").write_text("backend: exec\ncommand: [./run]\n")
-    (tmp_path / "run").write_text("#!/bin/sh\n")
-    (tmp_path / "run").chmod(0o755)
-    definition, project = it.catalog.agent("alice").definition, it.catalog.project()
-    (found,) = agent_units(definition, project, resources_of(definition, project, tmp_path))
-    it.kept.append(Grant(subject=found.subject, demands=found.demands, digest=found.digest, at=""))
+    trust_program(it, tmp_path)
     first = await it.send()
     worker = await it.launcher.next()
     (tmp_path / "run").write_text("#!/bin/sh\ntouch pwned\n")
-    await worker.say(DONE)
-    await worker.leave(Exited(code=0))
-    assert await it.until(first, lambda status: status == "done")
-    second = await it.send()
-    assert await it.until(second, lambda status: status in ("failed", "done")) == "failed"
-    assert len(it.launcher.spawned) == 1
+    await first_alone_works(it, worker, first)
 
 
 @pytest.mark.promise("P10")
@@ -315,12 +324,8 @@ async def test_a_program_writes_no_more_than_its_quota_of_bytes_over_all_attempt
     (tmp_path / ".agents/alice.yaml").write_text(
         "backend: exec\ncommand: [./run]\nlimits: {bytes: 2KiB}\nretry: {backoff: 0}\n"
     )
-    (tmp_path / "run").write_text("#!/bin/sh\n")
-    (tmp_path / "run").chmod(0o755)
     await register(it.catalog, it.writer, it.reader)
-    definition, project = it.catalog.agent("alice").definition, it.catalog.project()
-    (found,) = agent_units(definition, project, resources_of(definition, project, tmp_path))
-    it.kept.append(Grant(subject=found.subject, demands=found.demands, digest=found.digest, at=""))
+    trust_program(it, tmp_path)
     instruction = await it.send()
     first = await it.launcher.next()
     await first.say(Entry(k=0, kind="reply", text="x" * 1500), Error(cause="network", text="gone"))
@@ -376,17 +381,11 @@ async def test_what_an_agent_brings_along_is_read_beside_the_kernels_loop(
 @pytest.mark.promise("P19")
 async def test_kept_consent_counts_for_each_attempt_until_it_is_taken_back(it: Core, tmp_path: Path) -> None:
     (tmp_path / ".agents/alice.yaml").write_text("backend: mock\nmock:\n  - shell: make\n")
-    (found,) = agent_units(it.catalog.agent("alice").definition, it.catalog.project(), NOTHING)
-    it.kept.append(Grant(subject=found.subject, demands=found.demands, digest=found.digest, at=""))
+    trust(it, NOTHING)
     first = await it.send()
     worker = await it.launcher.next()
     it.kept.clear()
-    await worker.say(DONE)
-    await worker.leave(Exited(code=0))
-    assert await it.until(first, lambda status: status == "done")
-    second = await it.send()
-    assert await it.until(second, lambda status: status in ("failed", "done")) == "failed"
-    assert len(it.launcher.spawned) == 1
+    await first_alone_works(it, worker, first)
 
 
 @pytest.mark.promise("PF03")

@@ -156,6 +156,17 @@ class Notes:
         await trio.sleep_forever()
 
 
+def dispatcher_of(store: Store, notes: Notes, limits: WorkerLimits) -> Dispatcher:
+    return Dispatcher(
+        reader=store.reader,
+        wake=store.feed.new_wake(),
+        attempts=notes,  # type: ignore[arg-type]
+        limits=limits,
+        pressed=lambda: False,
+        now_ms=store.clock,
+    )
+
+
 @pytest.mark.parametrize(
     "limits", [WorkerLimits(WORKERS, each_provider=1), WorkerLimits(WORKERS, {"anthropic": 1})], ids=["each", "named"]
 )
@@ -170,14 +181,7 @@ async def test_a_full_provider_with_more_agents_than_workers_holds_up_nobody_els
         for name in models:
             await store.said(f"dm:{name}", "x")
         notes = Notes()
-        dispatcher = Dispatcher(
-            reader=store.reader,
-            wake=store.feed.new_wake(),
-            attempts=notes,  # type: ignore[arg-type]
-            limits=limits,
-            pressed=lambda: False,
-            now_ms=store.clock,
-        )
+        dispatcher = dispatcher_of(store, notes, limits)
         async with trio.open_nursery() as nursery:
             dispatcher.run_once(nursery)
             await trio.testing.wait_all_tasks_blocked()
@@ -192,14 +196,7 @@ async def test_a_worker_whose_call_waits_for_a_person_takes_nobodys_place(limits
         for name in ("ann", "bob", "ann"):
             await store.said(f"dm:{name}", "x")
         notes = Notes()
-        dispatcher = Dispatcher(
-            reader=store.reader,
-            wake=store.feed.new_wake(),
-            attempts=notes,  # type: ignore[arg-type]
-            limits=limits,
-            pressed=lambda: False,
-            now_ms=store.clock,
-        )
+        dispatcher = dispatcher_of(store, notes, limits)
         async with trio.open_nursery() as nursery:
             dispatcher.run_once(nursery)
             await trio.testing.wait_all_tasks_blocked()

@@ -95,6 +95,13 @@ class Conversation:
                     await before()
                     await self.say(Pong(n=frame.n + shift))
 
+    async def chatter(self) -> None:
+        """Be a worker that says every ten seconds that it thinks."""
+        await self.say(READY)
+        while True:
+            await trio.sleep(10)
+            await self.say(Progress(what="thinking"))
+
     async def run_beside(self, *others: Callable[[], Awaitable[None]]) -> AttemptOutcome | None:
         """Run the kernel's side to its end, while ``others`` play the worker."""
         async with trio.open_nursery() as nursery:
@@ -329,19 +336,13 @@ async def test_the_total_deadline_stands_still_while_a_person_is_waited_for(
 ) -> None:
     session = Conversation(timeouts=Timeouts(total=50.0, idle=20.0))
 
-    async def chatter() -> None:
-        await session.say(READY)
-        while True:
-            await trio.sleep(10)
-            await session.say(Progress(what="thinking"))
-
     async def wait(begin: float, end: float) -> None:
         await trio.sleep_until(begin)
         with session.deadline.hold():
             await trio.sleep_until(end)
 
     waits = (partial(wait, 10, 7210), partial(wait, 7000, 8000), partial(wait, 8020, 8120))
-    ending = await session.run_beside(session.answer_pings, chatter, *waits)
+    ending = await session.run_beside(session.answer_pings, session.chatter, *waits)
     assert ending is not None and ending.cause == "total_timeout"
     assert trio.current_time() == pytest.approx(50 + (8000 - 10) + (8120 - 8020))
 
@@ -484,14 +485,8 @@ async def test_a_kernel_that_was_stopped_itself_gives_its_worker_its_time_again_
 async def test_a_worker_that_talks_for_ever_ends_at_the_total_deadline(autojump_clock: trio.testing.MockClock) -> None:
     session = Conversation(timeouts=Timeouts(total=50.0, idle=20.0))
 
-    async def chatter() -> None:
-        await session.say(READY)
-        while True:
-            await trio.sleep(10)
-            await session.say(Progress(what="thinking"))
-
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(chatter)
+        nursery.start_soon(session.chatter)
         ending = await session.run()
         nursery.cancel_scope.cancel()
     assert ending is not None and (ending.ended_as, ending.cause) == ("incomplete", "total_timeout")
