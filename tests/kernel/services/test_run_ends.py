@@ -5,7 +5,6 @@ from typing import Any, Final, Literal
 
 import msgspec
 import pytest
-import trio
 
 from kernel.operations.runs import OneRun, show
 from kernel.rule.draft import Author, Draft, MemberSpec, RunSpec
@@ -105,11 +104,8 @@ class Vote:
 
 @pytest.fixture
 async def it() -> AsyncGenerator[Vote]:
-    with scene() as on:
-        async with trio.open_nursery() as nursery:
-            await nursery.start(on.writer.run)
-            yield Vote(on)
-            on.writer.close()
+    async with scene() as on:
+        yield Vote(on)
 
 
 @pytest.mark.parametrize(

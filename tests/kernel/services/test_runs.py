@@ -1,6 +1,7 @@
 """The end of runs, on a real store."""
 
 from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from typing import Any, cast
 
 import msgspec
@@ -56,14 +57,20 @@ class Scene:
         return record
 
 
-@pytest.fixture
-async def it() -> AsyncGenerator[Scene]:
+@asynccontextmanager
+async def scene() -> AsyncGenerator[Scene]:
     made = Scene()
     async with trio.open_nursery() as nursery:
         await nursery.start(made.writer.run)
         yield made
         made.writer.close()
     made.database.close()
+
+
+@pytest.fixture
+async def it() -> AsyncGenerator[Scene]:
+    async with scene() as made:
+        yield made
 
 
 @pytest.mark.promise("P26")
