@@ -72,7 +72,7 @@ def next_call(accounts: Iterable[Account], call: ForeseenCall) -> Allowance | Ex
         # A wait for a person outlasts any time; among times, the latest counts.
         last = max(spent, key=lambda one: float("inf") if one.until_ms is None else one.until_ms)
         amounts = _WORDS[last.measure].format(last.used, last.limit)
-        return Exhausted(last.scope, f"Budget of the {last.scope} exhausted: {amounts}", last.until_ms)
+        return Exhausted(last.scope, f"budget of the {last.scope} exhausted: {amounts}", last.until_ms)
     if not any(account.measure in _TOKENS_OF for account in known):
         return Allowance(None)
     room = min(_TOKENS_OF[one.measure](one, call) for one in known if one.measure in _TOKENS_OF)

@@ -36,16 +36,16 @@ def check_file(file: str, others: Iterable[str] = ()) -> str:
     fault = file_fault(file)
     if fault is not None:
         hint = "use a name like notes.md or findings/auth.md"
-        raise Refused("bad_request", f"Document name {file[:100]!r} {fault}", hint)
+        raise Refused("bad_request", f"document name {file[:100]!r} {fault}", hint)
     folded = file.casefold()
     for other in others:
         known = other.casefold()
         if known == folded and other != file:
-            raise Refused("conflict", f"Document {other!r} already exists", "names must differ by more than case")
+            raise Refused("conflict", f"document {other!r} already exists", "names must differ by more than case")
         if known.startswith(f"{folded}/") or folded.startswith(f"{known}/"):
             folder = min(file, other, key=len)
             raise Refused(
-                "conflict", f"Documents {file!r} and {other!r} conflict: {folder} is a file", "use another name"
+                "conflict", f"documents {file!r} and {other!r} conflict: {folder} is a file", "use another name"
             )
     return file
 
@@ -94,10 +94,10 @@ def check_writer(file: str, writer: str, owner: str | None, *, person: bool, ele
         return
     if electing is not None:
         hint = f"vote on {electing} (team_vote), and write after it has ended"
-        raise Refused("conflict", "Documents have no owner yet: the members are electing one", hint)
+        raise Refused("conflict", "documents have no owner yet: the members are electing one", hint)
     if owner is not None and owner != writer:
         hint = "suggest the change with team_doc_suggest"
-        raise Refused("forbidden", f"Document {file!r} can only be written by its owner {owner}", hint)
+        raise Refused("forbidden", f"document {file!r} can only be written by its owner {owner}", hint)
 
 
 def check_judge(file: str, judge: str, author: str, owner: str | None, *, person: bool, accepts: bool) -> None:
@@ -111,12 +111,12 @@ def check_judge(file: str, judge: str, author: str, owner: str | None, *, person
     if owner is not None:
         raise Refused(
             "forbidden",
-            f"Suggestions for document {file!r} are decided by its owner {owner}",
+            f"suggestions for document {file!r} are decided by its owner {owner}",
             f"explain the benefit to {owner}",
         )
     if judge == author:
         hint = "ask a colleague, or hold a vote: team_proposal_create with type approval, binding, and binds"
-        raise Refused("forbidden", f"Agent {judge!r} cannot accept its own suggestion", hint)
+        raise Refused("forbidden", f"agent {judge!r} cannot accept its own suggestion", hint)
 
 
 class DocumentChange(NamedTuple):
@@ -149,7 +149,7 @@ class Clashing(Refused):
     """Refusal of a change of an older version that cannot be merged; ``conflict`` has the texts."""
 
     def __init__(self, conflict: DocumentConflict) -> None:
-        text = f"Document {conflict.file!r} changed since version {conflict.since}; newest version: {conflict.version}"
+        text = f"document {conflict.file!r} changed since version {conflict.since}; newest version: {conflict.version}"
         hint = f"apply your change to current and write it with if_version {conflict.version}"
         super().__init__("version_conflict", text, hint)
         self.conflict = conflict
@@ -164,13 +164,13 @@ def next_version(
     too_large, and Clashing.
     """
     if asked.since is not None and asked.since > now.version:
-        text = f"Document {file!r} has no version {asked.since}: the newest is {now.version}"
+        text = f"document {file!r} has no version {asked.since}: the newest is {now.version}"
         raise Refused("bad_request", text, "read the document and name the version that you read")
     older = asked.since is not None and asked.since < now.version
     if asked.action == "create" and now.text is not None:
-        raise Refused("already_exists", f"Document {file!r} already exists", "write to it, or use another name")
+        raise Refused("already_exists", f"document {file!r} already exists", "write to it, or use another name")
     if asked.action == "delete" and now.text is None:
-        raise Refused("not_found", f"Document {file!r} not found", "list the documents with team_doc_list")
+        raise Refused("not_found", f"document {file!r} not found", "list the documents with team_doc_list")
     if older and (asked.strict or asked.action == "delete" or now.text is None):
         raise Clashing(conflict(file, now, asked.since or 0, text_of(asked.since or 0), asked.content, ()))
     if asked.action == "delete":
@@ -195,7 +195,7 @@ def next_version(
 def _fitting(file: str, text: str) -> str:
     size = len(text.encode("utf-8", "surrogatepass"))
     if size > CONTENT_BYTES or text.count("\n") >= LINES_LIMIT:
-        text = f"Document {file!r} too large: {size:,} bytes (limits: {CONTENT_BYTES:,} bytes, {LINES_LIMIT:,} lines)"
+        text = f"document {file!r} too large: {size:,} bytes (limits: {CONTENT_BYTES:,} bytes, {LINES_LIMIT:,} lines)"
         raise Refused("too_large", text, "move a part into another document")
     return text
 

@@ -113,7 +113,7 @@ def delegation(book: Book, giver: AgentKey, own: Collection[Scope], wanted: Want
     warrants = [] if "auth" in own else _standing(book, giver, "auth", now_ms)
     if "auth" not in own and not warrants:
         raise Refused(
-            "forbidden", "Scope 'auth' missing: delegating requires it", "ask a person or an agent with that scope"
+            "forbidden", "scope 'auth' missing: delegating requires it", "ask a person or an agent with that scope"
         )
     sources: list[ScopeGrant | None] = (
         [None] if wanted.scope in own else [*_standing(book, giver, wanted.scope, now_ms)]
@@ -121,7 +121,7 @@ def delegation(book: Book, giver: AgentKey, own: Collection[Scope], wanted: Want
     if not sources:
         raise Refused(
             "forbidden",
-            f"Scope {wanted.scope!r} missing: you can delegate only your own scopes",
+            f"scope {wanted.scope!r} missing: you can delegate only your own scopes",
             "delegate a scope that you have",
         )
     warrant = warrants[0] if warrants else None
@@ -132,11 +132,11 @@ def delegation(book: Book, giver: AgentKey, own: Collection[Scope], wanted: Want
         depth = 0 if source is None else sum(1 for _ in line(book, source.number))
         until_ms = wanted.until_ms if wanted.until_ms is not None or not ends else min(ends)
         if ends and wanted.until_ms is not None and wanted.until_ms > min(ends):
-            most = most or ("Grant would outlast your own", "omit until: the grant then ends with yours")
+            most = most or ("grant would outlast your own", "omit until: the grant then ends with yours")
         elif left is not None and (left == 0 or (wanted.uses or 0) > left):
-            most = most or (f"Grant exceeds your own uses: {left} left", "omit uses, or grant fewer")
+            most = most or (f"grant exceeds your own uses: {left} left", "omit uses, or grant fewer")
         elif depth >= LONGEST_LINE:
-            most = most or (f"Grant already delegated {depth} times: limit reached", "ask its first holder")
+            most = most or (f"grant already delegated {depth} times: limit reached", "ask its first holder")
         else:
             return GrantTerms(
                 None if source is None else source.number, None if warrant is None else warrant.number, until_ms

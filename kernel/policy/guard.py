@@ -242,26 +242,26 @@ def evolved(soul: Mapping[str, Any], trait: str, value: str) -> dict[str, Any]:
     if not _TRAIT.fullmatch(trait):
         raise Refused(
             "bad_request",
-            f"Trait {trait[:60]!r} invalid",
+            f"trait {trait[:60]!r} invalid",
             "use role, expertise, style, principles, or another lowercase word",
         )
     line = one_line(value, TRAIT_CHARACTERS, "value")
     old = soul.get(trait)
     if old is None and len(soul) >= MOST_TRAITS:
-        raise Refused("conflict", f"Soul is full: it has {MOST_TRAITS} traits", "suggest a change of an existing trait")
+        raise Refused("conflict", f"soul is full: it has {MOST_TRAITS} traits", "suggest a change of an existing trait")
     if isinstance(old, list | tuple):
         items = [*cast("list[object]", old)]
         if any(isinstance(item, str) and item.casefold() == line.casefold() for item in items):
-            raise Refused("conflict", f"Trait {trait!r} already contains this value")
+            raise Refused("conflict", f"trait {trait!r} already contains this value")
         if len(items) >= MOST_LISTED:
             raise Refused(
-                "conflict", f"Trait {trait!r} is full: it has {MOST_LISTED} items", "ask the user to remove some"
+                "conflict", f"trait {trait!r} is full: it has {MOST_LISTED} items", "ask the user to remove some"
             )
         return {**soul, trait: [*items, line]}
     if isinstance(old, Mapping):
-        raise Refused("bad_request", f"Trait {trait!r} is structured: only people can change it")
+        raise Refused("bad_request", f"trait {trait!r} is structured: only people can change it")
     if old is None:
         return {**soul, trait: line if trait in _TEXTS else [line]}
     if old == line:
-        raise Refused("conflict", f"Trait {trait!r} already has this value")
+        raise Refused("conflict", f"trait {trait!r} already has this value")
     return {**soul, trait: line}

@@ -182,7 +182,7 @@ def source_of(
         if one not in given:
             hint = "cite messages that you received, or omit source to use your instruction's messages"
             raise Refused(
-                "bad_request", f"Source message {one[:40]!r} not found among the messages that you received", hint
+                "bad_request", f"source message {one[:40]!r} not found among the messages that you received", hint
             )
     messages = [given[one] for one in dict.fromkeys(named)]
     wanted = [value] if _PLAIN_KEY.fullmatch(key) else [value, key]

@@ -35,26 +35,26 @@ def check_rule(spec: RuleSpec, members: Collection[str], scopes: Collection[Scop
     except NameRejected as rejected:
         raise bad_request(f"{rejected}", "add a valid name:") from None
     if spec.on is not None or spec.assign is not None or spec.from_ is not None or spec.message is not None:
-        text = "Rule mixes two forms: on:, from: and assign: cannot be combined with when: and then:"
+        text = "rule mixes two forms: on:, from: and assign: cannot be combined with when: and then:"
         raise bad_request(text, "use when: and then: only")
     if not 1 <= len(spec.then) <= ACTIONS_LIMIT:
-        text = f"Rule {spec.name!r} has {len(spec.then)} actions: 1 to {ACTIONS_LIMIT} are allowed"
+        text = f"rule {spec.name!r} has {len(spec.then)} actions: 1 to {ACTIONS_LIMIT} are allowed"
         raise bad_request(text, "list the actions under then:, such as - assign: <member>")
     if len(spec.params) > PARAMS_LIMIT or len(_encode(spec)) > SPEC_BYTES:
-        text = f"Rule too large: the limits are {PARAMS_LIMIT} parameters and {SPEC_BYTES:,} bytes"
+        text = f"rule too large: the limits are {PARAMS_LIMIT} parameters and {SPEC_BYTES:,} bytes"
         raise bad_request(text, "split the rule")
     if spec.when is not None:
         _check_when(spec.when)
     if spec.requires is not None:
         if spec.requires.grants > len(set(spec.requires.from_)):
             raise bad_request(
-                f"Rule requires {spec.requires.grants} grants, but from: names fewer members", "add members to from:"
+                f"rule requires {spec.requires.grants} grants, but from: names fewer members", "add members to from:"
             )
         _check_known(spec.requires.from_, {*members, USER})
     for name in spec.params:
         if _PARAM.fullmatch(name) is None:
             raise bad_request(
-                f"Parameter name {name[:40]!r} invalid", "use letters, digits and _, starting with a letter"
+                f"parameter name {name[:40]!r} invalid", "use letters, digits and _, starting with a letter"
             )
     for action in spec.then:
         _check_action(action, spec, members, scopes)
@@ -69,23 +69,23 @@ def _check_when(when: When) -> None:
     try:
         compiled(pattern or "")
     except ValueError as error:
-        text = f"Pattern {pattern[:80]!r} invalid: {error}"
+        text = f"pattern {pattern[:80]!r} invalid: {error}"
         raise bad_request(text, "use RE2 syntax, which has no look-around") from error
 
 
 def _check_known(names: Iterable[str], known: Collection[str]) -> None:
     unknown = next((name for name in names if name not in known), None)
     if unknown is not None:
-        raise bad_request(f"Member {unknown[:40]!r} not found", f"members: {', '.join(sorted(known))}")
+        raise bad_request(f"member {unknown[:40]!r} not found", f"members: {', '.join(sorted(known))}")
 
 
 def _check_action(action: Action, spec: RuleSpec, members: Collection[str], scopes: Collection[Scope] | None) -> None:
     verbs = [verb for verb in VERBS if getattr(action, verb) is not None]
     if len(verbs) != 1:
-        raise bad_request(f"Each action of then: must have exactly one of {', '.join(VERBS)}")
+        raise bad_request(f"each action of then: must have exactly one of {', '.join(VERBS)}")
     verb = verbs[0]
     if scopes is not None and verb in NEEDED and NEEDED[verb] not in scopes:
-        text = f"Action {verb!r} not allowed: you do not have the scope {NEEDED[verb]!r}"
+        text = f"action {verb!r} not allowed: you do not have the scope {NEEDED[verb]!r}"
         raise bad_request(text, "a rule may only do what its author may do")
     if (action.message is not None and verb not in ("assign", "ask")) or (action.params and verb != "invoke"):
         raise bad_request("message: is only valid for assign and ask, params: only for invoke")
@@ -113,7 +113,7 @@ def _check_text(text: str, spec: RuleSpec) -> None:
         kind, _, rest = name.partition(".")
         if kind == "params" and rest not in spec.params:
             raise bad_request(
-                f"Parameter {rest[:40]!r} not declared in rule {spec.name!r}", "declare it with its type under params:"
+                f"parameter {rest[:40]!r} not declared in rule {spec.name!r}", "declare it with its type under params:"
             )
         known = (
             kind == "params"
@@ -121,7 +121,7 @@ def _check_text(text: str, spec: RuleSpec) -> None:
             or (kind == "message" and rest in _MESSAGE)
         )
         if not known:
-            raise bad_request(f"Variable {name[:40]!r} unknown", f"available variables: {VARIABLES}")
+            raise bad_request(f"variable {name[:40]!r} unknown", f"available variables: {VARIABLES}")
 
 
 def _texts(value: object) -> Iterator[str]:

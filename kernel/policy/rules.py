@@ -160,21 +160,21 @@ def check_params(spec: RuleSpec, params: Mapping[str, object]) -> None:
     for name, kind in spec.params.items():
         if name not in params:
             if not kind.endswith("?"):
-                raise bad_request(f"Parameter {name!r} of rule {spec.name!r} missing", f"its type is {kind}")
+                raise bad_request(f"parameter {name!r} of rule {spec.name!r} missing", f"its type is {kind}")
         elif not _FITS[kind.removesuffix("?")](params[name]):
-            raise Refused("bad_request", f"Parameter {name!r} of rule {spec.name!r} must be of type {kind}")
+            raise Refused("bad_request", f"parameter {name!r} of rule {spec.name!r} must be of type {kind}")
     unknown = next((name for name in params if name not in spec.params), None)
     if unknown is not None:
         known = ", ".join(spec.params) or "none"
         raise Refused(
             "bad_request",
-            f"Parameter {unknown[:40]!r} unknown in rule {spec.name!r}",
+            f"parameter {unknown[:40]!r} unknown in rule {spec.name!r}",
             f"parameters of the rule: {known}",
         )
     if len(encode_json(params)) > PARAMS_BYTES:
         raise Refused(
             "bad_request",
-            f"Parameters too large: the limit is {PARAMS_BYTES} bytes",
+            f"parameters too large: the limit is {PARAMS_BYTES} bytes",
             "put the data into a document and pass its name",
         )
 
@@ -266,7 +266,7 @@ class _RuleSteps:
             }
             try:
                 if sub is None:
-                    raise Refused("not_found", f"Rule {action.invoke!r} not found")
+                    raise Refused("not_found", f"rule {action.invoke!r} not found")
                 check_params(sub.spec, given)
             except Refused as refused:
                 self._notes.setdefault(rule.spec.name, refused.text)

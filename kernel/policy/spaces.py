@@ -35,13 +35,13 @@ class MembershipChange(NamedTuple):
 def members_of_new(opener: str, name: str, wanted: Sequence[str], run: RunSpaces) -> tuple[str, ...]:
     """Return the members of the space ``name`` that ``opener`` opens with the ``wanted`` members. Raises Refused."""
     if name in run.open_names:
-        raise Refused("conflict", f"Space {name!r} is already open", "use another name, or work in the open space")
+        raise Refused("conflict", f"space {name!r} is already open", "use another name, or work in the open space")
     if len(run.open_names) >= MOST_OPEN:
         hint = "a space closes when its work and the work of its opener have ended"
-        raise Refused("conflict", f"Too many open spaces in this run: the limit is {MOST_OPEN}", hint)
+        raise Refused("conflict", f"too many open spaces in this run: the limit is {MOST_OPEN}", hint)
     if run.opened >= MOST_IN_RUN:
         raise Refused(
-            "conflict", f"Too many spaces in this run: the limit is {MOST_IN_RUN}", "work in the run's main space"
+            "conflict", f"too many spaces in this run: the limit is {MOST_IN_RUN}", "work in the run's main space"
         )
     members = tuple(dict.fromkeys((opener, *wanted)))
     _check_fit(members, run.colleagues)
@@ -59,13 +59,13 @@ def change_of_members(
     removed = tuple(one for one in dict.fromkeys(change.removed) if one in members)
     if caller not in (None, opener) and (added or removed):
         raise Refused(
-            "forbidden", f"Members can only be changed by the space's opener {opener}", f"ask @{opener}, or a person"
+            "forbidden", f"members can only be changed by the space's opener {opener}", f"ask @{opener}, or a person"
         )
     if both := sorted({*change.added} & {*change.removed}):
-        raise Refused("bad_request", f"Member {both[0][:60]!r} is both added and removed", "name each member once")
+        raise Refused("bad_request", f"member {both[0][:60]!r} is both added and removed", "name each member once")
     if opener in removed:
         hint = "a space closes when its work and the work of its opener have ended"
-        raise Refused("conflict", f"Member {opener!r} cannot be removed: it opened this space", hint)
+        raise Refused("conflict", f"member {opener!r} cannot be removed: it opened this space", hint)
     kept = [one for one in members if one not in removed]
     _check_fit((*kept, *added), colleagues, added)
     return MembershipChange(added, removed)
@@ -76,11 +76,11 @@ def _check_fit(members: Sequence[str], colleagues: Collection[str], new: Sequenc
         if name not in colleagues:
             raise Refused(
                 "not_a_participant",
-                f"Agent {name[:60]!r} is not a member of this run",
+                f"agent {name[:60]!r} is not a member of this run",
                 "list the members with team_members",
             )
     if len(members) > MOST_MEMBERS:
-        raise Refused("conflict", f"Too many members: the limit is {MOST_MEMBERS}", "name fewer members")
+        raise Refused("conflict", f"too many members: the limit is {MOST_MEMBERS}", "name fewer members")
 
 
 def is_over(*, opener_at_work: bool, work_open: bool) -> bool:

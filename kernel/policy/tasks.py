@@ -118,12 +118,12 @@ _GLOB_CHARACTERS: Final = 300
 def check_plan(tasks: Sequence[TaskSpec], members: Sequence[str]) -> None:
     """Raise Refused (bad_request) if ``tasks`` are not valid tasks of ``members``."""
     if not 1 <= len(tasks) <= PLANNED_AT_ONCE:
-        text = f"Plan has {len(tasks)} tasks: 1 to {PLANNED_AT_ONCE} are allowed"
+        text = f"plan has {len(tasks)} tasks: 1 to {PLANNED_AT_ONCE} are allowed"
         raise bad_request(text, "split the plan into several calls")
     keys = [one.key for one in tasks if one.key is not None]
     twice = next((key for key in keys if keys.count(key) > 1), None)
     if twice is not None:
-        raise bad_request(f"Key {twice[:64]!r} used by two tasks", "use a unique key for each task")
+        raise bad_request(f"key {twice[:64]!r} used by two tasks", "use a unique key for each task")
     for one in tasks:
         _check_task(one, members)
 
@@ -133,25 +133,25 @@ def _check_task(one: TaskSpec, members: Sequence[str]) -> None:
     wrong_glob = next((glob for glob in one.files if glob_fault(glob)), None)
     if one.key is not None and (not _KEY.fullmatch(one.key) or _ID.fullmatch(one.key)):
         raise bad_request(
-            f"Key {name} invalid: use letters, digits, '_', '-' and '.', starting with a letter, but no id like t3"
+            f"key {name} invalid: use letters, digits, '_', '-' and '.', starting with a letter, but no id like t3"
         )
     if not one.title.strip() or len(one.title) > TITLE_CHARACTERS:
-        raise bad_request(f"Task {name}: title must have 1 to {TITLE_CHARACTERS} characters", "put the rest into text")
+        raise bad_request(f"task {name}: title must have 1 to {TITLE_CHARACTERS} characters", "put the rest into text")
     if len(one.text) > TEXT_CHARACTERS or len(one.check or "") > CHECK_CHARACTERS:
-        text = f"Task {name} too long: text is limited to {TEXT_CHARACTERS} characters, check to {CHECK_CHARACTERS}"
+        text = f"task {name} too long: text is limited to {TEXT_CHARACTERS} characters, check to {CHECK_CHARACTERS}"
         raise bad_request(text, "put the rest into a file and name the file")
     if len(one.needs) > NEEDS_LIMIT or len(one.files) > FILES_LIMIT:
         raise bad_request(
-            f"Task {name}: at most {NEEDS_LIMIT} needs and {FILES_LIMIT} files are allowed",
+            f"task {name}: at most {NEEDS_LIMIT} needs and {FILES_LIMIT} files are allowed",
             "group them in another task",
         )
     if one.check is not None and (not one.check.strip() or "\0" in one.check):
-        raise bad_request(f"Task {name}: check is not a command", "omit check")
+        raise bad_request(f"task {name}: check is not a command", "omit check")
     if one.for_ is not None and one.for_ not in members:
-        raise bad_request(f"Task {name}: member {one.for_[:60]!r} not found", f"members: {', '.join(members)}")
+        raise bad_request(f"task {name}: member {one.for_[:60]!r} not found", f"members: {', '.join(members)}")
     if wrong_glob is not None:
         raise bad_request(
-            f"Task {name}: files: {wrong_glob[:60]!r} {glob_fault(wrong_glob)}", "use a glob like src/api/**"
+            f"task {name}: files: {wrong_glob[:60]!r} {glob_fault(wrong_glob)}", "use a glob like src/api/**"
         )
 
 

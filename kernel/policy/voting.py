@@ -306,7 +306,7 @@ def decisive(
 def check_verdict(asked: ProposalTerms, terms: VerdictTerms, members: tuple[str, ...]) -> None:
     """Raise Refused (bad_request) unless ``asked`` has the terms that its workflow requires to decide a run."""
     if asked.type != "approval" or not asked.binding:
-        text = f"Proposal {terms.id!r} is the verdict of this workflow: it must be a binding approval"
+        text = f"proposal {terms.id!r} is the verdict of this workflow: it must be a binding approval"
         raise bad_request(text, "use type approval and binding: true, or another id")
     given, usual = asked.resolution, Resolution()
     quorum = terms.quorum or len(terms.electors or members)
@@ -317,7 +317,7 @@ def check_verdict(asked: ProposalTerms, terms: VerdictTerms, members: tuple[str,
         *(["timeout_seconds"] if asked.timeout_ms not in (None, _verdict_ms(terms)) else []),
     ]
     if other:
-        text = f"Terms of the verdict {terms.id!r} are fixed by the workflow file"
+        text = f"terms of the verdict {terms.id!r} are fixed by the workflow file"
         hint = "retry without resolution and timeout_seconds"
         raise bad_request(f"{text}: {', '.join(other)} cannot be changed", hint)
 
@@ -357,7 +357,7 @@ def check_binding(asked: ProposalTerms, verdict: str | None, assignable: frozens
     if verdict is not None:
         would["approval"] = f"the approval {verdict} decides this workflow"
     hint = f"omit binding: all members read the result; these are binding: {'; '.join(would.values())}"
-    raise bad_request(f"Proposal cannot be binding: this {asked.type} has no effect", hint)
+    raise bad_request(f"proposal cannot be binding: this {asked.type} has no effect", hint)
 
 
 def check_terms(opened: ProposalOpened, electors: int) -> None:
@@ -368,17 +368,17 @@ def check_terms(opened: ProposalOpened, electors: int) -> None:
     except NameRejected as rejected:
         raise bad_request(f"{rejected}", "omit the id to get a generated one") from None
     if not terms.title.strip():
-        raise bad_request("Title is empty", "summarize the question in the title")
+        raise bad_request("title is empty", "summarize the question in the title")
     if len(terms.title) > TITLE_LIMIT or len(terms.description) > DESCRIPTION_LIMIT:
         text = (
-            f"Text too long: the limit is {TITLE_LIMIT} characters for a title, {DESCRIPTION_LIMIT} for a description"
+            f"text too long: the limit is {TITLE_LIMIT} characters for a title, {DESCRIPTION_LIMIT} for a description"
         )
         raise bad_request(text, "put the rest into a file and name the file")
     _check_options(terms)
     large = next((one.id for one in terms.options if len(encode_json(one.metadata)) > METADATA_BYTES), None)
     if large is not None:
         raise bad_request(
-            f"Metadata of option {large!r} too large: the limit is {METADATA_BYTES} bytes", "put the data into a file"
+            f"metadata of option {large!r} too large: the limit is {METADATA_BYTES} bytes", "put the data into a file"
         )
     if terms.resolution.tie_breaker is not None and (
         terms.resolution.type == "unanimous" or terms.type == "assignment"
@@ -386,10 +386,10 @@ def check_terms(opened: ProposalOpened, electors: int) -> None:
         what = "an assignment" if terms.type == "assignment" else "a unanimous vote"
         raise bad_request(f"tie_breaker not allowed: {what} has no ties", "omit tie_breaker")
     if terms.type == "assignment" and terms.resolution.type != "plurality":
-        text = "Resolution type not allowed: an assignment has no winner"
+        text = "resolution type not allowed: an assignment has no winner"
         raise bad_request(text, "omit the type of the resolution")
     if not 1 <= opened.quorum <= electors:
-        text = f"Quorum of {opened.quorum} impossible: {electors} can vote"
+        text = f"quorum of {opened.quorum} impossible: {electors} can vote"
         raise bad_request(text, "omit the quorum to wait for all electors")
     if not SHORTEST_SECONDS <= opened.timeout_ms / 1000 <= LONGEST_SECONDS:
         raise bad_request(f"timeout_seconds must be from {SHORTEST_SECONDS:g} to {LONGEST_SECONDS:g} (7 days)")
@@ -398,18 +398,18 @@ def check_terms(opened: ProposalOpened, electors: int) -> None:
 def _check_options(terms: ProposalTerms) -> None:
     ids = [option.id for option in terms.options]
     if terms.type == "approval" and ids != [YES, NO]:
-        raise bad_request("Options of an approval must be yes and no", "omit options, or use type decision")
+        raise bad_request("options of an approval must be yes and no", "omit options, or use type decision")
     if terms.type == "election" and any(option.label != f"@{option.id}" for option in terms.options):
-        raise bad_request("Options of an election must be members", "omit options, or use type decision")
+        raise bad_request("options of an election must be members", "omit options, or use type decision")
     if any(_OPTION_ID.fullmatch(one) is None for one in ids):
-        text = "Option id invalid: use at most 64 letters, digits, dots, dashes and underscores"
+        text = "option id invalid: use at most 64 letters, digits, dots, dashes and underscores"
         raise bad_request(text, "put the rest into the label")
     least = 1 if terms.type in ("assignment", "election") else 2
     if not least <= len(ids) <= OPTIONS_LIMIT:
-        text = f"Proposal has {len(ids)} options: {least} to {OPTIONS_LIMIT} are allowed for type {terms.type}"
+        text = f"proposal has {len(ids)} options: {least} to {OPTIONS_LIMIT} are allowed for type {terms.type}"
         raise bad_request(text, "give options as [{id, label}, ...]")
     if len({one.lower() for one in ids}) < len(ids):
-        raise bad_request("Option ids must be unique")
+        raise bad_request("option ids must be unique")
 
 
 def check_vote(ballot: Ballot, voter: str, choice: str, now_ms: int, *, person: bool) -> None:
@@ -420,13 +420,13 @@ def check_vote(ballot: Ballot, voter: str, choice: str, now_ms: int, *, person: 
         text = f"{voter!r} is not an elector of proposal {ballot.name!r}"
         raise Refused("forbidden", text, f"electors: {', '.join(sorted(ballot.electors))}")
     if choice not in ballot.options:
-        text = f"Option {choice[:64]!r} not found in proposal {ballot.name!r}"
+        text = f"option {choice[:64]!r} not found in proposal {ballot.name!r}"
         raise bad_request(text, f"options: {', '.join(ballot.options)}")
     if voter not in ballot.choices or may_break(ballot, voter, choice, now_ms):
         return
     among = tied(ballot, now_ms)
     if among and voter == ballot.creator:
-        raise Refused("conflict", f"Proposal {ballot.name!r} is tied: choose one of {', '.join(among)}")
+        raise Refused("conflict", f"proposal {ballot.name!r} is tied: choose one of {', '.join(among)}")
     text = f"{voter!r} has already voted for {ballot.choices[voter]}: a vote is final"
     raise Refused("conflict", text)
 
@@ -434,7 +434,7 @@ def check_vote(ballot: Ballot, voter: str, choice: str, now_ms: int, *, person: 
 def check_cancel(ballot: Ballot, name: str, *, person: bool) -> None:
     """Raise Refused if ``name`` may not cancel ``ballot``."""
     if name != ballot.creator and not person:
-        text = f"Proposal {ballot.name!r} can only be cancelled by its creator {ballot.creator}"
+        text = f"proposal {ballot.name!r} can only be cancelled by its creator {ballot.creator}"
         raise Refused("forbidden", text, "vote, and give a reason")
     if ballot.state != "open":
         raise _over(ballot)
@@ -442,9 +442,9 @@ def check_cancel(ballot: Ballot, name: str, *, person: bool) -> None:
 
 def _over(ballot: Ballot) -> Refused:
     if ballot.state == "open":
-        return Refused("conflict", f"Proposal {ballot.name!r} has ended: the deadline has passed")
+        return Refused("conflict", f"proposal {ballot.name!r} has ended: the deadline has passed")
     result = f", winner {ballot.winner}" if ballot.winner is not None else ""
-    return Refused("conflict", f"Proposal {ballot.name!r} has ended: {ballot.state}{result}")
+    return Refused("conflict", f"proposal {ballot.name!r} has ended: {ballot.state}{result}")
 
 
 def may_break(ballot: Ballot, voter: str, choice: str, now_ms: int) -> bool:

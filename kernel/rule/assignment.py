@@ -39,7 +39,7 @@ def continues(fact: Fact, agent: AgentKey, view: RuleView) -> int | None:
 
 def check_recipient(space: str) -> Refused:
     """Return the refusal of a question in a personal space."""
-    text = f"Space {space} has no other agents: it is between {split_space(space)[1]} and the user"
+    text = f"space {space} has no other agents: it is between {split_space(space)[1]} and the user"
     return Refused("not_a_participant", text, "agents ask each other in a workspace; ask the user in your final answer")
 
 
@@ -48,11 +48,11 @@ def check_question(fact: Fact, asked: Iterable[AgentKey], view: RuleView) -> Non
     waiting = view.askers(fact.cause) if fact.cause is not None else ()
     for key in asked:
         if key == fact.speaker:
-            raise Refused("conflict", f"Agent {fact.draft.sender!r} cannot ask itself", "ask a colleague")
+            raise Refused("conflict", f"agent {fact.draft.sender!r} cannot ask itself", "ask a colleague")
         if key in waiting:
             name = fact.draft.to[0]
             text = (
-                f"Agent {fact.draft.sender!r} cannot wait for {name!r}, which already waits for {fact.draft.sender!r}"
+                f"agent {fact.draft.sender!r} cannot wait for {name!r}, which already waits for {fact.draft.sender!r}"
             )
             raise Refused(
                 "conflict", text, "answer with what you know, and name the missing information in your final answer"
@@ -73,11 +73,11 @@ def not_running(space: str) -> Refused:
     """Return the refusal for a workflow that is not running, or for a closed subspace of a run."""
     if is_below(space):
         hint = "use the space of the run, or open another one"
-        return Refused("workflow_not_running", f"Space {place_of(space)} is closed", hint)
+        return Refused("workflow_not_running", f"space {place_of(space)} is closed", hint)
     name, tag = split_space(space)
     option = "" if tag == DEFAULT_TAG else f" --tag {tag}"
     return Refused(
-        "workflow_not_running", f"Workflow {place_of(space)} is not running", f"start it: awk start {name}{option}"
+        "workflow_not_running", f"workflow {place_of(space)} is not running", f"start it: awk start {name}{option}"
     )
 
 
@@ -85,7 +85,7 @@ def no_channel(space: str) -> Refused:
     """Return the refusal for a workflow without a channel."""
     hint = "work alone: your final answer goes to the user"
     return Refused(
-        "not_a_participant", f"Workflow {place_of(space)} has no channel: its agents cannot communicate", hint
+        "not_a_participant", f"workflow {place_of(space)} has no channel: its agents cannot communicate", hint
     )
 
 

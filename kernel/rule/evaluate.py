@@ -207,7 +207,7 @@ def _taken(rule: Rule, fact: Fact, view: RuleView) -> tuple[Sequence[Draft], Ref
         else:
             what = type(effect).__name__
             raise TypeError(
-                f"Effect {what} not allowed: an installed rule may Append said in its space, or Refuse said"
+                f"effect {what} not allowed: an installed rule may Append said in its space, or Refuse said"
             )
     return drafts, refused
 

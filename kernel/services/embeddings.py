@@ -72,7 +72,7 @@ class NoVectors(Exception):
 
     def refused(self) -> Refused:
         """Return the refusal for a caller that requires embeddings."""
-        return Refused("conflict", f"Embeddings unavailable: {self}", HINT)
+        return Refused("conflict", f"embeddings unavailable: {self}", HINT)
 
 
 class NoEndpoint(NoVectors):
@@ -80,7 +80,7 @@ class NoEndpoint(NoVectors):
 
     def refused(self) -> Refused:
         """Return the refusal for a caller that requires embeddings."""
-        return Refused("not_found", f"Embeddings unavailable: {self}", HINT)
+        return Refused("not_found", f"embeddings unavailable: {self}", HINT)
 
 
 class _KeptTrial(msgspec.Struct, frozen=True):
@@ -153,7 +153,7 @@ class EmbeddingClient(msgspec.Struct, eq=False, kw_only=True):
         except NoVectors as why:
             raise why.refused() from why
         except OSError as error:
-            raise Refused("storage_failed", f"Measurement not stored: {error}", "check the disk") from error
+            raise Refused("storage_failed", f"measurement not stored: {error}", "check the disk") from error
         return VectorTrial(
             agent=name_of(agent),
             model=found.model,

@@ -192,7 +192,7 @@ class MemoryGuard(msgspec.Struct, eq=False, kw_only=True):
         record = self.log.reader.now(agents.row, key)
         if record is None or record.origin == "inline":
             raise Refused(
-                "unknown_agent", f"Agent {key[:60]!r} not found, or without a memory", "list agents: awk agent list"
+                "unknown_agent", f"agent {key[:60]!r} not found, or without a memory", "list agents: awk agent list"
             )
 
 
@@ -237,7 +237,7 @@ class Souls(msgspec.Struct, eq=False, kw_only=True):
         mode = self.evolution(identity.space)
         if mode == "disabled":
             raise Refused(
-                "forbidden", "Soul changes are disabled (guard.soul_evolution)", "continue without the change"
+                "forbidden", "soul changes are disabled (guard.soul_evolution)", "continue without the change"
             )
         said = Suggestion(trait or DEFAULT_TRAIT, value or observation, observation)
         return await self._change(identity.agent, souls.suggest, said, author, soul_text, at_once=mode == "auto")
@@ -279,7 +279,7 @@ class Souls(msgspec.Struct, eq=False, kw_only=True):
     def _record(self, key: AgentKey) -> AgentRecord:
         record = self.reader.now(agents.row, key)
         if record is None or record.origin == "inline":
-            text = f"Agent {key[:60]!r} not found, or without a soul"
+            text = f"agent {key[:60]!r} not found, or without a soul"
             raise Refused("unknown_agent", text, "list agents: awk agent list")
         return record
 

@@ -160,13 +160,13 @@ class TriedVersion(msgspec.Struct, frozen=True):
 def interpreter_at(path: str) -> str:
     """Return the interpreter of a virtual environment, given its folder or its agent-worker. Raises Refused."""
     if not os.path.isabs(path):
-        raise Refused("bad_request", f"Path {path[:200]} is not absolute", "give the path of a virtual environment")
+        raise Refused("bad_request", f"path {path[:200]} is not absolute", "give the path of a virtual environment")
     folder = os.path.join(path, "bin") if os.path.isdir(path) else os.path.dirname(path)
     python = os.path.join(folder, "python")
     named = os.path.isdir(path) or os.path.basename(path) in (*_PROGRAMS, "python")
     if not named or not os.access(python, os.X_OK):
         lacking = f"{python[:200]} is missing" if os.path.lexists(path) else "the path does not exist"
-        text = f"Path {path[:200]} is neither a virtual environment nor its agent-worker: {lacking}"
+        text = f"path {path[:200]} is neither a virtual environment nor its agent-worker: {lacking}"
         raise Refused("bad_request", text, "give the folder created by python -m venv")
     return python
 

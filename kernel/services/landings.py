@@ -293,7 +293,7 @@ class Landings(msgspec.Struct, eq=False, kw_only=True):
             self.log.reader.now(workflows.source, landing.run),
         )
         if record is None or source is None:
-            raise Refused("setup_failed", f"Run {run_id(landing.run)} not found: it was removed")
+            raise Refused("setup_failed", f"run {run_id(landing.run)} not found: it was removed")
         names = list(_workflow.decode(source.definition).agents)
         trees = sorted(
             self.log.reader.now(worktrees.ever_of_run, landing.run),
@@ -303,7 +303,7 @@ class Landings(msgspec.Struct, eq=False, kw_only=True):
         if wanted is not None and wanted not in names:
             raise Refused(
                 "setup_failed",
-                f"Agent {wanted[:60]!r} not found in {record.place}. Available agents: {', '.join(names)}.",
+                f"agent {wanted[:60]!r} not found in {record.place}. Available agents: {', '.join(names)}.",
             )
         sides: dict[str, Side] = {}
         boxes: list[Sandbox] = []

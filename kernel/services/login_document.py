@@ -27,10 +27,10 @@ def login_at(home: str, spec: LoginSpec, provider: str) -> bytes:
     try:
         data = _lendable(read_login(home) or b"", spec, provider)
     except OSError as error:
-        raise CauseError("auth", f"Login file {home} is not readable: {error.strerror}") from error
+        raise CauseError("auth", f"login file {home} is not readable: {error.strerror}") from error
     if data is None:
         whose = f" for {provider} that can be lent" if spec.by_provider else ""
-        raise CauseError("auth", f"Login file {home} has no login{whose}; {spec.how}")
+        raise CauseError("auth", f"login file {home} has no login{whose}; {spec.how}")
     return data
 
 

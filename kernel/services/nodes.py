@@ -166,7 +166,7 @@ class Nodes(msgspec.Struct, eq=False, kw_only=True):
         if in_file is not None and not in_file.added:
             if settings.via != "join" or in_file.settings.via != "join" or digest is None:
                 raise Refused(
-                    "conflict", f"Node {name!r} is defined in the project file", "change it there, or use another name"
+                    "conflict", f"node {name!r} is defined in the project file", "change it there, or use another name"
                 )
             await self.log.writer.commit(nodes.set_token, name, digest)
         else:
@@ -181,7 +181,7 @@ class Nodes(msgspec.Struct, eq=False, kw_only=True):
                 await self._taken_up.wait()
             await self.listener.listens.wait()
             return self.listener.join_token(name, token, host)
-        raise Refused("conflict", "No port for nodes could be opened", "see kernel.log for the reason")
+        raise Refused("conflict", "no port for nodes could be opened", "see kernel.log for the reason")
 
     async def drain(self, name: str, *, draining: bool) -> None:
         """Stop or resume giving a node new work. Raises Refused (not_found)."""
@@ -199,13 +199,13 @@ class Nodes(msgspec.Struct, eq=False, kw_only=True):
         if not all(one.added and one.group in ("", name) for one in meant.values()):
             raise Refused(
                 "conflict",
-                f"Node {name!r} is defined in the project file or a group",
+                f"node {name!r} is defined in the project file or a group",
                 "remove it there, or remove the group",
             )
         at_work = sum(self.running().get(one, 0) for one in meant)
         if at_work and not force:
             hint = f"run awk node drain {name} and wait, or use --force to restart its work elsewhere"
-            raise Refused("conflict", f"Node {name!r} is in use: {at_work} attempts run on it", hint)
+            raise Refused("conflict", f"node {name!r} is in use: {at_work} attempts run on it", hint)
         await self.log.writer.commit(nodes.remove, name)
         self.look_again()
 
@@ -214,7 +214,7 @@ class Nodes(msgspec.Struct, eq=False, kw_only=True):
 
     def _check_known(self, name: str) -> None:
         if name not in self._known():
-            raise Refused("not_found", f"Node {name[:40]!r} not found", "list the nodes with awk node list")
+            raise Refused("not_found", f"node {name[:40]!r} not found", "list the nodes with awk node list")
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Maintain connections until cancelled; reports its start once the nodes are known."""

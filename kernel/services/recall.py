@@ -112,7 +112,7 @@ class Recall(msgspec.Struct, eq=False, kw_only=True):
         asked = asked_words(query)
         if not asked:
             raise Refused(
-                "bad_request", f"Query {query[:40]!r} has no searchable word", "use words from the conversation"
+                "bad_request", f"query {query[:40]!r} has no searchable word", "use words from the conversation"
             )
         await self._follow(PATIENCE_SECONDS)
         wanted_vectors = vectors
@@ -328,7 +328,7 @@ class Recall(msgspec.Struct, eq=False, kw_only=True):
                 await self._throw_away(str(broken))
                 return await trio.to_thread.run_sync(job, await self._opened(), limiter=limiter)
         except (IndexBroken, IndexUnwritable) as error:
-            text = f"History index unavailable: {error}"
+            text = f"history index unavailable: {error}"
             raise Refused("storage_full", text, f"check the disk of {os.path.dirname(self.path)}") from error
 
     async def _opened(self) -> Index:

@@ -119,7 +119,7 @@ class TreeWork(msgspec.Struct, eq=False, kw_only=True):
         trees = self.reader.now(worktrees.in_space, identity.space)
         own = next((tree for tree in trees if tree.agent in (identity.agent, "") and tree.state == "made"), None)
         if own is None:
-            text = "Working tree not found: you work in the project itself"
+            text = "working tree not found: you work in the project itself"
             raise Refused("not_found", text, "working trees require workspace: {git: worktree} in the workflow file")
         return TreePlace(own, tuple(tree for tree in trees if tree is not own))
 
@@ -131,7 +131,7 @@ class TreeWork(msgspec.Struct, eq=False, kw_only=True):
                 await away.sync.collect(live=True)
             return place.tree, await self.branches.standing(place.tree, self.trees.box(place.tree), place.colleagues)
         except SpawnTransient as error:
-            raise Refused("busy", f"Git could not be started: {error}", _BUSY) from error
+            raise Refused("busy", f"git could not be started: {error}", _BUSY) from error
 
     async def commit(self, identity: Identity, message: str) -> tuple[Worktree, Tip]:
         """Commit all changes in the tree of the caller. Raises Refused."""
@@ -141,7 +141,7 @@ class TreeWork(msgspec.Struct, eq=False, kw_only=True):
                 await away.sync.collect(message, live=True)
             tip = await self.branches.commit(tree, self.trees.box(tree), message, identity.name)
         except SpawnTransient as error:
-            raise Refused("busy", f"Git could not be started: {error}", _BUSY) from error
+            raise Refused("busy", f"git could not be started: {error}", _BUSY) from error
         await self._moved(tree, tip, identity.instruction, tree.note)
         return tree, tip if away is None else msgspec.structs.replace(tip, made=tip.commit != tree.head)
 
@@ -152,7 +152,7 @@ class TreeWork(msgspec.Struct, eq=False, kw_only=True):
         if found is None:
             names = ", ".join(tree.name for tree in place.colleagues) or "none"
             raise Refused(
-                "not_found", f"Agent {source[:60]!r} has no working tree here", f"agents with a working tree: {names}"
+                "not_found", f"agent {source[:60]!r} has no working tree here", f"agents with a working tree: {names}"
             )
         message = f"{identity.name}: {mode} of {found.branch} ({identity.instruction}, {run_id(place.tree.run)})"
         try:
@@ -163,7 +163,7 @@ class TreeWork(msgspec.Struct, eq=False, kw_only=True):
             if away is not None:
                 await away.sync.bring(live=True)
         except SpawnTransient as error:
-            raise Refused("busy", f"Git could not be started: {error}", _BUSY) from error
+            raise Refused("busy", f"git could not be started: {error}", _BUSY) from error
         fault_point("tree.taken")
         await self._moved(place.tree, tip, identity.instruction, "")
         return place.tree, tip
@@ -217,14 +217,14 @@ class WorkChecks(msgspec.Struct, eq=False, kw_only=True):
         env = {"AGENT_NAME": identity.name, "AGENT_TASK": task, "AGENT_WORKFLOW": workflow, "AGENT_TAG": tag}
         if (away := self.away.get(identity.instruction)) is not None:
             if confined and away.box is None:
-                text = "Check requires a sandbox, but the agent runs on a node without one"
+                text = "check requires a sandbox, but the agent runs on a node without one"
                 raise Refused("setup_failed", text, "set sandbox: on for the agent")
             given = {**away.env, **env, "AGENT_PROJECT": away.cwd}
             run = CheckRun(away.launcher, f"check-of-work-{next(_numbers)}", given, tightest([limits]))
             try:
                 return await run_check(run, command, away.cwd, away.box)
             except SpawnTransient as error:
-                raise Refused("busy", f"Check could not be started: {error}", _BUSY) from error
+                raise Refused("busy", f"check could not be started: {error}", _BUSY) from error
         box = None if tree is None else self.trees.box(tree)
         return await self._checked(command, cwd, env, [limits], box, top if confined else None)
 
@@ -263,7 +263,7 @@ class WorkChecks(msgspec.Struct, eq=False, kw_only=True):
         except CauseError as error:
             raise Refused("setup_failed", error.text) from error
         except SpawnTransient as error:
-            raise Refused("busy", f"Check could not be started: {error}", _BUSY) from error
+            raise Refused("busy", f"check could not be started: {error}", _BUSY) from error
 
 
 class AttemptPreparation(Preparation, kw_only=True):

@@ -90,9 +90,9 @@ class Upgrade(msgspec.Struct, eq=False, kw_only=True):
     def ask(self, to: str | None) -> UpgradeReport:
         """Start an upgrade to the program at ``to``, or to the installed one. Raises Refused (busy, bad_request)."""
         if not hasattr(os, "memfd_create"):
-            raise Refused("bad_request", "Upgrades without interruption require Linux", "use awk restart --kernel")
+            raise Refused("bad_request", "upgrades without interruption require Linux", "use awk restart --kernel")
         if self._asked.is_set():
-            raise Refused("busy", "Another upgrade is running", "check it with awk upgrade --status")
+            raise Refused("busy", "another upgrade is running", "check it with awk upgrade --status")
         python = self.installed.python if to is None else interpreter_at(to)
         self.program = self.installed._replace(python=python)
         self.report = UpgradeReport(

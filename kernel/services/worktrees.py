@@ -118,13 +118,13 @@ class Worktrees(msgspec.Struct, eq=False, kw_only=True):
             if confined != has_clone(tree):
                 # The agent's file changed its sandbox setting after the tree was created.
                 if not confined:
-                    text = f"Working tree of {tree.name} was created for sandbox: on and must stay confined"
+                    text = f"working tree of {tree.name} was created for sandbox: on and must stay confined"
                     raise Refused("setup_failed", text, "set sandbox: on again, or start the workflow again")
                 await self.repository.confine(tree)
         except (Refused, OSError) as refused:
             full = [place for place in (tree.repository, str(self.repository.place)) if not has_room(place)]
             if full:
-                text = f"No space left on the disk of {full[0]}: the working tree of {tree.name} waits ({refused})"
+                text = f"no space left on the disk of {full[0]}: the working tree of {tree.name} waits ({refused})"
                 raise SpawnTransient(text) from refused
             if isinstance(refused, OSError):
                 raise

@@ -77,8 +77,8 @@ async def run_setup(
             needs = result.exit.code != _NOT_FOUND and step.shell.lstrip().startswith("git ")
             if needs and not any([await (top / ".git").exists() for top in tops]):
                 name = values.get("workflow.name", "")
-                lacks = f"Workflow {name!r} needs a git repository: setup step {index + 1} ({_shown(step)}) failed"
-                raise Refused("setup_failed", lacks, "Run: git init")
+                lacks = f"workflow {name!r} needs a git repository: setup step {index + 1} ({_shown(step)}) failed"
+                raise Refused("setup_failed", lacks, "run: git init")
             raise _failed(index, step, fault, result.stderr_tail)
         if step.bind is not None:
             try:

@@ -120,7 +120,7 @@ def test_what_is_no_agent_is_refused_and_nothing_is_written(words: list[str], co
 
 def test_an_agent_that_is_there_is_left_alone(cli: Cli, alice: Path) -> None:
     """Exit 2; what is in its context is a new agent's only if the file is gone."""
-    told = "error: Agent 'alice' already exists (.agents/alice.yaml)\n  hint: Use: awk agent edit alice\n"
+    told = "error: agent 'alice' already exists (.agents/alice.yaml)\n  hint: use: awk agent edit alice\n"
     for words in ((), ("-m", "opus"), ("-m", "nobody/x"), ("--from", "agent-1")):
         ran = cli("agent", "create", "alice", *words)
         assert (ran.code, alice.read_text(), ran.err) == (2, ALICE, told)

@@ -414,7 +414,7 @@ def test_logs_tell_a_call_that_was_refused_from_one_that_was_run(cli: Cli, kerne
 def test_what_no_run_is_called_is_said_in_the_words_that_were_typed(cli: Cli, kernel: KernelDouble) -> None:
     kernel.answers["GET /runs/foo:main"] = problem(404, "not_found", "there is no run 'foo:main'")
     ran = cli("show", "foo")
-    told = "error: No run, instruction or workflow named 'foo'\n  hint: List runs: awk runs\n"
+    told = "error: no run, instruction or workflow named 'foo'\n  hint: list runs: awk runs\n"
     assert (ran.code, ran.err) == (of_failure("not_found", 404), told)
     kernel.answers["GET /runs/bar:main"] = problem(403, "forbidden", "not with this token")
     assert "not with this token" in cli("show", "bar").err

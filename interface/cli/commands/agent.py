@@ -257,7 +257,7 @@ def run_agent_create(context: Context) -> int:
         raise Failure("usage", "NAME is missing", "see awk agent create --help")
     root, name = context.project.root, agent_name(context.args.name)
     path = agent_file(name)
-    exists = Failure("already_exists", f"Agent {name!r} already exists ({path})", f"Use: awk agent edit {name}")
+    exists = Failure("already_exists", f"agent {name!r} already exists ({path})", f"use: awk agent edit {name}")
     if os.path.lexists(os.path.join(root, path)):
         raise exists
     client = running_kernel(context)

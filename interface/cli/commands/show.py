@@ -58,8 +58,8 @@ def run_show(context: Context) -> int:
     except Failure as failure:
         if failure.code != "not_found" or not failure.http_status:
             raise
-        text = f"No run, instruction or workflow named {name[:100]!r}"
-        raise Failure("not_found", text, "List runs: awk runs", http_status=failure.http_status) from failure
+        text = f"no run, instruction or workflow named {name[:100]!r}"
+        raise Failure("not_found", text, "list runs: awk runs", http_status=failure.http_status) from failure
     return context.answer(report, run_lines)
 
 

@@ -98,7 +98,7 @@ REPLY: Final = Rule(name="reply", kinds=frozenset({"done"}), decide=decide_reply
 def decide_mentions(fact: Fact, view: RuleView) -> tuple[Effect, ...]:
     """Deliver and assign the message. Raises Refused."""
     if fact.draft.kind == "said" and len(fact.draft.text.encode("utf-8", "replace")) > TEXT_LIMIT_BYTES:
-        raise Refused("too_large", f"Message too large: the limit is {TEXT_LIMIT_BYTES} bytes", TOO_LARGE_HINT)
+        raise Refused("too_large", f"message too large: the limit is {TEXT_LIMIT_BYTES} bytes", TOO_LARGE_HINT)
     if is_personal(fact.draft.space):
         return _personal(fact, view)
     workspace = view.workspace(fact.draft.space)
@@ -115,7 +115,7 @@ def _personal(fact: Fact, view: RuleView) -> tuple[Effect, ...]:
     name = split_space(fact.draft.space)[1]
     key = AgentKey(name)
     if not view.agent_exists(key):
-        raise Refused("unknown_agent", f"Agent {name!r} not found", "list agents: awk agent list")
+        raise Refused("unknown_agent", f"agent {name!r} not found", "list agents: awk agent list")
     return assign(key, name, "immediate", fact.hops, continues=continues(fact, key, view))
 
 
@@ -129,7 +129,7 @@ def _workspace(fact: Fact, workspace: RunningWorkspace, view: RuleView) -> tuple
         key = view.member(fact.draft.space, name.lower())
         if key is None:
             members = ", ".join(view.member_names(fact.draft.space))
-            text = f"Agent {name!r} is not a member of {place_of(fact.draft.space)}. Members: {members}."
+            text = f"agent {name!r} is not a member of {place_of(fact.draft.space)}; members: {members}"
             add = f"add the agent under agents: in {workspace.file}"
             hint = "ask the opener of the space to add the agent" if is_below(fact.draft.space) else add
             raise Refused("not_a_participant", text, hint)
@@ -217,16 +217,16 @@ def decide_proposal(fact: Fact, view: RuleView) -> tuple[Effect, ...]:
 def _open(fact: Fact, opened: ProposalOpened, view: RuleView) -> tuple[Effect, ...]:
     space = fact.draft.space
     if is_personal(space):
-        text = f"Space {space} has no votes: it is between {split_space(space)[1]} and the user"
+        text = f"space {space} has no votes: it is between {split_space(space)[1]} and the user"
         raise Refused("not_a_participant", text, "open the proposal in a workspace")
     workspace = channel_of(view, space)
     members = view.roster(space)
     electors = members if opened.electors is None else tuple(one for one in members if one[1] in opened.electors)
     if view.has_ballot(space, opened.name):
-        text = f"Proposal {opened.name!r} already exists (open or ended)"
+        text = f"proposal {opened.name!r} already exists (open or ended)"
         raise Refused("already_exists", text, "use another id, or none; list proposals with team_proposal_status")
     if view.open_ballots(space) >= MOST_OPEN:
-        text = f"Too many open proposals in {place_of(space)}: the limit is {MOST_OPEN}"
+        text = f"too many open proposals in {place_of(space)}: the limit is {MOST_OPEN}"
         raise Refused("conflict", text, "vote on the open ones first, or cancel one")
     check_terms(opened, len(opened.electors or electors))
     row = OpenProposal(
@@ -321,7 +321,7 @@ def decide_workflow(fact: Fact, view: RuleView) -> tuple[Effect, ...]:
         case RunSpec() as started:
             if view.workspace(fact.draft.space) is not None:
                 hint = f"stop it first: awk stop @{started.name}:{started.tag}"
-                raise Refused("already_running", f"Workflow {place_of(fact.draft.space)} is already running", hint)
+                raise Refused("already_running", f"workflow {place_of(fact.draft.space)} is already running", hint)
             limits = _definition.decode(started.definition).limits
             begin = StartRun(space=fact.draft.space, spec=started, limits=limits)
             kickoff: tuple[Effect, ...]

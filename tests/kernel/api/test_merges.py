@@ -75,7 +75,7 @@ async def test_what_cannot_be_merged_is_refused_at_once(tmp_path: Path) -> None:
             assert (answer.status, name in answer.json["detail"]) == (400, True), name
         await kernel.services.store.writer.commit(lambda tx: tx.write(ON_AGENTS, ()))
         answer = await kernel.ask("POST", "/runs/r1/merge")
-        assert (answer.status, "of agents" in answer.json["detail"], "--into" in answer.json["hint"]) == (
+        assert (answer.status, "of an agent" in answer.json["detail"], "--into" in answer.json["hint"]) == (
             400,
             True,
             True,

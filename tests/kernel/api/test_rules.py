@@ -52,9 +52,9 @@ async def test_a_person_defines_a_rule_which_is_listed_tried_and_switched_off(ke
 @pytest.mark.parametrize(
     ("rule", "why"),
     [
-        ({"name": "x", "then": [{"assign": "nobody"}]}, "Member 'nobody' not found"),
-        ({"name": "x", "then": [{"say": "${{ env.HOME }}"}]}, "Variable 'env.HOME' unknown"),
-        ({"name": "x", "when": {"said": {"matches": "(?=a)"}}, "then": [{"say": "y"}]}, "Pattern '(?=a)' invalid"),
+        ({"name": "x", "then": [{"assign": "nobody"}]}, "member 'nobody' not found"),
+        ({"name": "x", "then": [{"say": "${{ env.HOME }}"}]}, "variable 'env.HOME' unknown"),
+        ({"name": "x", "when": {"said": {"matches": "(?=a)"}}, "then": [{"say": "y"}]}, "pattern '(?=a)' invalid"),
         ({"name": "x", "when": {"said": {}, "done": {}}, "then": [{"say": "y"}]}, "exactly one"),
         ({"name": "x", "then": [{"say": "y", "assign": "alice"}]}, "exactly one"),
         ({"name": "x", "then": []}, "1 to 16 are allowed"),

@@ -66,8 +66,8 @@ def test_one_without_a_bound_is_used_first_then_what_ends_soonest() -> None:
         (None, None, GrantTerms(1, 2, 200)),
         (150, 2, GrantTerms(1, 2, 150)),
         (200, None, GrantTerms(1, 2, 200)),
-        (201, None, "Grant would outlast your own"),
-        (None, 3, "Grant exceeds your own uses: 2 left"),
+        (201, None, "grant would outlast your own"),
+        (None, 3, "grant exceeds your own uses: 2 left"),
     ],
 )
 def test_who_hands_on_gives_no_more_than_he_has(

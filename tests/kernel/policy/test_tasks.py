@@ -146,7 +146,7 @@ def test_files_are_held_against_others_and_not_against_oneself() -> None:
     ("spec", "expected"),
     [
         (TaskSpec(title=" "), "title"),
-        (TaskSpec(title="x", key="t3"), "Key 't3' invalid"),
+        (TaskSpec(title="x", key="t3"), "key 't3' invalid"),
         (TaskSpec(title="x", for_="zoe"), "member 'zoe' not found"),
         (TaskSpec(title="x", files=("/etc/passwd",)), "working directory"),
         (TaskSpec(title="x", files=("a/../../b",)), "working directory"),

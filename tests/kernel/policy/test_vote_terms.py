@@ -51,7 +51,7 @@ TIE: Final = ballot(votes=VOTED, quorum=2, tie_breaker="creator-decides")
         (ballot(state="resolved", winner="b"), "bob", "a", "conflict", "resolved, winner b"),
         (ballot(deadline_ms=0), "bob", "a", "conflict", "the deadline has passed"),
         (ballot(), "dave", "a", "forbidden", "is not an elector"),
-        (ballot(), "bob", "c", "bad_request", "Option 'c' not found"),
+        (ballot(), "bob", "c", "bad_request", "option 'c' not found"),
         (ballot(votes=VOTED), "bob", "a", "conflict", "a vote is final"),
         (replace(TIE, options=("a", "b", "c")), "alice", "c", "conflict", "is tied: choose one of a, b"),
         (TIE, "bob", "a", "conflict", "a vote is final"),
@@ -91,11 +91,11 @@ def test_its_creator_or_a_person_cancels_what_is_open() -> None:
         (opened(options=(*AB, Option(id="A"))), "must be unique"),
         (opened("approval", AB), "yes and no"),
         (opened("election", AB), "must be members"),
-        (opened(resolution=Resolution(quorum=4)), "Quorum of 4"),
+        (opened(resolution=Resolution(quorum=4)), "quorum of 4"),
         (opened(resolution=Resolution(type="unanimous", tie_breaker="first")), "no ties"),
         (opened("assignment", resolution=Resolution(tie_breaker="first")), "no ties"),
         (opened("assignment", resolution=Resolution(type="majority")), "no winner"),
-        (opened(options=(AB[0], Option(id="b", metadata={"why": "x" * METADATA_BYTES}))), "Metadata of option 'b'"),
+        (opened(options=(AB[0], Option(id="b", metadata={"why": "x" * METADATA_BYTES}))), "metadata of option 'b'"),
         (opened(timeout_seconds=0.999), "timeout_seconds"),
         (opened(timeout_seconds=8 * 24 * 3600), "timeout_seconds"),
     ],
@@ -110,7 +110,7 @@ def test_what_cannot_be_voted_on_is_refused(wrong: ProposalOpened, words: str) -
 @pytest.mark.promise("P10")
 def test_a_title_that_says_nothing_or_too_much_is_refused() -> None:
     for title in (" \n", "x" * 201):
-        with pytest.raises(Refused, match=r"Title is empty|for a title"):
+        with pytest.raises(Refused, match=r"title is empty|for a title"):
             check_terms(with_defaults(ProposalTerms(type="approval", title=title), "p1", NAMES, 0), len(NAMES))
 
 

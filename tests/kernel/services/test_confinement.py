@@ -276,7 +276,7 @@ async def test_a_tree_that_cannot_be_made_waits_for_room(
         (git_project.root / ".git/worktrees").write_text("in the way")
         if disk:
             monkeypatch.setattr("os.statvfs", filled(git_project.folder / disk))
-            with pytest.raises(SpawnTransient, match="No space left on the disk of"):
+            with pytest.raises(SpawnTransient, match="no space left on the disk of"):
                 await place.trees().ready(attempt_of(tree), confined=False)
         else:
             with pytest.raises(CauseError, match="worktrees") as caught:

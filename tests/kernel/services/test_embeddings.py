@@ -211,7 +211,7 @@ async def test_whatever_goes_wrong_the_answer_is_the_one_by_words(
     assert len(ground.api.requests) == 1
     told = [record.getMessage() for record in caplog.records if "vectors.none" in record.getMessage()]
     assert len(told) == 1 and KEY not in told[0]
-    with pytest.raises(Refused, match="Embeddings unavailable"):
+    with pytest.raises(Refused, match="embeddings unavailable"):
         await ground.search(vectors=True)
     ground.now += service.REST_SECONDS
     ground.api.answer = ground.api.vectors

@@ -124,7 +124,7 @@ async def test_an_idle_kernel_leaves_as_soon_as_the_new_version_was_tried() -> N
     async with trio.open_nursery() as nursery:
         nursery.start_soon(kernel.upgrade.run)
         assert kernel.upgrade.ask(None).state == "checking"
-        with pytest.raises(Refused, match="Another upgrade is running"):
+        with pytest.raises(Refused, match="another upgrade is running"):
             kernel.upgrade.ask(None)
         await kernel.upgrade.leaving.wait()
         nursery.cancel_scope.cancel()

@@ -177,4 +177,4 @@ def test_a_trial_tells_of_what_could_not_be_done_too(work: BusyWorkspace) -> Non
     rule = spec("one", when={"said": {"matches": "^go$"}}, then=[{"invoke": "none"}])
     run = int(work.database.writer().execute("SELECT id FROM workflows WHERE space = ?", (SPACE,)).get)
     _, total, firings = rows.trial(work.database.writer(), SPACE, run, rule)
-    assert (total, [one.would for one in firings]) == (1, [("one: not done: Rule 'none' not found",)])
+    assert (total, [one.would for one in firings]) == (1, [("one: not done: rule 'none' not found",)])

@@ -261,7 +261,7 @@ def test_a_rule_is_invoked_with_parameters_of_their_types(table: Table) -> None:
     )
     with pytest.raises(Refused, match="integer"):
         table.workspace.commit(rules.invoke_rule, SPACE, "sub", {"who": "me", "count": "3"})
-    with pytest.raises(Refused, match="Parameter 'who' of rule 'sub' missing"):
+    with pytest.raises(Refused, match="parameter 'who' of rule 'sub' missing"):
         table.workspace.commit(rules.invoke_rule, SPACE, "sub", {})
 
 

@@ -164,8 +164,8 @@ async def test_a_step_of_git_outside_a_repository_says_what_to_do(catalog: Catal
     write(catalog, STEP + "{shell: git diff  HEAD, as: out}")
     async with stage(tmp_path) as on:
         error = await on.refused(checked(catalog))
-        assert error.text == "Workflow 'review' needs a git repository: setup step 1 (git diff HEAD) failed"
-        assert error.hint == "Run: git init"
+        assert error.text == "workflow 'review' needs a git repository: setup step 1 (git diff HEAD) failed"
+        assert error.hint == "run: git init"
         await trio.run_process(("git", "init", "--quiet", str(catalog.root)))
         error = await on.refused(checked(catalog))
         assert error.text.startswith("setup[0] failed: exit code 128: git diff HEAD")
