@@ -156,7 +156,7 @@ async def test_why_the_work_of_a_run_failed_gives_its_exit_code(cause: Cause, ex
     ("text", "status", "output", "told"),
     [
         ('{"verdict": "ok"}', "done", {"verdict": "ok"}, "all work is done"),
-        ("LGTM", "failed", None, "the final answer does not match output_schema: it is not JSON"),
+        ("LGTM", "failed", None, "the final answer does not match output_schema: not JSON"),
         ("", "failed", None, "the final answer does not match output_schema: there is no answer"),
     ],
 )
