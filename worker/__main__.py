@@ -60,7 +60,7 @@ def _converse(receive: int, send: int, cookie: str | None) -> int:
 
 def run_keeper(lifeline_fd: int) -> int:
     """Run a keeper without a zygote: stdio belongs to the child, and the order is the first line on the lifeline."""
-    os.set_inheritable(lifeline_fd, False)
+    os.set_inheritable(lifeline_fd, False)  # a child that held it would hide the kernel's end
     process_tree.ignore_signals()
     line = _first_line(lifeline_fd)
     if line is None:
@@ -74,7 +74,7 @@ def _first_line(fd: int) -> bytes | None:
     link = socket.socket(fileno=os.dup(fd))
     with link:
         while True:
-            seen = link.recv(_ORDER_LIMIT_BYTES, socket.MSG_PEEK)
+            seen = link.recv(_ORDER_LIMIT_BYTES, socket.MSG_PEEK)  # stays in the socket
             end = seen.find(b"\n")
             if end >= 0:
                 return link.recv(end + 1)
@@ -156,7 +156,7 @@ class KeeperZygote:
             self._open = False
             self._poll.unregister(self._control.fileno())
             if not self._retired:
-                self._spare_until = time.monotonic() + GRACE_SECONDS
+                self._spare_until = time.monotonic() + GRACE_SECONDS  # the keepers have noticed the end, too
 
     def _fork_keeper(self, order: Fork, descriptors: list[int]) -> None:
         stdin, stdout, stderr, lifeline = descriptors
@@ -165,7 +165,7 @@ class KeeperZygote:
         except OSError as error:
             why = f"{errno_name(error)}: fork"
             with suppress(OSError):
-                os.write(lifeline, encode(Exited(failed=why)))
+                os.write(lifeline, encode(Exited(failed=why)))  # in place of the keeper: the kernel waits for a report
             return
         if pid:
             self._keepers.add(pid)
@@ -175,8 +175,8 @@ class KeeperZygote:
         code = 70
         try:
             os.setsid()
-            os.close(self._control.detach())
-            self._child_signal.close()
+            os.close(self._control.detach())  # only the zygote may hold its control socket
+            self._child_signal.close()  # the keeper creates its own
             keeper.run(order, lifeline, stdio, self._work)
             code = 0
         except BaseException:  # noqa: BLE001  (a bug in the keeper: the zygote adopts and kills its tree)

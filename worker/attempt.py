@@ -1,4 +1,4 @@
-"""One attempt: a conversation, a model, the tools, the loop, and the terminal frame. Independent of the event loop.
+"""An attempt: a conversation, a model, the tools, the loop, and the terminal frame. Independent of the event loop.
 
 Before one of the worker's own tools runs, the kernel may be asked for permission. Asking does not block here: without a
 decision the outcome is ``pending``, the work is requeued, and the next attempt asks again with the same key. The answer

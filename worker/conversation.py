@@ -81,7 +81,7 @@ SHORT_RESULT_BYTES: Final = 500
 
 
 class ConversationStep(msgspec.Struct):
-    """One reply, the results of its calls so far, and notes that arrived before the next reply.
+    """A reply, the results of its calls so far, and notes that arrived before the next reply.
 
     Notes are shown after all results: providers require results next to their calls.
     """

@@ -53,7 +53,7 @@ class McpConnection:
             stream, protocol = await self._ask("POST", body, headers)
             answer = await _answer(stream, protocol)
             if protocol.our_state is h11.DONE and protocol.their_state is h11.DONE:
-                protocol.start_next_cycle()
+                protocol.start_next_cycle()  # keep the connection for the next request
             else:
                 self.close()
             return answer
@@ -87,7 +87,7 @@ class McpConnection:
         fields = [("host", self._parts.netloc), *self._headers, *headers, ("content-length", str(len(body)))]
         request = h11.Request(method=method, target=self._parts.path or "/", headers=fields)
         events = (request, h11.Data(data=body), h11.EndOfMessage())
-        await stream.send_all(b"".join(protocol.send(event) or b"" for event in events))
+        await stream.send_all(b"".join(protocol.send(event) or b"" for event in events))  # one write, one packet
         return stream, protocol
 
     def close(self) -> None:
@@ -161,13 +161,13 @@ class _Result(msgspec.Struct, frozen=True, rename="camel"):
     next_cursor: str | None = None
 
 
-class _Trouble(msgspec.Struct, frozen=True):
+class _RpcError(msgspec.Struct, frozen=True):
     message: str = ""
 
 
-class _Answer(msgspec.Struct, frozen=True):
+class _RpcResponse(msgspec.Struct, frozen=True):
     result: _Result | None = None
-    error: _Trouble | None = None
+    error: _RpcError | None = None
 
 
 class _Problem(msgspec.Struct, frozen=True):
@@ -176,7 +176,7 @@ class _Problem(msgspec.Struct, frozen=True):
 
 
 class DaemonMcp:
-    """One worker's connection to the kernel's tools."""
+    """A worker's connection to the kernel's tools."""
 
     def __init__(self, url: str, token: str, waits: WorkerIO) -> None:
         self._waits = waits
@@ -212,7 +212,7 @@ class DaemonMcp:
 
     async def run(self, name: str, args: dict[str, Any], key: str) -> ToolOutcome:
         """Call a tool; a refusal by the kernel is also a result. Raises Failed if the kernel is unreachable."""
-        if not _NAME.fullmatch(name):
+        if not _NAME.fullmatch(name):  # the name becomes a header
             return ToolOutcome("tool not found", True)
         answer = await self._request("tools/call", {"name": name, "arguments": args, "_meta": {CALL_KEY: key}}, name)
         if answer.result is None:
@@ -229,7 +229,7 @@ class DaemonMcp:
         """Close the connection."""
         self._connection.close()
 
-    async def _request(self, method: str, params: dict[str, Any], name: str | None = None) -> _Answer:
+    async def _request(self, method: str, params: dict[str, Any], name: str | None = None) -> _RpcResponse:
         self._id += 1
         envelope = {
             **params.get("_meta", {}),
@@ -244,13 +244,13 @@ class DaemonMcp:
         status, content = await request_with_retry(self._connection, self._waits, body, routing)
         if status == 401:
             raise Failed("cancelled", "the kernel no longer accepts this attempt's token: the attempt is over")
-        answer = decoded(content, _Answer) or _Answer()
+        answer = decoded(content, _RpcResponse) or _RpcResponse()
         if answer.result is None and answer.error is None:
-            return _Answer(error=_Trouble(refusal(status, content)))
+            return _RpcResponse(error=_RpcError(refusal(status, content)))
         return answer
 
 
-def _reason(answer: _Answer) -> str:
+def _reason(answer: _RpcResponse) -> str:
     return answer.error.message if answer.error else "no result"
 
 

@@ -143,7 +143,7 @@ def serve(
     if not start.reuse:
         trio_io.run(hearing, stdin_fd, stdout_fd, work, leave)
         return None
-    trio_io.run(hearing, os.dup(stdin_fd), os.dup(stdout_fd), work, leave)
+    trio_io.run(hearing, os.dup(stdin_fd), os.dup(stdout_fd), work, leave)  # it closes its copies
     environ.clear()
     return stays[0]
 

@@ -48,7 +48,7 @@ class BridgeConfig(msgspec.Struct, frozen=True, kw_only=True):
     """The contents of FILE. ``mark`` is the marker file to create when the tools have been listed."""
 
     url: str
-    """Without a path, that of MCP is used."""
+    """Address of the kernel; the MCP path is added to an address without a path."""
     token: str
     mark: str = ""
 
@@ -59,7 +59,7 @@ class _Params(msgspec.Struct, frozen=True, rename="camel"):
     meta: dict[str, Any] = msgspec.field(name="_meta", default_factory=dict)
 
 
-class _Message(msgspec.Struct, frozen=True):
+class _RpcMessage(msgspec.Struct, frozen=True):
     """A message: a request has an id and a method, a notification has no id, an answer has no method."""
 
     method: str = ""
@@ -71,7 +71,7 @@ class _Greeting(msgspec.Struct, frozen=True, rename="camel"):
     protocol_version: str = ""
 
 
-class _Answer(msgspec.Struct, frozen=True):
+class _KernelAnswer(msgspec.Struct, frozen=True):
     jsonrpc: str = ""
     result: _Greeting | None = None
 
@@ -119,7 +119,7 @@ class Bridge:
             connection.close()
 
     def _take(self, line: bytes, calls: trio.Nursery, streams: trio.Nursery) -> None:
-        message = decoded(line, _Message)
+        message = decoded(line, _RpcMessage)
         if message is None:
             return
         if message.method == "notifications/cancelled" and message.params.request_id in self._running:
@@ -138,12 +138,12 @@ class Bridge:
                 line = encode_json(request)
             calls.start_soon(self._serve_one, message, message.id, line)
 
-    async def _serve_one(self, message: _Message, id_: int | str, body: bytes) -> None:
+    async def _serve_one(self, message: _RpcMessage, id_: int | str, body: bytes) -> None:
         with trio.CancelScope() as scope:
             self._running[id_] = scope
             try:
                 status, content = await self._ask(body, self._routing(message))
-                parsed = decoded(content, _Answer) or _Answer()
+                parsed = decoded(content, _KernelAnswer) or _KernelAnswer()
                 if not parsed.jsonrpc:
                     raise Failed("network", refusal(status, content))
                 if message.method == "initialize" and parsed.result is not None:
@@ -161,7 +161,7 @@ class Bridge:
         async with self._answering:
             await self._answers.send_all(line + b"\n")
 
-    def _routing(self, message: _Message) -> tuple[tuple[str, str], ...]:
+    def _routing(self, message: _RpcMessage) -> tuple[tuple[str, str], ...]:
         stated = message.params.meta.get(_VERSION)
         if isinstance(stated, str):
             name = (("mcp-name", message.params.name),) if message.params.name else ()
@@ -187,7 +187,7 @@ class Bridge:
             quiet += 1
             self._turn_to_next(asked)
 
-    async def _subscribe(self, message: _Message, id_: int | str, body: bytes) -> None:
+    async def _subscribe(self, message: _RpcMessage, id_: int | str, body: bytes) -> None:
         with trio.CancelScope() as scope:
             self._running[id_] = scope
             why = "the kernel has exited"
@@ -196,7 +196,7 @@ class Bridge:
                     async for _, data in events:
                         if data:
                             await self._say(data)
-                            if (decoded(data, _Message) or _Message()).id is not None:  # the final result
+                            if (decoded(data, _RpcMessage) or _RpcMessage()).id is not None:  # the final result
                                 return
             except Failed as failed:
                 why = failed.text

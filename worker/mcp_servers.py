@@ -134,7 +134,7 @@ async def _nowhere(_: str) -> None:
 
 
 class Server:
-    """One MCP server. ``tools`` are the listed tools; ``fault`` is the reason why it is unavailable, or ""."""
+    """An MCP server. ``tools`` are the listed tools; ``fault`` is the reason why it is unavailable, or ""."""
 
     def __init__(self, name: str, config: McpServer, programs: Subprocesses, tell: Tell = _nowhere) -> None:
         self.name = name

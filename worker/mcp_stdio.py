@@ -140,7 +140,7 @@ class Pipes:
                     if len(self._unsent) == len(line):
                         self._unsent = _NOTHING
         except (OSError, trio.ClosedResourceError):
-            self._reading.cancel()
+            self._reading.cancel()  # the SDK then fails all pending calls
 
     async def _write(self) -> None:
         """Write the rest of a line. Raises OSError, trio.ClosedResourceError."""
@@ -172,7 +172,7 @@ class Pipes:
             if self._process.returncode is None:
                 self._signal(signal.SIGTERM)
                 with trio.move_on_after(LEAVE_SECONDS):
-                    while self._signal(0):
+                    while self._signal(0):  # until the group is empty
                         self._process.poll()  # a zombie would stay in the group
                         await trio.sleep(POLL_SECONDS)
             self._signal(signal.SIGKILL)
@@ -192,7 +192,7 @@ class Pipes:
             os.killpg(self._process.pid, number)
         except ProcessLookupError:
             return False
-        except PermissionError:
+        except PermissionError:  # macOS: the group contains only zombies
             pass
         return True
 

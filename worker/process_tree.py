@@ -176,7 +176,7 @@ def become_subreaper() -> bool:
 def stat(pid: int) -> Stat | None:
     """Return parent and start time of ``pid``; None if there is no such process, or no /proc."""
     try:
-        fields = _read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
+        fields = _read(f"/proc/{pid}/stat").rpartition(b")")[2].split()  # a process name may contain ") "
     except OSError:
         return None
     return Stat(parent=int(fields[1]), start_time=int(fields[19]))
@@ -198,7 +198,7 @@ def _read(path: str) -> bytes:
 def _listed_children(pid: int) -> list[int]:
     found: list[int] = []
     with suppress(OSError):
-        for thread in os.listdir(f"/proc/{pid}/task"):
+        for thread in os.listdir(f"/proc/{pid}/task"):  # each thread lists its own children
             with suppress(OSError), open(f"/proc/{pid}/task/{thread}/children", "rb") as file:
                 found.extend(map(int, file.read().split()))
     return found
@@ -238,7 +238,7 @@ def _below(root: int, spare: Collection[int], family: set[int]) -> Iterator[int]
     while waiting:
         pid = waiting.pop()
         if pid not in family:
-            family.add(pid)
+            family.add(pid)  # once each: a reused pid could form a cycle
             waiting.extend(children(pid))
             yield pid
 
@@ -251,6 +251,7 @@ def signal_child(pid: int, signum: int, *, parent: int) -> None:
 def _signal_member(pid: int, signum: int, family: Collection[int]) -> None:
     """Signal ``pid`` if it still belongs to the tree: its number may have been reused."""
     with suppress(ProcessLookupError, PermissionError), closing_descriptor(os.pidfd_open(pid)) as handle:
+        # The descriptor refers to the same process even if its pid is reused.
         facts = stat(pid)
         if facts is not None and facts.parent in family:
             signal.pidfd_send_signal(handle, signum)
@@ -294,7 +295,7 @@ def memory_bytes(processes: Collection[int]) -> int:
     for pid in processes:
         with suppress(OSError), open(f"/proc/{pid}/statm", "rb") as file:  # an exited process uses nothing
             _size, resident, shared, *_rest = file.read().split()
-            pages += int(resident) - int(shared)
+            pages += int(resident) - int(shared)  # shared pages would be counted for each process
     return pages * _PAGE_BYTES
 
 
@@ -305,7 +306,7 @@ def tmpfs_bytes(processes: Collection[int]) -> int:
     total = 0
     for pid in processes:
         namespace = _mount_namespace(str(pid))
-        if namespace in seen:
+        if namespace in seen:  # outside of a sandbox, or in one that was measured
             continue
         seen.add(namespace)
         for device, place in _tmpfs_mounts(str(pid)):
@@ -337,11 +338,11 @@ def _tmpfs_mounts(process: str) -> list[tuple[int, str]]:
 
 def _held_bytes(path: str, device: int) -> int:
     try:
-        fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
+        fd = os.open(path, os.O_PATH | os.O_CLOEXEC)  # O_PATH: opens no device and blocks on no pipe
     except OSError:
         return 0
     try:
-        if os.fstat(fd).st_dev != device:
+        if os.fstat(fd).st_dev != device:  # covered by another mount
             return 0
         facts = os.fstatvfs(fd)
         return (facts.f_blocks - facts.f_bfree) * facts.f_frsize

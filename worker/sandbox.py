@@ -62,7 +62,7 @@ def wrap(argv: Sequence[str], start: Start, see: Sequence[str] = ()) -> tuple[st
 def enclose(
     argv: Sequence[str], box: Sandbox, *, env: dict[str, str], cwd: str, see: Sequence[str] = ()
 ) -> tuple[str, ...]:
-    """``argv`` as it runs in ``box``, in ``cwd`` and with ``env``."""
+    """Return ``argv`` wrapped to run in ``box``, with ``cwd`` and ``env``."""
     options: list[str] = []
     for mount in mounts(argv[0], env, box, see):
         if mount.kind == EMPTY:

@@ -82,7 +82,7 @@ class Subprocesses:
             stdin=stdin,
             stdout=stdout,
             stderr=stderr,
-            start_new_session=True,
+            start_new_session=True,  # its process group can be killed as a whole
         )
 
     async def leave(self, words: Sequence[str], env: Mapping[str, str]) -> int:
@@ -97,12 +97,12 @@ class Subprocesses:
     async def end_left(self) -> None:
         """Stop background programs at the end of the attempt; the keeper stops processes that left their groups."""
         while self._left:
-            await end(self._left.pop())
+            await end(self._left.pop())  # the latest first: it may depend on earlier ones
 
 
 async def end(process: trio.Process) -> None:
     """Kill the group of ``process`` and wait for its exit, even if cancelled. Its leader may have exited before."""
     with suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
+        os.killpg(process.pid, signal.SIGKILL)  # the group exists while any process of it lives
     with trio.CancelScope(shield=True), trio.move_on_after(REAP_SECONDS):
         await process.wait()

@@ -30,7 +30,7 @@ _PROXIES: Final = ("http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS
 
 
 class Engine(msgspec.Struct, frozen=True, kw_only=True):
-    """One way to start a node. Words of ``argv`` that refer to a missing key are left out.
+    """A way to start a node. Words of ``argv`` that refer to a missing key are left out.
 
     ``{args}``, ``{argv}`` and ``{far}`` expand to several words, ``{quoted}`` to ``far`` quoted for a shell.
     """
@@ -139,7 +139,7 @@ class NodeFault(NamedTuple):
 
 
 def engine_of(settings: NodeSettings) -> Engine | None:
-    """Return the engine of ``settings``; None if the node connects by itself, or a key is missing."""
+    """Return the engine of ``settings``; None if the node connects on its own, or a key is missing."""
     for engine in ENGINES.get(settings.via, ()):
         if engine.by is None or getattr(settings, engine.by) is not None:
             return engine

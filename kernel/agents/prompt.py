@@ -46,7 +46,7 @@ resume they fit into one start line. A message of the maximum length takes a qua
 
 
 class AssembledPart(NamedTuple):
-    """One part of a prompt. ``stable``: it is the same for other work of the agent, while its files are unchanged.
+    """A part of a prompt. ``stable``: it is the same for other work of the agent, while its files are unchanged.
 
     Consecutive parts with the same ``name`` form one section, in lines. ``text`` is "" if the part was left out.
     """

@@ -127,7 +127,7 @@ async def move_checkout(
             seen = {path: facts_of(f"{checkout.top}/{path}") for path in changed}
             await _check_clean(git, checkout, view)
             words = ("read-tree", "-m", expected, tip)
-            tried = await git.run(view, words[0], "--dry-run", "-u", *words[1:])
+            tried = await git.run(view, words[0], "--dry-run", "-u", *words[1:])  # git's own check of untracked files
             if not tried.ok:
                 raise NotClean(f"files in {checkout.top} would be overwritten: {git.why(tried)}")
             check_room(checkout, await merging.in_the_way(checkout.top, expected, tip))
@@ -149,7 +149,7 @@ async def move_checkout(
         if recorded(git.place) is None:
             with trio.CancelScope(shield=True):
                 await trio.to_thread.run_sync(partial(shutil.rmtree, stage, ignore_errors=True))
-            release(checkout.own, tip)
+            release(checkout.own, tip)  # kept while an exchange is recorded: the next kernel settles it
 
 
 async def _exchange(git: ProjectGit, merging: Merging, view: GitView, expected: str, exchange: Exchange) -> bool:
@@ -165,7 +165,7 @@ async def _exchange(git: ProjectGit, merging: Merging, view: GitView, expected: 
         fault_point("landing.moved")
     except OSError as error:
         failed = NotClean(f"files of {exchange.top} cannot be replaced: {error}")
-        failed.__cause__ = error
+        failed.__cause__ = error  # raised only if the branch has not moved
     except (NotMoved, Refused, SpawnTransient) as error:
         failed = error
     moved = await settle_exchange(git, merging, exchange)

@@ -107,7 +107,7 @@ async def bring_back(git: ProjectGit, tree: Worktree, view: GitView, box: Sandbo
     tip = asked.stdout.decode("utf-8", "replace").strip()
     if not asked.ok or not COMMIT.fullmatch(tip):
         raise failed(f"the branch {tree.branch} cannot be read: {git.why(asked)}", f"see {clone_of(tree)}")
-    if tip == known:
+    if tip == known:  # the usual case after an attempt without commits
         return tip
     if not await has_commit(git, view, tip):  # otherwise nothing is new: a reset, or a commit of the project
         async with git.folder() as folder:
@@ -116,8 +116,8 @@ async def bring_back(git: ProjectGit, tree: Worktree, view: GitView, box: Sandbo
             await verify_pack(git, view, pack)
             await store_pack(git, view, pack)
     checked = ("rev-list", "--objects", "--quiet", tip, "--not", known, tree.base)
-    await git.said(view, *checked)
-    await git.said(view, "update-ref", branch, tip, known)
+    await git.said(view, *checked)  # fails if an object is missing or the commits are not connected
+    await git.said(view, "update-ref", branch, tip, known)  # fails if the branch has moved meanwhile
     index = {"GIT_INDEX_FILE": f"{tree.git_dir}/index"}
     await git.run(view, "read-tree", "--reset", tip, variables=index)  # may fail while another git holds the lock
     with suppress(OSError):
@@ -131,7 +131,7 @@ async def unmerged(git: ProjectGit, tree: Worktree, view: GitView, box: Sandbox)
     refs = await git.said(view, "for-each-ref", "--format=^%(objectname)")
     words = ("rev-list", "--count", "--ignore-missing", "--all", "HEAD", "--stdin")
     counted = (await git.said(clone, *words, given=refs)).strip()
-    return int(counted) if counted.isdigit() and len(counted) < 10 else 1
+    return int(counted) if counted.isdigit() and len(counted) < 10 else 1  # in doubt, there is something to lose
 
 
 def _write(tree: Worktree, view: GitView, config: str, refs: bytes, tip: bytes) -> None:

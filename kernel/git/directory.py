@@ -60,7 +60,7 @@ def find_git_directory(root: Path) -> GitDirectory:
             hint = "only git directories created by git worktree or git submodule are supported"
             if own is None or not stat.S_ISDIR(mode_of(own)):
                 raise NoRepository(f"{dot} does not name a git directory", hint)
-            if own.parent.name == "worktrees":
+            if own.parent.name == "worktrees":  # a linked working tree
                 back, common = _path_in(own / "gitdir", "", own), _path_in(own / "commondir", "", own)
                 if back == dot and common == own.parent.parent:
                     return _sound(GitDirectory(str(own), str(common), str(top)))
@@ -102,7 +102,7 @@ def check_kinds(common: str) -> None:
                 for entry in entries:
                     if entry.is_dir(follow_symlinks=False):
                         left += [(entry.path, rest - 1)] if rest > 1 else []
-                    elif not entry.is_file(follow_symlinks=False):
+                    elif not entry.is_file(follow_symlinks=False):  # a link could lead to any file of the user
                         raise strange(entry.path)
 
 
@@ -164,7 +164,7 @@ def branch_in(own: str) -> str:
 
 def link_tree(common: str, path: str, branch: str) -> str:
     """Create ``path`` as an empty linked tree with ``branch``. Returns its directory in the repository."""
-    unlink_tree(common, path)
+    unlink_tree(common, path)  # an interrupted attempt may have left a registration
     os.makedirs(path, mode=0o700, exist_ok=True)
     own, folder = _new_folder(common, os.path.basename(path))
     try:
@@ -181,9 +181,9 @@ def unlink_tree(common: str, path: str) -> None:
     """Unregister the linked tree at ``path``; its files remain."""
     for own, where, _branch in tuple(linked_trees(common)):
         if where == path:
-            shutil.rmtree(own)
+            shutil.rmtree(own)  # its registration; the files of the tree are elsewhere
     with suppress(OSError):
-        os.rmdir(f"{common}/{_TREES}")
+        os.rmdir(f"{common}/{_TREES}")  # only if empty, as git does
 
 
 def check_not_locked(own: str) -> None:
@@ -198,6 +198,6 @@ def _new_folder(common: str, name: str) -> tuple[str, int]:
         for number in itertools.count():
             own = f"{name}{number or ''}"
             with suppress(FileExistsError):
-                os.mkdir(own, dir_fd=above)
+                os.mkdir(own, dir_fd=above)  # atomic: git may create one at the same time
                 return f"{common}/{_TREES}/{own}", open_folder(common, f"{_TREES}/{own}")
     raise AssertionError("unreachable")

@@ -190,7 +190,7 @@ class BadObjects(ValueError):
 
 
 class GitObject(NamedTuple):
-    """One object: ``blob``, ``tree``, ``commit`` or ``tag``, with its bytes."""
+    """An object: ``blob``, ``tree``, ``commit`` or ``tag``, with its bytes."""
 
     kind: bytes
     data: bytes

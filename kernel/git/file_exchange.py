@@ -33,7 +33,7 @@ Facts = tuple[int, int, int] | None
 
 
 class FileChange(msgspec.Struct, frozen=True, array_like=True):
-    """One file, relative to the top of the tree, in its old and its new state."""
+    """A file, relative to the top of the tree, in its old and its new state."""
 
     name: bytes
     old: Facts
@@ -123,7 +123,7 @@ def exchange_files(exchange: Exchange) -> None:
         if file.old is not None:
             aside = exchange.aside(number)
             with _folder_of(exchange.top, file.path) as (name, folder):
-                os.rename(name, aside, src_dir_fd=folder)
+                os.rename(name, aside, src_dir_fd=folder)  # atomic, and open files of other programs stay valid
             fault_point("landing.aside")
             _check_aside(exchange, number, file)
         if file.new is not None:
@@ -159,7 +159,7 @@ def _remove_empty(name: str, folder: int) -> None:
         if stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
             for _, inner, _, inside in os.fwalk(name, topdown=False, dir_fd=folder):
                 for one in inner:
-                    os.rmdir(one, dir_fd=inside)
+                    os.rmdir(one, dir_fd=inside)  # fails for a folder with files, which must remain
             os.rmdir(name, dir_fd=folder)
 
 

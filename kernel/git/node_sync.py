@@ -112,7 +112,7 @@ class CloneState(msgspec.Struct, frozen=True):
 
 
 class NodeClone:
-    """One clone in ``place``, a folder of the node, with ``tree.branch`` checked out.
+    """A clone in ``place``, a folder of the node, with ``tree.branch`` checked out.
 
     ``box``: the agent's sandbox on the node, if it is confined.
     """
@@ -222,7 +222,7 @@ class Synced(msgspec.Struct, frozen=True):
 
 
 class NodeSync:
-    """One branch and its clone. ``agent`` is the author of commits there, ``message`` their default message."""
+    """A branch and its clone. ``agent`` is the author of commits there, ``message`` their default message."""
 
     def __init__(self, home: HomeBranch, clone: NodeClone, *, node: str, agent: str, message: str) -> None:
         self._home = home

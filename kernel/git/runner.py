@@ -196,7 +196,7 @@ class Git:
         """
         seconds = self.seconds_over(view)
         known = {**view.variables, **(variables or {})}
-        locks, killed = self.free_locks(view, words, known), True
+        locks, killed = self.free_locks(view, words, known), True  # existing locks belong to another git
         try:
             result = await msgspec.structs.replace(self._command, seconds=seconds, limit_bytes=limit_bytes).run(
                 cwd or view.top,
@@ -207,7 +207,7 @@ class Git:
                 into=into,
                 sandbox=view.sandbox,
             )
-            killed = result.timed_out or result.truncated
+            killed = result.timed_out or result.truncated  # then git had no time to remove its locks
         except GitMissing as error:
             raise unusable(NoRepository("git not found on the kernel's PATH", "install git")) from error
         finally:
@@ -287,7 +287,7 @@ class ProjectGit(Git):
     async def folder(self) -> AsyncGenerator[str]:
         """Create a temporary folder."""
         if not self._swept:
-            self._swept = True
+            self._swept = True  # once: later views are ours
             # Remove views of a killed kernel.
             for sweep_path in self.place.glob(f"{_VIEW}*"):
                 shutil.rmtree(sweep_path, ignore_errors=True)

@@ -125,7 +125,7 @@ async def stage(git: Git, writable: WritableTree) -> str:
     listed = os.fsdecode(await git.said(writable.view, "ls-files", "-z", "--stage", "--modified")).split("\0")
     changed = [row.partition("\t")[2] for row in listed if row and not row.startswith(_SUBMODULE)]
     others = os.fsdecode(await git.said(writable.view, "ls-files", "-z", "--others", "--exclude-standard")).split("\0")
-    changed += [name for name in others if name and not name.endswith("/")]
+    changed += [name for name in others if name and not name.endswith("/")]  # with /: a nested repository
     if changed:
         words = ("update-index", "--add", "--remove", "--replace", "-z", "--stdin")
         given = b"".join(os.fsencode(name) + b"\0" for name in dict.fromkeys(changed))
@@ -144,7 +144,7 @@ async def commit_all(git: ProjectGit, writable: WritableTree, message: str, auth
     made = None if staged == before else await commit_staged(git, writable, staged, (head,), message, author)
     await trio.to_thread.run_sync(take_over, writable)
     if made is not None:
-        await git.said(writable.view, "update-ref", writable.branch, made, head)
+        await git.said(writable.view, "update-ref", writable.branch, made, head)  # fails if the branch has moved
     return made
 
 
@@ -166,7 +166,7 @@ async def move(git: ProjectGit, writable: WritableTree, head: str, target: str) 
     await git.said(writable.view, "read-tree", "--reset", "-u", target, variables=writable.objects)
     await trio.to_thread.run_sync(take_over, writable)
     if target != head:
-        await git.said(writable.view, "update-ref", writable.branch, target, head)
+        await git.said(writable.view, "update-ref", writable.branch, target, head)  # fails if the branch has moved
 
 
 async def merged(
@@ -178,7 +178,7 @@ async def merged(
     if result.exit.code == _OLD_GIT:
         raise failed("merging needs git 2.38 or newer", "upgrade git, or use mode: reset")
     tree, *files = os.fsdecode(result.stdout).rstrip("\0").split("\0")
-    if result.exit.code == 1 and files:
+    if result.exit.code == 1 and files:  # conflicts
         text = f"both sides changed the same lines of {named(sorted(set(files)))}; nothing was changed here"
         raise Refused("conflict", text, "resolve it with the author, or make the files identical")
     if not result.ok or not COMMIT.fullmatch(tree):
@@ -200,7 +200,7 @@ async def in_the_way(git: ProjectGit, view: GitView, top: str, old: str, new: st
     there = {name: path for name, path in met.items() if name == path and b"\n" not in name}
     paths = b"".join(os.path.join(os.fsencode(top), name) + b"\n" for name in there)
     if paths:
-        hashed = await git.run(view, "hash-object", "--no-filters", "--stdin-paths", given=paths)
+        hashed = await git.run(view, "hash-object", "--no-filters", "--stdin-paths", given=paths)  # never a program
         same = hashed.stdout.split() if hashed.ok else []
         for name, digest in zip(there, same, strict=False):
             if digest == come[name]:
@@ -276,4 +276,4 @@ def take_over(writable: WritableTree) -> None:
     if writable.index:
         new = Path(f"{writable.index}.awk")
         copy_path(f"{writable.view.folder}/index", str(new), INDEX_BYTES)
-        new.rename(writable.index)
+        new.rename(writable.index)  # atomic: git sees the old or the new index

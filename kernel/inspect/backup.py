@@ -206,7 +206,7 @@ def put_in_place(
     moved = (str(state / aside), *(one.aside for one in journal.folders if (root / one.aside).exists()))
     notes = ["awk start continues the unfinished work here: the original must not run too"]
     if head.project != str(root):
-        notes.append(f"this is a backup of {head.project}; files of agents and workflows are those of this project")
+        notes.append(f"this is a backup of {head.project}; files of agents and workflows were not restored")
     notes += [f"not restored: {', '.join(done)}"] if done else []
     notes.append("tokens and trust grants are not restored: awk token create, awk trust")
     return RestoreReport(

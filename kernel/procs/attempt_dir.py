@@ -47,7 +47,7 @@ class DirectoryPool:
         if not self._waiting or os.path.lexists(path):
             return False
         with suppress(OSError):
-            os.rename(self._waiting.pop(), path)
+            os.rename(self._waiting.pop(), path)  # frees and allocates no block
             return True
         return False
 
@@ -71,12 +71,12 @@ class DirectoryPool:
 def _is_as_made(path: str) -> bool:
     found = os.lstat(path)
     ours = found.st_mode == _AS_MADE and found.st_uid == os.geteuid()
-    return ours and not os.listdir(path) and not _attributes(path)
+    return ours and not os.listdir(path) and not _attributes(path)  # a program may have changed it
 
 
 def _attributes(path: str) -> list[str]:
     with suppress(OSError):
-        return os.listxattr(path)
+        return os.listxattr(path)  # access control lists are attributes
     return []  # there can be none
 
 

@@ -62,7 +62,7 @@ async def _keep_head(stream: trio.abc.ReceiveStream, limit_bytes: int, kept: byt
 async def _keep_tail(stream: trio.abc.ReceiveStream, kept: bytearray) -> None:
     async for chunk in stream:
         kept += chunk
-        del kept[:-STDERR_TAIL_BYTES]
+        del kept[:-STDERR_TAIL_BYTES]  # read to the end: a full pipe would block the command
 
 
 async def run_command(
@@ -99,7 +99,7 @@ async def run_command(
             truncated = await _keep_head(handle.stdout, output_limit_bytes, head, into)
             if not truncated:
                 await handle.wait()
-        await handle.kill()
+        await handle.kill()  # also background processes of a command that has exited
         exited = await handle.wait()
     if exited.lost:
         raise NodeLost("the node was lost")
@@ -169,7 +169,7 @@ class VersionProbes:
                 self._launcher,
                 attempt,
                 (program, flag),
-                cwd=home,
+                cwd=home,  # a program may read configuration from its working directory
                 env={**env, "HOME": home, "TMPDIR": home},
                 timeout_seconds=PROBE_SECONDS,
                 output_limit_bytes=PROBE_OUTPUT_BYTES,
@@ -256,7 +256,7 @@ class PipedCommand(trio.abc.Stream):
         with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
             async for chunk in self._process.stderr:
                 self._tail += chunk
-                del self._tail[:-TAIL_BYTES]
+                del self._tail[:-TAIL_BYTES]  # read to the end: a full pipe would block the program
 
     async def aclose(self) -> None:
         """Close its input, then send SIGTERM, then SIGKILL. Shielded from cancellation, and bounded."""
@@ -282,7 +282,7 @@ async def piped_command(argv: Sequence[str], env: Mapping[str, str], cwd: str) -
             stderr=PIPE,
             cwd=cwd,
             env=dict(env),
-            start_new_session=True,
+            start_new_session=True,  # no Ctrl-C of the kernel's terminal: the node stops in order
         )
     except OSError as error:
         if error.errno in TRANSIENT:

@@ -78,7 +78,7 @@ class Zygote(msgspec.Struct, eq=False):
         while True:
             await self._ordered.wait()
             await trio.sleep(ASK_SECONDS)
-            self._ordered = trio.Event()
+            self._ordered = trio.Event()  # a later order starts another check
             if not self._awaited:
                 continue
             self._ordered.set()
@@ -117,7 +117,7 @@ class Zygote(msgspec.Struct, eq=False):
                     self.lost = True
                     raise KeeperLost(f"cannot start {order.attempt}: the zygote has exited") from error
         except BaseException:
-            link.close()
+            link.close()  # the keeper, if it was forked, kills its tree
             raise
         return link
 
@@ -179,9 +179,9 @@ async def start_zygote(modules: frozenset[str], environ: Mapping[str, str]) -> Z
                 under_first_limit(argv),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
-                pass_fds=(theirs.fileno(),),
+                pass_fds=(theirs.fileno(),),  # all other descriptors are closed
                 env={**environ, **_BIND_AT_START},
-                start_new_session=True,
+                start_new_session=True,  # no Ctrl-C of the kernel's terminal
             )
     except BaseException:
         ours.close()
@@ -249,7 +249,7 @@ class ForkLauncher:
             zygote = loaded[-1] if loaded else self._zygotes[0]
             try:
                 return await self._ready(spec, zygote) or await self._start(zygote, spec)
-            except KeeperLost:
+            except KeeperLost:  # its zygote or spare keeper was killed: try another one
                 if zygote.lost:
                     self._forget(zygote)
                 if not left:
@@ -281,7 +281,7 @@ class ForkLauncher:
             try:
                 handle.assign(spec.attempt)
             except OSError:
-                await handle.aclose()
+                await handle.aclose()  # its directory could not be renamed
                 raise
         return handle
 

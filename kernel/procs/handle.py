@@ -51,7 +51,7 @@ class CannotHandOver(Exception):
 
 
 class HandedHandle(msgspec.Struct, frozen=True, kw_only=True):
-    """One keeper and its tree, as transferred to the next kernel process.
+    """A keeper and its tree, as transferred to the next kernel process.
 
     ``stdin``, ``stdout``, ``stderr`` and ``lifeline`` are descriptors; ``heard`` is the partial frame that was read
     from the lifeline.
@@ -76,7 +76,7 @@ class HandedHandle(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Handle:
-    """One keeper and its tree. Close it (``async with``) to make sure that all its processes have exited.
+    """A keeper and its tree. Close it (``async with``) to make sure that all its processes have exited.
 
     ``pid`` is the child's, or 0 if it could not be started: then ``wait`` returns the reason, and the streams are at
     their end. Read ``stdout`` and ``stderr`` to their end, or the child may block.
@@ -157,7 +157,7 @@ class Handle:
             await trio.sleep_forever()
         if self._exited is None:
             try:
-                self._waiting.acquire_nowait()
+                self._waiting.acquire_nowait()  # without a turn of the event loop if no other task waits
             except trio.WouldBlock:
                 await self._waiting.acquire()
             try:
@@ -185,13 +185,13 @@ class Handle:
             self._tree_seen_gone = True
         elif frame is None:
             with trio.CancelScope(shield=True):
-                left = await procfs.end(self._processes, {self.cookie})
+                left = await procfs.end(self._processes, {self.cookie})  # the keeper was killed: do its work
                 self.survivors = tuple(sorted(process.pid for process in left))
             if self.survivors:
                 logger.error(
                     "procs.leak %s: %s did not exit; the next kernel tries again", self.attempt, self.survivors
                 )
-            self._exited = Exited(signal=signal.SIGKILL, killed=self._kill_sent)
+            self._exited = Exited(signal=signal.SIGKILL, killed=self._kill_sent)  # its own report is lost
         return frame if isinstance(frame, Counted) else None
 
     async def kill(self, after_seconds: float = 0.0) -> None:
@@ -238,9 +238,9 @@ class Handle:
                     await self.kill()
                     await self.wait()
                 if self._exited is None:
-                    await self.destroy()
+                    await self.destroy()  # the keeper is stopped or stuck
         if self._tree_seen_gone:
-            self._link.free()
+            self._link.free()  # reusable: no process of the attempt is left
         else:
             self._link.close()
         for stream in self._streams:

@@ -50,10 +50,10 @@ class KeeperLink:
     async def receive(self) -> KeeperFrame | None:
         """Return the next report, or None after the keeper has exited. Cancellation loses no report."""
         while not self._arrived:
-            if self._end.fileno() < 0:
+            if self._end.fileno() < 0:  # closed by this side
                 return None
             try:
-                await trio.lowlevel.wait_readable(self._end)
+                await trio.lowlevel.wait_readable(self._end)  # not the stream, whose cancelled read could lose bytes
                 chunk = self._end.recv(RECEIVE_BYTES)
             except BlockingIOError:
                 continue
@@ -78,7 +78,7 @@ class KeeperLink:
     async def hang_up(self) -> None:
         """Let the keeper kill its tree, and return when it has exited. Call ``close`` afterwards."""
         with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
-            await self._stream.send_eof()
+            await self._stream.send_eof()  # the keeper kills its tree, and can still report
         while await self.receive() is not None:
             pass
 
@@ -89,7 +89,7 @@ class KeeperLink:
         self.served += 1
         try:
             try:
-                self._end.sendmsg(data, rights)
+                self._end.sendmsg(data, rights)  # first without the event loop: its buffer is empty
             except BlockingIOError:
                 await self._stream.socket.sendmsg(data, rights)
         except (OSError, trio.ClosedResourceError):

@@ -30,14 +30,14 @@ _ZOMBIE: Final = b"Z"
 
 
 class ProcessId(NamedTuple):
-    """One process of this boot, uniquely identified. ``start_time`` is in clock ticks since boot."""
+    """A process of this boot, uniquely identified. ``start_time`` is in clock ticks since boot."""
 
     pid: int
     start_time: int
 
 
 class ProcessRow(NamedTuple):
-    """One row of the table."""
+    """A row of the table."""
 
     id: ProcessId
     parent: int
@@ -92,7 +92,7 @@ def root_of(process: ProcessId, roots: Collection[ProcessId]) -> ProcessId | Non
         return None
     while row.id not in roots:
         above = _row(row.parent)
-        if above is None or above.id.start_time > row.id.start_time:
+        if above is None or above.id.start_time > row.id.start_time:  # a reused pid
             return None
         row = above
     return row.id
@@ -113,7 +113,7 @@ def kill(target: ProcessId, number: int = signal.SIGKILL) -> None:
 
 def _row(pid: int) -> ProcessRow | None:
     try:
-        state, parent, *fields = _read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
+        state, parent, *fields = _read(f"/proc/{pid}/stat").rpartition(b")")[2].split()  # a name may contain ") "
     except (OSError, ValueError):
         return None
     if state == _ZOMBIE:
@@ -140,18 +140,18 @@ PATIENCE_SECONDS: Final = 2.0
 async def end(
     roots: Iterable[ProcessId], cookies: Collection[str], patience_seconds: float = PATIENCE_SECONDS
 ) -> frozenset[ProcessId]:
-    """SIGKILL ``roots``, all below them and all that carries ``cookies``, until none is found.
+    """Kill ``roots``, their descendants and all processes with ``cookies``, until none is found.
 
     Returns:
-        Those that would not die within ``patience_seconds``; empty is the proof that they are gone.
+        Processes that did not exit within ``patience_seconds``; an empty set proves that all have exited.
     """
     known = set(roots)
     deadline = trio.current_time() + patience_seconds
     while known or cookies:
         alive = await trio.to_thread.run_sync(_round, known, cookies)
         if not alive or trio.current_time() >= deadline:
-            return frozenset(alive)
-        known |= alive
+            return frozenset(alive)  # in uninterruptible wait
+        known |= alive  # their children may appear after their end
         await trio.sleep(ROUND_SECONDS)
     return frozenset()
 
@@ -269,7 +269,7 @@ def _spellings(host: str, port: int) -> frozenset[str]:
 
 
 class _Side(NamedTuple):
-    """One side of a connection, or a listener (from port 0)."""
+    """A side of a connection, or a listener (from port 0)."""
 
     local: int
     remote: int
@@ -284,7 +284,7 @@ def _sockets(rows: Iterable[_Side], local: int, remote: int) -> set[str]:
 def _lines() -> Iterator[tuple[str, str, str, str]]:
     for name in _TABLES:
         with suppress(OSError), open(name, encoding="ascii") as file:
-            next(file, None)
+            next(file, None)  # the header
             for row in map(str.split, file):
                 yield row[_LOCAL], row[_REMOTE], row[_STATE], row[_INODE]
 
@@ -298,7 +298,7 @@ def _has_open(sockets: set[str], process: ProcessId, *, hidden: bool) -> bool:
     folder = f"/proc/{process.pid}/fd"
     try:
         names = os.listdir(folder)
-    except PermissionError:
+    except PermissionError:  # another user's, or not dumpable
         return hidden
     except OSError:
         return False

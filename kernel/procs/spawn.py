@@ -36,7 +36,7 @@ async def spawn_keeper(spec: Spec, run_dir: Path, deliver: Deliver, spares: Dire
     """
     with ExitStack() as undo:
         try:
-            cookie = secrets.token_hex(16)
+            cookie = secrets.token_hex(16)  # in the environment of all descendants, to find them later
             directory = create_attempt_dir(run_dir, spec.attempt, cookie, spares)
             undo.callback(directory.remove)
             ours, theirs = open_pipes()
@@ -53,15 +53,15 @@ async def spawn_keeper(spec: Spec, run_dir: Path, deliver: Deliver, spares: Dire
             link = await deliver(order, theirs)
             undo.callback(link.close)
         finally:
-            theirs.close()
+            theirs.close()  # only the keeper holds them now: the end of a stream is seen when the child exits
         try:
             first = await _first_word(link, spec.attempt)
         except trio.Cancelled:
             with trio.move_on_after(TAKE_BACK_SECONDS, shield=True):
-                await link.hang_up()
+                await link.hang_up()  # the keeper may have started the process already
             raise
         fault_point("procs.started")
-        undo.pop_all()
+        undo.pop_all()  # the handle owns all of it from now on
     processes: tuple[ProcessId, ...] = ()
     if isinstance(first, Started):
         # Without /proc (a start time of 0) the processes could not be found again.
@@ -94,7 +94,7 @@ async def _first_word(link: KeeperLink, attempt: str) -> Started | Exited:
 
 
 class StandbyWorker:
-    """One worker of a zygote that is started before it is needed, and serves one attempt.
+    """A worker of a zygote that is started before it is needed, and serves one attempt.
 
     Started after another one has ended, when the processor is idle. Stopped after IDLE_SECONDS.
     """
@@ -123,14 +123,14 @@ class StandbyWorker:
         self._asked.set()
 
     async def run(self, start: Callable[[Spec], Awaitable[Handle]]) -> None:
-        """Make one when asked to. Runs until closed or cancelled; then none is left."""
+        """Start a worker on request. Runs until closed or cancelled; then no worker remains."""
         while not self._closed:
             await self._asked.wait()
             if not self._closed:
                 with suppress(SpawnTransient):
                     made = self._starting = trio.Event()
                     try:
-                        handle = await start(Spec(attempt=f"standby-{secrets.token_hex(4)}"))
+                        handle = await start(Spec(attempt=f"standby-{secrets.token_hex(4)}"))  # renamed by ``assign``
                         self._handle, self._settled = handle, trio.Event()
                     finally:
                         self._starting = None
@@ -142,7 +142,7 @@ class StandbyWorker:
                     finally:
                         if self._handle is handle:
                             self._handle = None
-                            await handle.aclose()
+                            await handle.aclose()  # idle for too long, killed, or no longer needed
             # Earlier requests were served; the end of an unused worker sends a request too, which must be ignored.
             self._asked = trio.Event()
 

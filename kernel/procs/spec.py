@@ -69,7 +69,7 @@ class KeeperLost(SpawnTransient):
 
 
 class PipeEnds(msgspec.Struct, frozen=True):
-    """One side of the child's standard streams."""
+    """A side of the child's standard streams."""
 
     stdin: int
     stdout: int
@@ -109,7 +109,7 @@ class Pipe(ChildStream):
     """
 
     def __init__(self, fd: int) -> None:
-        os.set_blocking(fd, False)
+        os.set_blocking(fd, False)  # our end only: both ends of a pipe have separate flags
         self._fd = fd
         self._reads = 0
         self._waited = False
@@ -161,7 +161,7 @@ class Pipe(ChildStream):
         fd, self._fd = self._fd, -1
         if fd >= 0:
             if self._waited:
-                trio.lowlevel.notify_closing(fd)
+                trio.lowlevel.notify_closing(fd)  # before the number can be reused
             os.close(fd)
 
     async def aclose(self) -> None:

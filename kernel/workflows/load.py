@@ -211,7 +211,7 @@ class _Reading:
             confined = {member.definition.sandbox for member in members}
             if len(confined) > 1:
                 message = "all agents that share a working tree need the same sandbox setting"
-                hint = "set the same sandbox: for all of them, or write git: worktree"
+                hint = "set the same sandbox: for all agents, or write git: worktree"
                 self._problems.add(place_at(node, "workspace.git"), "workspace.git", message, hint)
         errors = (*self._problems.errors, *self._elsewhere)
         if errors:

@@ -58,7 +58,7 @@ def mismatch(schema: dict[str, Any], text: str) -> str | None:
     try:
         value = read_output(text)
     except NotJson as wrong:
-        return f"the answer is not JSON: {wrong}"
+        return f"not JSON: {wrong}"
     try:
         error = best_match(Draft202012Validator(schema, registry=EMPTY_REGISTRY).iter_errors(value))
     except Unresolvable as missing:

@@ -107,30 +107,30 @@ def write_kickoff(template: str, values: Mapping[str, str], outputs: Collection[
     return "".join(_write(block, values, outputs) for block in _blocks(template))
 
 
-class _TextBlock(msgspec.Struct, frozen=True):
+class _TemplateBlock(msgspec.Struct, frozen=True):
     """Lines of the template: prose, or a whole fence with its marks."""
 
     text: str
     fenced: bool
 
 
-def _blocks(template: str) -> Iterator[_TextBlock]:
+def _blocks(template: str) -> Iterator[_TemplateBlock]:
     lines: list[str] = []
     marks = ""
     for line in template.splitlines(keepends=True):
         match = _FENCE.match(line)
         if not marks and match and not ("`" in match["marks"] and "`" in match["info"]):
-            yield _TextBlock("".join(lines), fenced=False)
+            yield _TemplateBlock("".join(lines), fenced=False)
             lines, marks = [line], match["marks"]
         elif marks and match and match["marks"].startswith(marks) and not match["info"].strip():
-            yield _TextBlock("".join([*lines, line]), fenced=True)
+            yield _TemplateBlock("".join([*lines, line]), fenced=True)
             lines, marks = [], ""
         else:
             lines.append(line)
-    yield _TextBlock("".join(lines), fenced=bool(marks))
+    yield _TemplateBlock("".join(lines), fenced=bool(marks))
 
 
-def _write(block: _TextBlock, values: Mapping[str, str], outputs: Collection[str]) -> str:
+def _write(block: _TemplateBlock, values: Mapping[str, str], outputs: Collection[str]) -> str:
     if block.fenced:
         # A fence of the author: lengthen its marks so that no value can close it.
         lines = block.text.splitlines(keepends=True)

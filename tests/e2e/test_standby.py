@@ -47,7 +47,7 @@ def test_a_project_elsewhere_goes_on_with_the_work_of_a_kernel_that_was_killed(
     far.rename(away)
     project.ended(project.send("alice", "two"))
     wait_until(lambda: state_of(project)["state"] == "behind")
-    assert "is not there" in project.awk("status").out
+    assert "does not exist or has changed" in project.awk("status").out
     away.rename(far)
     open_work = project.send("bob", "three")
     wait_until(lambda: follows(project))

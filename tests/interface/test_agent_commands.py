@@ -104,7 +104,7 @@ def test_what_nobody_gave_is_filled_in(words: list[str], keys: set[str], cli: Cl
         (["bob"], 2, "-m/--model is missing"),
         (["bob", "-m", "nobody/x"], 78, "unknown provider 'nobody'"),
         (["bob", "-m", "opus", "-b", "clod"], 78, "clod"),
-        (["bob", "-m", "opus", "--system-file", "none.md"], 78, "none.md is not there"),
+        (["bob", "-m", "opus", "--system-file", "none.md"], 78, "none.md not found"),
         (["bob", "-m", "opus", "--system-file", "../x.md"], 2, "outside the project"),
         (["bob", "-m", "opus", "-s", "a", "--system-file", "b"], 2, "--system-file and -s/--system cannot be combined"),
         (["bob", "-m", "opus", "--from", "agent-1"], 69, "no kernel is running"),

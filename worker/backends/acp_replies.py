@@ -172,13 +172,13 @@ class AcpReplies:
         yield last.turn(usage)
 
 
-class _Count(msgspec.Struct, frozen=True):
+class _QuotaTokens(msgspec.Struct, frozen=True):
     input_tokens: int | None = None
     output_tokens: int | None = None
 
 
 class _Quota(msgspec.Struct, frozen=True):
-    token_count: _Count = _Count()
+    token_count: _QuotaTokens = _QuotaTokens()
 
 
 class _Meta(msgspec.Struct, frozen=True):

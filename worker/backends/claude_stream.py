@@ -19,7 +19,7 @@ class _Server(msgspec.Struct, frozen=True):
     status: str = ""
 
 
-class _Count(msgspec.Struct, frozen=True):
+class _ClaudeUsage(msgspec.Struct, frozen=True):
     input_tokens: int | None = None
     cache_creation_input_tokens: int | None = None
     cache_read_input_tokens: int | None = None
@@ -33,7 +33,7 @@ class _ModelCount(msgspec.Struct, frozen=True, rename="camel"):
     output_tokens: int = 0
 
 
-class _Block(msgspec.Struct, frozen=True):
+class _ClaudeBlock(msgspec.Struct, frozen=True):
     type: str = ""
     text: str = ""
     id: str = ""
@@ -44,9 +44,9 @@ class _Block(msgspec.Struct, frozen=True):
     is_error: bool | None = None
 
 
-class _Message(msgspec.Struct, frozen=True):
-    content: tuple[_Block, ...] | str = ()
-    usage: _Count = _Count()
+class _ClaudeMessage(msgspec.Struct, frozen=True):
+    content: tuple[_ClaudeBlock, ...] | str = ()
+    usage: _ClaudeUsage = _ClaudeUsage()
 
 
 class _Delta(msgspec.Struct, frozen=True):
@@ -56,9 +56,9 @@ class _Delta(msgspec.Struct, frozen=True):
 
 class _Raw(msgspec.Struct, frozen=True):
     type: str = ""
-    message: _Message = _Message()
+    message: _ClaudeMessage = _ClaudeMessage()
     delta: _Delta = _Delta()
-    usage: _Count = _Count()
+    usage: _ClaudeUsage = _ClaudeUsage()
 
 
 class ClaudeLine(StreamLine, frozen=True, kw_only=True):
@@ -67,7 +67,7 @@ class ClaudeLine(StreamLine, frozen=True, kw_only=True):
     type: str
     parent_tool_use_id: str | None = None
     mcp_servers: tuple[_Server, ...] = ()
-    message: _Message | str = _Message()
+    message: _ClaudeMessage | str = _ClaudeMessage()
     event: _Raw = _Raw()
     error: str | None = None
     error_status: int | None = None
@@ -86,7 +86,7 @@ class ClaudeReplies:
     def __init__(self) -> None:
         self._open = False
         self._reply = OpenReply()
-        self._input = _Count()
+        self._input = _ClaudeUsage()
         self._waiting: list[ToolEnded] = []
         self._names: dict[str, str] = {}
         self.told = Usage()
@@ -99,7 +99,7 @@ class ClaudeReplies:
         match line.type:
             case "stream_event":
                 return self._streamed(line.event)
-            case "assistant" if isinstance(line.message, _Message) and line.error is None:
+            case "assistant" if isinstance(line.message, _ClaudeMessage) and line.error is None:
                 # A complete block; the reply may contain more.
                 for block in _blocks(line.message):
                     if block.type == "tool_use":
@@ -108,7 +108,7 @@ class ClaudeReplies:
                     elif block.type == "text":
                         self._reply.texts.append(block.text)
                 return ()
-            case "user" if isinstance(line.message, _Message):
+            case "user" if isinstance(line.message, _ClaudeMessage):
                 ended = [
                     ToolEnded(
                         call_id=block.tool_use_id,
@@ -161,7 +161,7 @@ def spent(models: Iterable[_ModelCount], told: Usage) -> Usage | None:
     return rest if rest.tokens else None
 
 
-def _usage(start: _Count, end: _Count) -> Usage:
+def _usage(start: _ClaudeUsage, end: _ClaudeUsage) -> Usage:
 
     def last(name: str) -> int:
         later = getattr(end, name)
@@ -175,7 +175,7 @@ def _usage(start: _Count, end: _Count) -> Usage:
     )
 
 
-def _blocks(message: _Message) -> tuple[_Block, ...]:
+def _blocks(message: _ClaudeMessage) -> tuple[_ClaudeBlock, ...]:
     return message.content if isinstance(message.content, tuple) else ()
 
 

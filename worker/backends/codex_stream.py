@@ -159,7 +159,7 @@ def _counted(line: bytes) -> Count | None:
     return payload.info.total_token_usage if payload.type == _KIND and payload.info is not None else None
 
 
-class _Trouble(msgspec.Struct, frozen=True):
+class _CodexError(msgspec.Struct, frozen=True):
     message: str = ""
 
 
@@ -180,7 +180,7 @@ class _Item(msgspec.Struct, frozen=True):
     tool: str = ""
     arguments: Any = None
     result: _Returned | None = None
-    error: _Trouble | None = None
+    error: _CodexError | None = None
     status: str = ""
     command: str = ""
     aggregated_output: str = ""
@@ -196,7 +196,7 @@ class CodexLine(msgspec.Struct, frozen=True):
     thread_id: str = ""
     item: _Item | None = None
     usage: Count = Count()
-    error: _Trouble = _Trouble()
+    error: _CodexError = _CodexError()
 
 
 _BETWEEN: Final = "\n\n"

@@ -36,18 +36,18 @@ _ID: Final = "toolCallId"
 """Key of the call id, for events without one."""
 
 
-class _Block(msgspec.Struct, frozen=True):
+class _CursorBlock(msgspec.Struct, frozen=True):
     """A part of a message. In a tool result the text is nested one level deeper."""
 
     type: str = ""
-    text: "str | _Block" = ""
+    text: "str | _CursorBlock" = ""
 
 
-class _Message(msgspec.Struct, frozen=True):
-    content: tuple[_Block, ...] = ()
+class _CursorMessage(msgspec.Struct, frozen=True):
+    content: tuple[_CursorBlock, ...] = ()
 
 
-class _Count(msgspec.Struct, frozen=True, rename="camel"):
+class _CursorUsage(msgspec.Struct, frozen=True, rename="camel"):
     """Tokens of a whole run. Cached tokens are not part of the input."""
 
     input_tokens: int = 0
@@ -60,10 +60,10 @@ class CursorLine(backend.StreamLine, frozen=True):
     """An event, with the fields that are read."""
 
     type: str = ""
-    message: _Message = _Message()
+    message: _CursorMessage = _CursorMessage()
     call_id: str = ""
     tool_call: dict[str, Json] = {}
-    usage: _Count | None = None
+    usage: _CursorUsage | None = None
 
 
 class _Call(msgspec.Struct, frozen=True):
@@ -80,7 +80,7 @@ class _Outcome(msgspec.Struct, frozen=True):
 
 
 class _Returned(msgspec.Struct, frozen=True, rename="camel"):
-    content: tuple[_Block, ...] = ()
+    content: tuple[_CursorBlock, ...] = ()
     is_error: bool = False
 
 
@@ -96,7 +96,7 @@ def parse(line: bytes) -> CursorLine | None:
     """Return the event of a line, or None if it is none. Older versions put the usage beside the result."""
     found = decoded(line, CursorLine)
     if found is not None and found.type == "result" and found.usage is None:
-        return msgspec.structs.replace(found, usage=decoded(line, _Count))
+        return msgspec.structs.replace(found, usage=decoded(line, _CursorUsage))
     return found
 
 
@@ -157,8 +157,8 @@ class CursorReplies:
         yield ended
 
 
-def _usage(count: _Count | None) -> Usage | None:
-    if count is None or count == _Count():
+def _usage(count: _CursorUsage | None) -> Usage | None:
+    if count is None or count == _CursorUsage():
         return None
     return Usage(
         input_tokens=count.input_tokens,
@@ -181,7 +181,7 @@ def _called(line: CursorLine) -> tuple[ToolCall, _Call]:
     return ToolCall(id=line.call_id or decoded(line.tool_call.get(_ID, NULL), str) or "", name=name, args=args), body
 
 
-def _text(block: _Block) -> str:
+def _text(block: _CursorBlock) -> str:
     return block.text if isinstance(block.text, str) else _text(block.text)
 
 

@@ -82,7 +82,7 @@ def config(
     ``bridge`` is the command for Daemon MCP, ``key`` the file with the provider's key. Raises Failed.
     """
     if start.provider is None:
-        raise Failed("invalid", f"no provider for model {start.model!r}; name one in the agent's file")
+        raise Failed("invalid", f"no provider for model {start.model!r}; name one in the agent file")
     milliseconds = int(start.limits.tool_seconds * 1000)
     # Tools of the agent's own servers are available with auto, or if read_only names them.
     verdict = "allow" if start.approval == "auto" else "deny"

@@ -85,7 +85,7 @@ class _Details(msgspec.Struct, frozen=True, rename="camel"):
     response_body: str = ""
 
 
-class _Trouble(msgspec.Struct, frozen=True):
+class _OpencodeError(msgspec.Struct, frozen=True):
     name: str = ""
     data: _Details = _Details()
 
@@ -96,7 +96,7 @@ class OpencodeLine(msgspec.Struct, frozen=True, rename={"session": "sessionID"})
     type: str
     session: str = ""
     part: _Part = _Part()
-    error: _Trouble | None = None
+    error: _OpencodeError | None = None
 
 
 _NAMED: Final[Mapping[str, str]] = {
@@ -185,7 +185,7 @@ def retried(line: bytes) -> Iterable[backend.Event] | None:
     )
 
 
-def failed(error: _Trouble) -> Failed:
+def failed(error: _OpencodeError) -> Failed:
     """Return the failure of an error, classified by the codes of the provider that it contains."""
     data = error.data
     body = decoded(data.response_body, object)

@@ -72,7 +72,7 @@ class LineSplitter:
             self.dropped += 1
 
     def _ended(self) -> list[bytes]:
-        line = bytes(self._buffer.removesuffix(b"\r"))
+        line = bytes(self._buffer.removesuffix(b"\r"))  # some programs write CRLF
         self._buffer.clear()
         self._dropping = False
         return [line] if line.strip() else []
@@ -95,7 +95,7 @@ def remove_leftovers(home: Path, litter: Iterable[str]) -> None:
             return
         pid = int(kept.read_text("ascii"))
         for path in litter:
-            Path(path.format(pid=pid)).unlink(missing_ok=True)
+            Path(path.format(pid=pid)).unlink(missing_ok=True)  # the pid is an int, so it cannot change the folder
     with suppress(OSError):
         kept.unlink()
 

@@ -73,10 +73,10 @@ def start(order: Fork, stdio: Stdio, null: int, work: Work) -> int:
     if not pid:
         _become(order, stdio, null, write, work)
     os.close(write)
-    problem = os.read(read, _REPORT_BYTES)
+    problem = os.read(read, _REPORT_BYTES)  # ends without data when exec closes the child's end
     os.close(read)
     if problem:
-        os.waitpid(pid, 0)
+        os.waitpid(pid, 0)  # reap it here: it was never part of the tree
         raise NotStarted(problem.decode("utf-8", "replace"))
     return pid
 
@@ -85,17 +85,17 @@ def _become(order: Fork, stdio: Stdio, null: int, report: int | None, work: Work
     code = 127
     try:
         if order.argv is None:
-            setpgid(0, 0)
+            setpgid(0, 0)  # cheaper than a session: see above
         else:
             setsid()
-        restore_signals(python=order.argv is None)
+        restore_signals(python=order.argv is None)  # ignored signals would be inherited through exec
         umask(_UMASK)
         if order.argv is not None:
             for target, fd in enumerate(stdio):
                 if fd != target:
                     dup2(fd, target)
             if report is not None and report != _REPORT:
-                dup2(report, _REPORT, inheritable=False)
+                dup2(report, _REPORT, inheritable=False)  # closed by a successful exec, which is the report of success
             closerange(_REPORT + 1, _DESCRIPTOR_LIMIT)
             code = _execute(order, order.argv) if order.cwd is None or _enter(order.cwd, _REPORT) else 127
         elif order.cwd is None or report is None or _enter(order.cwd, report):
@@ -107,7 +107,7 @@ def _become(order: Fork, stdio: Stdio, null: int, report: int | None, work: Work
     finally:
         with suppress(Exception):
             sys.stderr.flush()
-        os._exit(code)
+        os._exit(code)  # never unwinds into the parent's frames
 
 
 def take_frames(stdio: Stdio, null: int) -> tuple[int, int]:
@@ -118,7 +118,7 @@ def take_frames(stdio: Stdio, null: int) -> tuple[int, int]:
     stdin, stdout, stderr = stdio
     receive, send = _private(stdin), _private(stdout)
     dup2(null, 0)
-    dup2(null, 1)
+    dup2(null, 1)  # frames go over ``send`` from now on
     if stderr != _STDERR:
         dup2(stderr, _STDERR)
     low, high = min(receive, send), max(receive, send)
@@ -210,7 +210,7 @@ class KernelSocket:
     def requests(self) -> list[Kill | Bound | Census]:
         """Read the kernel's requests. At the end of the stream ``open`` becomes False."""
         try:
-            chunk = self._socket.recv(_ORDER_BYTES, socket.MSG_DONTWAIT)
+            chunk = self._socket.recv(_ORDER_BYTES, socket.MSG_DONTWAIT)  # the socket itself is blocking, for ``send``
         except BlockingIOError:
             return []
         except OSError:
@@ -306,7 +306,7 @@ class TreeWatch:
                     elif isinstance(asked, Census):
                         self._asked = True
                     else:
-                        self._killed = self._killed or self._status is None
+                        self._killed = self._killed or self._status is None  # a child that had exited was not killed
                         if asked.after_seconds > 0 and self._kill_at is None:
                             process_tree.signal_tree(self._child, signal.SIGTERM)
                             # A stopped process would never handle SIGTERM.
@@ -314,7 +314,7 @@ class TreeWatch:
                         at = time.monotonic() + max(asked.after_seconds, 0.0)
                         self._kill_at = at if self._kill_at is None else min(at, self._kill_at)
                 if not self._lifeline.open:
-                    self._poll.unregister(self._lifeline.fd)
+                    self._poll.unregister(self._lifeline.fd)  # readable forever after its end
             else:
                 self._child_signal.drain()
 
@@ -324,7 +324,7 @@ def run(order: Fork, lifeline_fd: int, stdio: Stdio, work: Work) -> None:
 
     Returns when the kernel closes the lifeline, or an order fails. The caller ends the process.
     """
-    process_tree.become_subreaper()
+    process_tree.become_subreaper()  # before the first child, so that no orphan escapes
     lifeline = KernelSocket(lifeline_fd)
     keeper = Keeper(lifeline, ChildSignal(), work)
     following: tuple[Fork, Stdio] | None = (order, stdio)

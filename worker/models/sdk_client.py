@@ -41,7 +41,7 @@ _OUR_FAULT: Final = (httpx2.UnsupportedProtocol, httpx2.LocalProtocolError)
 
 
 class Sdk(NamedTuple):
-    """One vendor's SDK: its client, and its errors; ``answered`` are those with an answer of the provider."""
+    """A vendor's SDK: its client, and its errors; ``answered`` are those with an answer of the provider."""
 
     client: Callable[..., Any]
     base_url: str

@@ -53,7 +53,7 @@ def prepare_folder(state: Path) -> None:
     if not stat.S_ISDIR(info.st_mode) or info.st_uid != os.geteuid():
         raise FolderRefused(f"{state} is not a directory that you own: name another one with --state")
     if info.st_mode & 0o077:
-        os.chmod(state, 0o700)
+        os.chmod(state, 0o700)  # created with another umask, or by hand
 
 
 def lock_folder(state: Path) -> int | None:
@@ -64,7 +64,7 @@ def lock_folder(state: Path) -> int | None:
     except BlockingIOError:
         os.close(descriptor)
         return None
-    os.ftruncate(descriptor, 0)
+    os.ftruncate(descriptor, 0)  # only after the lock: it contains the pid of its holder
     os.write(descriptor, f"{os.getpid()}\n".encode())
     return descriptor
 
@@ -158,7 +158,7 @@ class Lease:
 
     def renew(self, at_ms: int) -> None:
         """Renew the lease after the echo of that beat. A beat that was never sent is ignored."""
-        if at_ms <= self._said_ms:
+        if at_ms <= self._said_ms:  # the lease counts from the beat, so a slow network only shortens it
             self.until = max(self.until, at_ms / 1000 + self._seconds)
 
     @property
@@ -196,7 +196,7 @@ class TermFile:
         """Store the term durably."""
         with replacing(self._file, 0o666, beside=self._file.with_suffix(".new")) as file:
             file.write(str(term).encode("ascii"))
-        sync_folder(self._file.parent)
+        sync_folder(self._file.parent)  # durable before the kernel is served: no earlier kernel may be served later
 
 
 _DEADLINE: Final = struct.Struct("=d")
@@ -221,11 +221,11 @@ class LeaseGuard:
         read, self._write = os.pipe()
         self.pid = os.fork()
         if self.pid == 0:
-            os.closerange(0, read)
+            os.closerange(0, read)  # holds neither a lock nor a stream of the node process
             os.closerange(read + 1, os.sysconf("SC_OPEN_MAX"))
             _watch(parent, read, self._patience_seconds)
         os.close(read)
-        os.set_blocking(self._write, False)
+        os.set_blocking(self._write, False)  # a stopped guard must not block the node process
 
     def expect(self, until: float) -> None:
         """Extend the lease until ``until``, by ``boot_seconds``. A dead guard is replaced."""
@@ -253,12 +253,12 @@ def _watch(parent: int, pipe: int, patience_seconds: float) -> NoReturn:
     while True:
         rest = None if until == _NONE else until + patience_seconds - boot_seconds()
         if rest is not None and rest < 0:
-            if os.getppid() == parent:
+            if os.getppid() == parent:  # otherwise its pid may belong to another process
                 os.kill(parent, signal.SIGKILL)
-            os._exit(1)
+            os._exit(1)  # without cleanup: this is a copy of another process
         ready, _, _ = select.select([pipe], [], [], None if rest is None else min(rest + 0.001, LOOK_SECONDS))
         if ready:
             said = os.read(pipe, _MOST_BYTES)
             if not said:
                 os._exit(0)
-            (until,) = _DEADLINE.unpack_from(said, len(said) - _DEADLINE.size)
+            (until,) = _DEADLINE.unpack_from(said, len(said) - _DEADLINE.size)  # only the latest counts

@@ -94,7 +94,7 @@ class NodeHost:
             try:
                 await self._work(transport, unpacker, node.agree(node.SPOKEN, hello.protocol) or node.SPOKEN[1])
             finally:
-                self._guard.stand_down()
+                self._guard.stand_down()  # all trees have exited
 
     async def _admit(self, hello: node.KernelHello) -> node.NodeRefusal | None:
         """Start to serve, replacing the process of an earlier session. Returns why the kernel is refused, or None."""
@@ -109,12 +109,12 @@ class NodeHost:
                 break
             if left:
                 with suppress(OSError, ValueError):
-                    os.kill(holder_of(self._state), signal.SIGKILL)
+                    os.kill(holder_of(self._state), signal.SIGKILL)  # stuck: its keepers kill their trees when it exits
         else:
             return node.NodeRefusal(code="busy", why="the node process of an earlier session does not exit")
         refusal = refusal_of(hello, self._project, self._terms.highest())
         if refusal is None:
-            self._terms.keep(hello.term)
+            self._terms.keep(hello.term)  # from now on, earlier kernels are refused
         return refusal
 
     async def _work(self, transport: trio.abc.Stream, unpacker: Unpacker, protocol: int) -> None:
@@ -237,7 +237,7 @@ _SHOWN = 1000
 
 
 class Hosted:
-    """One process, from its order to its release."""
+    """A process, from its order to its release."""
 
     def __init__(self, order: node.Spawn, wire: NodeWire) -> None:
         self._order = order

@@ -88,7 +88,7 @@ def decoded(decoder: msgspec.msgpack.Decoder[Frame], body: bytes) -> Frame:
 
 
 class NodeWire:
-    """One side of a session: frames are sent in order, beats and echoes before all others."""
+    """A side of a session: frames are sent in order, beats and echoes before all others."""
 
     def __init__(self, frames: Hashable) -> None:
         """Set up the wire; ``frames`` is the union of the frames that the other side may send."""
@@ -218,9 +218,9 @@ class NodeChannel(trio.abc.HalfCloseableStream, ChildStream):
                 raise Garbled(f"channel {self._number} received unexpected bytes")
             self._allowed -= len(frame.data)
             if not self._closed:
-                self._arrived += frame.data
+                self._arrived += frame.data  # at most the credit that was granted
         elif isinstance(frame, node.Credit):
-            if self._credit + frame.size > node.CHANNEL_WINDOW_BYTES:
+            if self._credit + frame.size > node.CHANNEL_WINDOW_BYTES:  # would let this side send without limit
                 raise Garbled(f"channel {self._number} received credit for bytes that were not sent")
             self._credit += frame.size
         elif self._left or (self._heard_end and isinstance(frame, node.End)):

@@ -203,7 +203,7 @@ async def test_a_prompt_outside_the_watched_folders_is_followed_too(tmp_path: Pa
         await until_idle()
         (it.root / "deep/prompts/a.md").unlink()
         event = await told(it.store, "definition.broken")
-        assert "deep/prompts/a.md is not there" in event.data["message"]
+        assert "deep/prompts/a.md not found" in event.data["message"]
 
 
 @pytest.mark.parametrize("watched", [True, False])
