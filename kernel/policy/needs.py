@@ -327,18 +327,9 @@ def _task(one: StuckTask) -> Need:
     )
 
 
-_PROPOSED: Final[Mapping[str, tuple[str, str]]] = {
-    "memory": ("agent memory {} tray", "proposes to remember"),
-    "soul": ("agent soul {}", "suggests a change of its"),
-}
-"""Command and text of each kind of decision."""
-
-
 def _decision(one: OpenDecision) -> Need:
-    command, proposes = _PROPOSED[one.kind]
-    place = command.format(one.name)
-    take, leave = action("approve", f"{place} approve {one.id}"), action("reject", f"{place} reject {one.id}")
-    return _of(one.kind, one, f"{one.name} {proposes} {one.subject}: {one.content}", take, leave)
+    take, leave = (action(word, f"{one.group}{word} {one.id}") for word in ("approve", "reject"))
+    return _of(one.kind, one, one.text, take, leave)
 
 
 def _untrusted(one: UntrustedSchedules) -> Need:

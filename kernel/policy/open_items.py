@@ -116,11 +116,11 @@ class DeadInstruction(OpenItem, frozen=True, kw_only=True):
 
 
 class OpenDecision(OpenItem, frozen=True, kw_only=True):
-    """Change that an agent proposes: the new ``content`` of a ``subject``, such as the key of a memory entry."""
+    """Change that an agent proposes; ``group``: start of the commands that decide it, with a blank."""
 
     kind: NeedKind
-    subject: str
-    content: str
+    group: str
+    text: str
 
 
 class StuckTask(msgspec.Struct, frozen=True, kw_only=True):

@@ -52,6 +52,7 @@ class DecisionKind(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
     """Kind of decision, whose rows are shown as ``shape``; ``columns``: expressions for its fields with other names.
 
     ``missing``, ``decided``: text and hint of the error for an unknown decision, and for one that was decided already.
+    ``asks``: group of the commands with which a person decides about an agent, and the text of the need.
     """
 
     name: str
@@ -60,6 +61,7 @@ class DecisionKind(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
     columns: Mapping[str, str]
     missing: tuple[str, str]
     decided: tuple[str, str | None]
+    asks: tuple[str, str] = ("", "")
 
     def rows(
         self, conn: apsw.Connection, shape: type[Shape], condition: str, values: Mapping[str, object]
@@ -131,6 +133,7 @@ SOUL: Final = DecisionKind(
     columns={"trait": "subject", "value": "content", "observation": "reason", "reason": "decision_reason"},
     missing=("suggestion {name!r} of {owner} not found", "list the suggestions: awk agent soul {owner}"),
     decided=("{one.id} is already {one.state}", "undo a version: awk agent soul NAME rollback"),
+    asks=("agent soul {} ", "suggests a change of its"),
 )
 MEMORY: Final = DecisionKind(
     name="memory",
@@ -145,6 +148,7 @@ MEMORY: Final = DecisionKind(
     },
     missing=("proposal {name!r} not found in the tray of {owner}", "list the tray: awk agent memory {owner} tray"),
     decided=("{one.id} is already {one.state}", "change the memory by its key"),
+    asks=("agent memory {} tray ", "proposes to remember"),
 )
 KINDS: Final = {one.name: one for one in (DOCUMENT, SOUL, MEMORY)}
 
@@ -157,9 +161,15 @@ ORDER BY kind, number
 """
 
 
-def _open(*, kind: NeedKind, id: int, space: str | None, **columns: Any) -> OpenDecision:
-    place = None if space is None else place_of(space)
-    return OpenDecision(kind=kind, id=KINDS[kind].id_of(id), space=place, **columns)
+def _open(
+    *, kind: NeedKind, id: int, name: str, space: str | None, subject: str, content: str, **columns: Any
+) -> OpenDecision:
+    one = KINDS[kind]
+    group, proposes = one.asks
+    return OpenDecision(
+        kind=kind, id=one.id_of(id), name=name, space=None if space is None else place_of(space),
+        group=group.format(name), text=f"{name} {proposes} {subject}: {content}", **columns,
+    )  # fmt: skip
 
 
 def for_person(conn: apsw.Connection) -> tuple[OpenDecision, ...]:
