@@ -55,8 +55,7 @@ def piece_name(number: int) -> str:
 
 def number_of(name: str) -> int | None:
     """Return the number in the name of a base or piece, or None for other names."""
-    found = _NUMBERED.fullmatch(name)
-    return None if found is None else int(found[1] or found[2])
+    return int(found[1] or found[2]) if (found := _NUMBERED.fullmatch(name)) else None
 
 
 # -- writing -----------------------------------------------------------------------------------------------------------
@@ -90,7 +89,7 @@ def write_piece(folder: str, piece: Piece, body: bytes) -> str:
 
 
 def claim(folder: str, owner: Owner) -> int:
-    """Claim the folder for the copy of ``owner`` and return its highest number. Raises BadPlace, OSError."""
+    """Claim the folder for ``owner`` and return the highest number of complete files. Raises BadPlace, OSError."""
     if not stat.S_ISDIR(os.stat(folder).st_mode):
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), folder)
     promoted = _read(folder, PROMOTED, Promoted)
@@ -107,7 +106,7 @@ def claim(folder: str, owner: Owner) -> int:
         if name.endswith(PART) and (name.removesuffix(PART) in (BEAT, FILES, OWNER) or number_of(name[: -len(PART)])):
             with suppress(OSError):
                 os.unlink(os.path.join(folder, name))
-    return max((number for name in names if (number := number_of(name)) is not None), default=0)
+    return max((number_of(name) or 0 for name in names if not name.endswith(".db")), default=0)
 
 
 def forget_before(folder: str, first: int, kept: str) -> None:

@@ -460,7 +460,7 @@ async def test_a_writer_that_copies_its_log_back_by_itself_does_so_as_before(tmp
 
 
 @pytest.mark.promise("P90")
-@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.long("[0]")) for seed in range(1, 30))])
+@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.long("[1]")) for seed in range(2, 31))])
 async def test_a_place_that_fails_at_any_moment_holds_a_prefix(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
