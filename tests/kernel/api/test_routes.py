@@ -110,7 +110,7 @@ async def something_for(kernel: ServedKernel, route: Operation) -> dict[str, str
     if route.path.endswith("/rules/<name>"):
         rule = {"rule": {"name": known["name"], "then": [{"say": "hi"}]}}
         await kernel.ask("POST", "/spaces/review:main/rules", rule)
-    if route.path.endswith("/tasks/<id>"):
+    if "/tasks/<id>" in route.path:
         put_tasks = {"tasks": [{"title": "Ship it"}]}
         (known["id"],) = (await kernel.ask("POST", "/spaces/review:main/tasks", put_tasks)).json["tasks"]
     if "document" in route.path:
