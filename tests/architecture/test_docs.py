@@ -3,7 +3,8 @@
 import ast
 import json
 import re
-from functools import cache
+from collections.abc import Callable
+from functools import cache, partial
 from pathlib import Path
 from typing import Final
 
@@ -22,7 +23,6 @@ from kernel.inspect.reference import reference_page
 from kernel.inspect.schema import ROOTS, events_schema_text, schema_text
 from kernel.inspect.validate import validate
 from kernel.operations.table import verbs_text
-from protocol.inspection import Kind
 from protocol.tools import BUILT_IN, CONTEXT_FAMILIES
 from tests.architecture import decisions_page, promises_page, reference_pages
 from tests.architecture.sources import ROOT, product
@@ -53,9 +53,20 @@ PROGRAMS: Final = frozenset({"console", "python", "js", "javascript"})
 JSON_DOCUMENT: Final = re.compile(r"\n(?=\{)")
 LINK: Final = re.compile(r"\]\((?!https?:)([^)#]*)(?:#([^)]*))?\)")
 FENCED: Final = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
-TEST_PATH: Final = re.compile(r"tests/[\w/]+\.py")
 MARKER: Final = re.compile(r"\bpromise\(([^)]*)\)")
 ID: Final = re.compile(r"\b(?:P\d{1,2}|[PISTCHLX]F\d\d)\b")
+GENERATED: Final[dict[str, Callable[[], str]]] = {
+    **{f"docs/reference/{name}.md": write for name, write in reference_pages.PAGES.items()},
+    **{f"docs/reference/{kind}.md": partial(reference_page, kind) for kind in ROOTS},
+    **{f"schema/{kind}.json": partial(schema_text, kind) for kind in ROOTS},
+    "schema/events.json": events_schema_text,
+    "schema/frames.json": frames_schema.schema_text,
+    "docs/reference/backends.md": page,
+    "docs/reference/commands.md": commands_page,
+    "interface/verbs.json": verbs_text,
+    "docs/contributing/promises.md": promises_page.page,
+    "docs/contributing/decisions/index.md": decisions_page.page,
+}
 PROOFS: Final = promises_page.read_promises().proofs
 PAGES: Final = ("README.md", *sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("docs/**/*.md")))
 
@@ -107,13 +118,9 @@ def test_every_block_of_a_page_is_checked_or_says_why_not(name: str, tmp_path: P
         assert [(file.path, file.errors) for file in validate(tmp_path, tmp_path, ()).files if file.errors] == []
 
 
-def test_the_page_of_commands_is_what_the_table_says() -> None:
-    assert commands_page() == _read("docs/reference/commands.md")
-    assert verbs_text() == _read("interface/verbs.json")
-
-
-def test_the_page_of_backends_is_what_the_contract_suite_insists_on() -> None:
-    assert page() == _read("docs/reference/backends.md")
+@pytest.mark.parametrize("name", GENERATED)
+def test_a_generated_file_is_what_scripts_generate_writes(name: str) -> None:
+    assert GENERATED[name]() == _read(name)
 
 
 def test_the_arguments_of_built_in_tools_are_those_that_they_take() -> None:
@@ -130,16 +137,7 @@ def test_the_arguments_of_built_in_tools_are_those_that_they_take() -> None:
         assert f"| `{name}` | {', '.join(told)} |" in page
 
 
-@pytest.mark.parametrize("kind", ROOTS)
-def test_the_reference_and_the_schemas_are_what_the_structs_say(kind: Kind) -> None:
-    """Made by scripts/generate: docs/reference and schema."""
-    assert reference_page(kind) == _read(f"docs/reference/{kind}.md")
-    assert schema_text(kind) == _read(f"schema/{kind}.json")
-    assert events_schema_text() == _read("schema/events.json")
-
-
-def test_the_schema_of_the_frames_is_what_the_structs_say() -> None:
-    assert frames_schema.schema_text() == _read("schema/frames.json")
+def test_the_schema_of_the_frames_accepts_what_the_structs_accept() -> None:
     schema = json.loads(_read("schema/frames.json"))
     fits = Draft202012Validator({"$ref": "#/$defs/WorkerFrame", "$defs": schema["$defs"]}).is_valid
     assert fits({"t": "entry", "k": 0, "kind": "reply", "text": "hi", "of_tomorrow": 1})
@@ -192,18 +190,11 @@ def test_the_changelog_has_one_short_line_for_each_change_below_its_version() ->
         assert re.fullmatch(r"\d+\.\d+\.\d+ \((unreleased|\d{4}-\d\d-\d\d)\)|0\.1\.0", heading)
         kinds, entries = zip(*(section.rstrip().split("\n\n", 1) for section in sections), strict=True)
         assert list(kinds) == [kind for kind in CHANGES if kind in kinds]
-        lines = "\n".join(entries).split("\n")
-        assert [line for line in lines if len(line) > 160 or not re.fullmatch(r"- [`\[A-Z].*\S: .*\.", line)] == []
-
-
-@pytest.mark.parametrize("name", PAGES)
-def test_tests_that_a_document_names_exist(name: str) -> None:
-    assert [path for path in TEST_PATH.findall(_read(name)) if not (ROOT / path).exists()] == []
-
-
-@pytest.mark.parametrize("name", reference_pages.PAGES)
-def test_generated_pages_of_the_reference_are_what_the_tables_say(name: str) -> None:
-    assert reference_pages.PAGES[name]() == _read(f"docs/reference/{name}.md")
+        assert [
+            line
+            for line in "\n".join(entries).split("\n")
+            if len(line) > 160 or not re.fullmatch(r"- [`\[A-Z].*\S: .*\.", line)
+        ] == []
 
 
 def test_every_exit_code_has_a_meaning() -> None:
@@ -214,10 +205,6 @@ def test_every_variable_that_the_product_reads_is_in_the_reference() -> None:
     named = {name for source in product() for name in re.findall(r'"(AGENT_[A-Z_]*[A-Z])"', source.text)}
     internal = {name for name in named if INTERNAL_VARIABLES.fullmatch(name)}
     assert named - internal == {name for name in VARIABLES if name.startswith("AGENT_")}
-
-
-def test_the_page_of_promises_is_what_the_data_says() -> None:
-    assert promises_page.page() == _read("docs/contributing/promises.md")
 
 
 @cache
@@ -268,7 +255,6 @@ def test_decisions_are_numbered_and_have_a_status() -> None:
         assert numbers == list(range(1, len(numbers) + 1))
         assert numbers
     assert [one.file for one in records if not decisions_page.STATUS.fullmatch(one.status)] == []
-    assert decisions_page.page() == _read("docs/contributing/decisions/index.md")
 
 
 def test_the_architecture_is_read_at_one_go() -> None:
