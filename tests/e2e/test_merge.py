@@ -54,7 +54,11 @@ def test_all_that_agents_did_lands_in_one_move_with_the_checkout(project: Projec
     assert (project.root / "a.txt").read_text() + (project.root / "b.txt").read_text() == "alice\nbob\n"
     assert refs(project) == {**before, "refs/heads/main": merged.json()["commit"]}
     subjects = project.git("log", "--first-parent", "--format=%s").splitlines()
-    assert subjects == ["Merge what bob did in r1 of team:main", "Merge what alice did in r1 of team:main", "first"]
+    assert subjects == [
+        "Merge the work of bob in r1 of team:main",
+        "Merge the work of alice in r1 of team:main",
+        "first",
+    ]
     assert "Instructions: i2" in project.git("log", "-1", "--format=%B")
     assert "awk merge" in project.git("reflog", "main")
     again = project.awk("merge", "r1")

@@ -184,7 +184,7 @@ def test_tasks_of_a_file_run_in_order_through_their_checks_and_hold_their_files(
     assert not (team.root / "src").exists()
     (asked,) = (one["instruction"] for one in ran.json()["messages"] if one["text"] == "I tried.")
     steps = team.awk("show", asked, "--steps", "--full").out
-    assert "src/x.txt: coder for task t1" in steps
+    assert "src/x.txt: claimed by coder for task t1" in steps
     assert [one["state"] for one in team.awk("task", "list", "@build", "--json").json()["tasks"]] == ["done", "done"]
 
 

@@ -278,7 +278,7 @@ def test_what_makes_no_sense_is_refused_before_anything_is_made(cli: Cli, arms: 
     assert cli("run", "nowhere", "--compare", "solo", *BOUNDED).code == 5
     (cli.root / ".workflows/p.yaml").write_text("agents: {bob: {backend: human}}\nkickoff: '@bob go'\n")
     person = cli("run", "p", "--compare", "solo", *BOUNDED)
-    assert (person.code, "a person" in person.err) == (2, True)
+    assert (person.code, "human members" in person.err) == (2, True)
     dry = compare(cli, *BOUNDED, "--dry-run")
     assert dry.code == 0
     assert "team: coder, tester; one agent: solo" in dry.out

@@ -145,7 +145,7 @@ def test_what_cannot_be_fetched_is_said_and_what_to_do(cli: Cli, tmp_path: Path,
         for words in (("import", source), ("update",)):
             refused = cli("skills", *words)
             assert (refused.code, refused.err.splitlines()[0][:24]) == (1, "error: git fetch failed:")
-            assert "hint: is the name right?" in refused.err and "|" not in refused.err
+            assert "hint: check the name" in refused.err and "|" not in refused.err
 
 
 @pytest.mark.promise("XF12")

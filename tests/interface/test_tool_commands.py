@@ -41,7 +41,7 @@ def test_what_would_be_wrong_is_not_written(cli: Cli) -> None:
         (["x", "-d", "y", "--timeout", "soon", "--", "ls"], "--timeout: "),
         (["x", "-d", " ", "--", "ls"], "--description: is empty"),
         (["x", "-d", "y", "-a", "n:text", "--", "ls"], "--argument: n: 'text' is no type"),
-        (["x", "-d", "y", "-a", "n", "--", "ls", "a${n}b"], "the command after --: 'a${n}b' holds ${n}"),
+        (["x", "-d", "y", "-a", "n", "--", "ls", "a${n}b"], "the command after --: 'a${n}b' contains ${n}"),
     ):
         wrong = cli("tool", "add", *words)
         assert (wrong.code, f"error: {flag}" in wrong.err, "moniro.yaml:" in wrong.err) == (2, True, False), wrong.err

@@ -140,7 +140,7 @@ async def test_why_the_work_of_a_run_failed_gives_its_exit_code(it: Scene, cause
     [
         ('{"verdict": "ok"}', "done", {"verdict": "ok"}, "all work is done"),
         ("LGTM", "failed", None, "the final answer does not match output_schema: not JSON"),
-        ("", "failed", None, "the final answer does not match output_schema: there is no answer"),
+        ("", "failed", None, "the final answer does not match output_schema: the run has no answer"),
     ],
 )
 async def test_the_final_answer_of_a_run_has_to_fit_its_schema(

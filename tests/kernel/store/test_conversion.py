@@ -132,7 +132,7 @@ def test_a_backup_of_an_old_schema_is_taken_and_converted_when_it_is_restored(tm
     other = apsw.Connection(path)
     other.execute("CREATE VIEW v AS SELECT 1")
     other.close()
-    with pytest.raises(SnapshotRefused, match="not that of agent-worker"):
+    with pytest.raises(SnapshotRefused, match="not agent-worker"):
         check_snapshot(path)
 
 

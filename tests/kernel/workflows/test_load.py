@@ -111,7 +111,7 @@ TREES = f"{ONE}workspace: {{git: worktree}}\n"
         ("agents:\n  bob: {ref: alice, maxsteps: 1}\n", "agents.bob.maxsteps", (2, 21), "unknown key", "max_steps?"),
         ("agents:\n  bob: {ref: alice, model: nope/x}\n", "agents.bob.model", (2, 21), "unknown provider 'nope'", ""),
         ("agents:\n  bob: {ref: alice, backend: mock}\n", "agents.bob.mock", (2, 8), "a mock agent needs a script", ""),
-        (TREES + "deliver: {into: awk/x}\n", "deliver.into", (3, 11), "is a branch of agents", "write the name of"),
+        (TREES + "deliver: {into: awk/x}\n", "deliver.into", (3, 11), "is a branch of an agent", "write the name of"),
         (TREES + 'deliver: {into: "a\\u202Eb"}\n', "deliver.into", (3, 11), "is not the name of a branch", "main"),
         ("agents:\n  bob: {model: openai/x}\n", "agents.bob.prompt", (2, 8), "is missing", ""),
         (
