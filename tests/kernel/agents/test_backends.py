@@ -77,7 +77,7 @@ async def test_a_program_of_the_same_name_is_not_taken_for_cursors(programs: Pro
     path = programs.install("cursor-agent", "1.0.3", about="An agent for your terminal")
     row = (await programs.rows())["cursor"]
     assert not row.available
-    assert (row.missing or "").startswith(f"{path} is ")
+    assert (row.missing or "").startswith(f"{path} is not Cursor (")
 
 
 async def test_a_program_that_does_not_run_is_not_available(programs: Programs) -> None:
