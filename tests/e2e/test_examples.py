@@ -13,9 +13,7 @@ the four ways to name an agent                  .workflows/review.yaml (alice, b
 one agent in two workflows                      .workflows/{review,deploy}.yaml
 a project file: paths, an inline agent, base    moniro.yaml
 a project file with workflows by name           moniro.yaml (release, deploy), flows/ship.yaml
-create, list, info, edit, delete                test_an_agent_is_made_changed_and_removed
-memory, notes, todos                            test_an_agent_is_made_changed_and_removed
-new, and what becomes of it                     test_an_agent_is_made_changed_and_removed
+create, edit, delete, memory, notes, todos, new  test_an_agent_is_made_changed_and_removed
 run, start, send to one, to all, to one there   test_a_message_goes_to_an_agent_to_a_channel_or_to_an_agent_there
 the two refusals of a target                    test_a_target_that_is_not_there_says_what_to_do
 what a kernel writes into the project           test_what_is_said_is_kept_where_the_workflow_says
@@ -34,9 +32,7 @@ a vote whose no is exit code 8 (verdict)        examples/verdict, tests/e2e/test
 run, start, stop, list, send, peek              the sessions below; @instance is @workflow:tag today
 ==============================================  ============================================================
 
-What an agent remembers is in examples/memory (tests/e2e/test_memory.py). Rotating a channel was left
-open by the design, and is not needed: nobody reads a channel whole. Files for a CLI's own configuration are written
-by its backend."""
+Memory: examples/memory."""
 
 import json
 import shutil
