@@ -20,14 +20,14 @@ NOTES: Final = "notes"
 """Folder of Markdown files, one for each note (protocol.agent_memory)."""
 TODO: Final = "todo"
 TODO_FILE: Final = "index.md"
-"""In the folder ``todo``: a checklist (protocol.agent_memory)."""
+"""Checklist in the folder ``todo`` (protocol.agent_memory)."""
 KNOWLEDGE: Final = (MEMORY, NOTES, TODO)
 """Folders of what an agent knows."""
 SOUL_FILE: Final = "soul.yaml"
 """File with the traits after an approved change. They override those in the agent's file (kernel.agents.soul)."""
 CONVERSATIONS: Final = "conversations"
 """Folder of JSON lines, written from the log and never read back."""
-PARTS: Final = (MEMORY, NOTES, TODO, CONVERSATIONS)
+PARTS: Final = (*KNOWLEDGE, CONVERSATIONS)
 """Folders of a context that is created with its agent. Otherwise each folder is created with its first file."""
 
 MARK: Final = ".context"

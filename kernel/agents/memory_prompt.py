@@ -251,7 +251,7 @@ class Memories:
         place = self._contexts.place(key, record)
         # The mirror of its conversation creates the folder, too.
         folders = (os.path.join(place.root, place.folder, part) for part in agent_layout.KNOWLEDGE)
-        return place if any(map(os.path.isdir, folders)) else None
+        return place if any(map(os.path.lexists, folders)) else None
 
     def _index(self, place: ContextPlace, memory: tuple[StoredEntry, ...]) -> _Index:
         """Return the index of ``memory``; reuse the index of each file whose items are unchanged."""

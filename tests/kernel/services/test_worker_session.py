@@ -95,7 +95,7 @@ class Conversation:
                     await before()
                     await self.say(Pong(n=frame.n + shift))
 
-    async def chatter(self) -> None:
+    async def chatter(self, autojump_clock: trio.testing.MockClock) -> None:
         """Be a worker that says every ten seconds that it thinks."""
         await self.say(READY)
         while True:
@@ -342,7 +342,7 @@ async def test_the_total_deadline_stands_still_while_a_person_is_waited_for(
             await trio.sleep_until(end)
 
     waits = (partial(wait, 10, 7210), partial(wait, 7000, 8000), partial(wait, 8020, 8120))
-    ending = await session.run_beside(session.answer_pings, session.chatter, *waits)
+    ending = await session.run_beside(session.answer_pings, partial(session.chatter, autojump_clock), *waits)
     assert ending is not None and ending.cause == "total_timeout"
     assert trio.current_time() == pytest.approx(50 + (8000 - 10) + (8120 - 8020))
 
@@ -486,7 +486,7 @@ async def test_a_worker_that_talks_for_ever_ends_at_the_total_deadline(autojump_
     session = Conversation(timeouts=Timeouts(total=50.0, idle=20.0))
 
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(session.chatter)
+        nursery.start_soon(session.chatter, autojump_clock)
         ending = await session.run()
         nursery.cancel_scope.cancel()
     assert ending is not None and (ending.ended_as, ending.cause) == ("incomplete", "total_timeout")
