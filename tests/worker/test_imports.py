@@ -1,9 +1,14 @@
 """What a worker loads: an SDK costs seconds and tens of megabytes, so only those pay who use it."""
 
+import inspect
+import re
 import subprocess
 import sys
 
 import pytest
+
+import worker.__main__
+from kernel.adoption import WORKERS
 
 ALLOWED = {"msgspec", "h11", "setproctitle", "typing_extensions", "_distutils_hack"}
 """The last one is loaded by setuptools into every interpreter of an environment."""
@@ -24,6 +29,13 @@ def test_a_mock_worker_and_a_starting_kernel_import_neither_sdk_nor_event_loop(m
         " if 'site-packages' in (getattr(module, '__file__', None) or '')})"
     )
     assert set(loaded.split()) <= ALLOWED
+
+
+def test_a_version_on_trial_imports_every_module_of_a_worker() -> None:
+    """worker.__main__ imports the others late; a version that cannot import one must not take over."""
+    late = re.findall(r"^ +from (worker[.\w]*) import (\w+)", inspect.getsource(worker.__main__), re.MULTILINE)
+    assert late
+    assert all(package in WORKERS or f"{package}.{name}" in WORKERS for package, name in late)
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,9 @@
-"""Histories of what an agent keeps, by two kinds of writers that die and run out of disk; ``scripts/soak memory``.
+"""Histories of an agent's memory under killed writers and full disks; ``scripts/soak memory``.
 
-Each step is done by a process of its own, forked: by the kernel's code or the command line's, that is let live, killed
-by SIGKILL at one of its operations on files, or has no more disk from one on. Between them people edit the files, half
-a file is left behind, and the index is written by one that is killed, or damaged. After each step the files must say
-what a plain model says: what was told to be done is done, what was refused is as before, what was killed is one of
-both; what was asked for again is there once; and nobody sees anything else, who has read before or has not.
-
-Each history follows from its seed.
+Each step runs in a forked process, by the code of the kernel or of the command line. It runs to its end, is killed at
+a file operation, or runs out of disk. Between steps, people edit files, files are torn, and the index is damaged. After
+each step the files must match a plain model: completed changes are present once, refused ones absent, killed ones
+either, and earlier and new readers see the same. A seed determines the history.
 """
 
 import argparse

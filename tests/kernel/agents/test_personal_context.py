@@ -15,6 +15,7 @@ from kernel.agents.catalog import Catalog
 from kernel.agents.context_files import NotesAsked, make_agent_folder, newest_notes
 from kernel.agents.personal_context import ContextPlace, PersonalContexts
 from kernel.source import safe_paths
+from kernel.source.diagnostics import BadDefinition
 from kernel.source.safe_paths import read_here
 from kernel.store.agents import AgentRecord
 from protocol.agent_layout import GIT_IGNORE, IGNORED, MARK, mark_text
@@ -246,6 +247,10 @@ def test_no_link_leads_out_of_the_project(contexts: PersonalContexts, alice: Con
     found = contexts.read(alice)
     assert (found.memory, len(found.skipped)) == ((), 1)
     assert sorted(path.name for path in outside.iterdir()) == ["core.yaml"]
+    (tmp_path / "p/.agents/bob.yaml").write_text("backend: mock\nmock: [{text: hi}]\ncontext: {dir: team/bob}\n")
+    (tmp_path / "p/team").symlink_to(outside)
+    with pytest.raises(BadDefinition, match="leads outside the project"):
+        contexts.place("bob", None)
 
 
 @pytest.mark.promise("CF12")

@@ -56,12 +56,3 @@ def test_a_limit_of_processes_that_is_too_low_is_told_in_a_sentence(
     assert (told is not None) == fault
     assert not fault or f"only {left} can be started: raise the limit with ulimit -u" in str(told)
     assert not any(thread.is_alive() for thread in started)
-
-
-def test_what_answers_health_first_imports_no_event_loop_and_no_decoder() -> None:
-    """Importing trio and msgspec before /health is answered would double the time to its first answer."""
-    program = "import sys, kernel.__main__; print(sorted({'trio', 'msgspec', 'apsw', 'asyncio'} & set(sys.modules)))"
-    done = subprocess.run(
-        [sys.executable, "-I", "-c", program], capture_output=True, text=True, timeout=30, check=False
-    )
-    assert (done.stdout, done.stderr) == ("[]\n", "")

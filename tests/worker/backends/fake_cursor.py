@@ -1,12 +1,8 @@
-"""A stand-in for cursor-agent, which needs an account: its documented flags, files, events and refusals, and no more.
+"""Stand-in for cursor-agent, which needs an account: its documented flags, files, events and refusals.
 
-What it does is real: it reads HOME/.cursor, reaches MCP servers over HTTP with the headers that are written there, runs
-shell commands, keeps its chats on disk. Its model is asked in Anthropic's dialect at the address that follows the ``@``
-in CURSOR_API_KEY. Standard library only: it runs as a program of its own.
-
-What cannot be seen from a format's description is taken from reports of its users: it exits with 0 where it does not
-trust a directory, begins a new chat where it does not know the old one, says nothing of a server that it cannot reach,
-and lets a call wait that is neither allowed nor refused.
+It reads HOME/.cursor, calls MCP servers over HTTP, runs shell commands and stores its chats. Its model is reached in
+Anthropic's dialect at the address after the ``@`` in CURSOR_API_KEY. From reports of users: it exits with 0 in an
+untrusted directory, starts a new chat for an unknown one, ignores unreachable servers, and lets undecided calls wait.
 """
 
 import argparse
