@@ -93,7 +93,7 @@ class Context(StrictStruct, frozen=True, kw_only=True):
     thin_thread: Annotated[int, msgspec.Meta(ge=0, le=200)] = 10
     """Number of earlier messages of the same space at the beginning of the prompt."""
     budget: PromptTokens = 8000
-    """Estimated tokens that these messages may use together. Beyond this limit, the oldest are shortened to one line
+    """Estimated tokens of the earlier messages together. Beyond this limit, the oldest are shortened to one line
     each, then omitted. ``awk show INSTRUCTION --prompt`` lists them."""
     dir: str | None = None
     """Project folder for memory, notes, todos and conversations. Default: ``.agents/<name>``. The folder belongs to the
@@ -197,7 +197,7 @@ class AgentLimits(StrictStruct, frozen=True, kw_only=True):
     instruction, over all its attempts, are refused. ``queue`` limits the waiting instructions."""
 
     memory: Bytes | None = None
-    """Memory of all its processes together: ``512MiB``, ``4GiB``. Unset: no limit."""
+    """Memory of all processes of the agent together: ``512MiB``, ``4GiB``. Unset: no limit."""
     processes: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] | None = None
     """Maximum number of processes at a time. Unset: no limit."""
     messages: Quota = 500
@@ -387,13 +387,13 @@ class AgentDefinition(StrictStruct, frozen=True, kw_only=True, tag_field="entry"
     restart: Restart = Restart()
     """Restarts after the death of a worker."""
     reuse: Reuse = 1
-    """Number of instructions that one worker process runs in sequence. For backends ``sdk`` and ``mock``."""
+    """Number of instructions that one worker process of the agent runs in sequence. For ``sdk`` and ``mock``."""
     budget: AgentBudget = AgentBudget()
     """Spending limits."""
     schedule: Schedule | None = None
     """Times at which the agent wakes without a message."""
     worktree: TreeSource | None = None
-    """In a workflow with ``workspace.git: worktree``: the source of the files in its working tree."""
+    """In a workflow with ``workspace.git: worktree``: the source of the files in the agent's working tree."""
     tools: tuple[str, ...] = ()
     """Tools to enable: ``bash``, ``files``, ``skills``, ``feedback``, or tools of the project file."""
     scopes: ScopeWords = ("default",)
@@ -417,14 +417,14 @@ class AgentDefinition(StrictStruct, frozen=True, kw_only=True, tag_field="entry"
     """Requirements for the machine it runs on: ``{labels: [gpu], memory: 8GB, gpus: 1}``. Unset: the kernel's
     machine."""
     login: bool = False
-    """``true``: its program (claude, codex, opencode, acp) uses your personal login. It needs trust."""
+    """``true``: the agent's program (claude, codex, opencode, acp) uses your personal login. It needs trust."""
     cli: CliExtras = CliExtras()
-    """Your personal skills, hooks and MCP servers that its program may use. They need trust."""
+    """Your personal skills, hooks and MCP servers that the agent's program may use. They need trust."""
     project_rules: bool = False
-    """``true``: its prompt includes the project's nearest ``CLAUDE.md`` and ``AGENTS.md``. They need trust."""
+    """``true``: the agent's prompt includes the project's nearest ``CLAUDE.md`` and ``AGENTS.md``. They need trust."""
     command: tuple[str, ...] = ()
     """For ``backend: exec`` and ``acp``: the program and its arguments. It needs trust."""
     env: tuple[str, ...] = ()
-    """Variables of your environment that its tools can read. It needs trust."""
+    """Variables of your environment that the agent's tools can read. They need trust."""
     mock: tuple[Rule, ...] = ()
     """Script of a mock."""

@@ -103,7 +103,7 @@ class ArmFigures(msgspec.Struct, frozen=True, kw_only=True):
 class Difference(msgspec.Struct, frozen=True, kw_only=True):
     """Mean of team minus solo over all pairs, with an interval that is valid at every look.
 
-    For success, the difference of the shares of all runs. Otherwise relative to the sum of both: 0.33 is twice as much.
+    For success: difference of the shares. Otherwise relative to the sum of both arms: 0.33 means twice as much.
     """
 
     mean: float

@@ -115,7 +115,7 @@ def order(file: str) -> tuple[int, bool, int, str]:
 
 
 def together(files: Mapping[str, MemoryFile]) -> Memory:
-    """Merge files into one memory."""
+    """Return the memory that all ``files`` contain together."""
     kept: dict[str, StoredEntry] = {}
     skipped: list[Skipped] = []
     shadowed: list[StoredEntry] = []

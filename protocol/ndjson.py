@@ -101,7 +101,7 @@ class FrameReader(Generic[F]):
         return self._dropping
 
     def resume(self, pending: bytes, *, dropping: bool = False) -> None:
-        """Continue at the position where another reader of the same stream stopped."""
+        """Continue where another reader of the stream stopped, whose state was ``pending`` and ``dropping``."""
         self._buffer[:] = pending
         self._dropping = dropping
 

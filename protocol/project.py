@@ -125,7 +125,7 @@ class NodeSettings(StrictStruct, frozen=True, kw_only=True):
     host: str | None = None
     """``ssh``: a host, as ssh accepts it. ``slurm``: the requested machine, if a particular one is required."""
     args: tuple[str, ...] = ()
-    """Additional arguments of that program: ``['-p', '2222']``."""
+    """Additional arguments of the program that ``via`` names: ``['-p', '2222']``."""
     command: str = "agent-worker"
     """Program on the node. The text is split into words as a shell does, but no shell runs."""
     argv: tuple[str, ...] = ()

@@ -45,7 +45,7 @@ class WhenSaid(_Watched, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class WhenEnded(_Watched, frozen=True, kw_only=True, omit_defaults=True):
-    """End of a member's work. The text is the final answer; ``from`` is the member."""
+    """End of a member's work: ``matches`` tests its final answer, ``from`` names the member."""
 
 
 class WhenDue(_Watched, frozen=True, kw_only=True, omit_defaults=True):
@@ -261,11 +261,11 @@ class RuleList(Page, frozen=True, kw_only=True):
 
 
 class RuleDocument(RuleInfo, frozen=True, kw_only=True, tag_field="schema", tag="awk/rule/1"):
-    """``awk rule show``, and the answer to a definition: a RuleInfo as a separate document."""
+    """Rule as printed by ``awk rule show`` and returned after a definition: a RuleInfo with the ``schema`` tag."""
 
 
 def document(rule: RuleInfo) -> RuleDocument:
-    """Return ``rule`` as a separate document."""
+    """Return ``rule`` with the ``schema`` tag of a top-level JSON document."""
     return RuleDocument(**{name: getattr(rule, name) for name in rule.__struct_fields__})
 
 

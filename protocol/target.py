@@ -125,7 +125,7 @@ def flag_of(text: str) -> Flag | None:
 
 
 def limit_mentions(names: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Split names into those that are woken and those over MAX_MENTIONS."""
+    """Return the first MAX_MENTIONS of ``names``, which are woken, and the rest."""
     ordered = tuple(names)
     return ordered[:MAX_MENTIONS], ordered[MAX_MENTIONS:]
 

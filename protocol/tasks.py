@@ -95,11 +95,11 @@ class TaskList(Page, frozen=True, kw_only=True):
 
 
 class TaskDocument(TaskInfo, frozen=True, kw_only=True, tag_field="schema", tag="awk/task/1"):
-    """``awk task show``, and the answer of ``done``, ``claim`` and ``fail``: a TaskInfo as a separate document."""
+    """``awk task show``, and the answer of ``done``, ``claim`` and ``fail``: a TaskInfo with the ``schema`` tag."""
 
 
 def document(task: TaskInfo) -> TaskDocument:
-    """Return ``task`` as a separate document."""
+    """Return ``task`` with the ``schema`` tag of a top-level JSON document."""
     return TaskDocument(**{name: getattr(task, name) for name in task.__struct_fields__})
 
 

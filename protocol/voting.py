@@ -186,9 +186,9 @@ class ProposalList(Page, frozen=True, kw_only=True):
 
 
 class ProposalInfo(BallotInfo, frozen=True, kw_only=True, tag_field="schema", tag="awk/proposal/1"):
-    """``awk proposal show``, and the answer of ``vote`` and ``cancel``: a BallotInfo as a separate document."""
+    """``awk proposal show``, and the answer of ``vote`` and ``cancel``: a BallotInfo with the ``schema`` tag."""
 
 
 def document(ballot: BallotInfo) -> ProposalInfo:
-    """Return ``ballot`` as a separate document."""
+    """Return ``ballot`` with the ``schema`` tag of a top-level JSON document."""
     return ProposalInfo(**{name: getattr(ballot, name) for name in ballot.__struct_fields__})

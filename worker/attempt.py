@@ -82,7 +82,7 @@ async def attempt(
 
 
 def crash_frame(error: Exception) -> Error:
-    """Report a bug in the worker to the kernel; the traceback goes to standard error."""
+    """Return the Error frame for a bug in the worker, and print the traceback to standard error."""
     traceback.print_exc()
     return Error(cause="crash", text=f"the worker failed: {type(error).__name__}: {error}")
 
@@ -233,7 +233,7 @@ class Recorder(StreamSink, Protocol):
     """The part of the link that the loop needs."""
 
     async def record(self, entry: Entry) -> Go | Yield:
-        """Store ``entry`` durably."""
+        """Store ``entry`` durably, and return the kernel's answer."""
         ...
 
     async def record_last(self, entry: Entry) -> None:
@@ -250,7 +250,7 @@ async def run_loop(
     link: Recorder,
     allowance: int | None = None,
 ) -> Result:
-    """Work until the end, a yield, or a limit. ``allowance`` applies to the first model call. Raises Failed.
+    """Return the result at the end, a yield or a limit. ``allowance``: for the first model call. Raises Failed.
 
     Cancellation is safe at any point: stored steps are kept, and others are repeated.
     """

@@ -95,7 +95,7 @@ class StopRequested(Exception):
 
 
 class KernelPipe(Protocol):
-    """Sending lines to the kernel, and waiting for its answer."""
+    """Channel that sends lines to the kernel, and waits for answers."""
 
     async def send(self, line: bytes) -> None:
         """Send a whole line, even during cancellation. Raises LinkLost."""
@@ -149,7 +149,7 @@ class KernelLink:
         return self._redaction
 
     async def record(self, entry: ipc.Entry) -> ipc.Go | ipc.Yield:
-        """Store ``entry`` durably. Raises LinkLost, TooLarge.
+        """Store ``entry`` durably, and return the kernel's answer. Raises LinkLost, TooLarge.
 
         After a cancellation, the next attempt's ``start`` shows whether it was stored.
         """

@@ -1,1 +1,1 @@
-"""The command line: words in, text or JSON out, an exit code. Holds no state; all it knows it asks the kernel."""
+"""The command line. It holds no state: its data comes from the kernel and from files of the project."""

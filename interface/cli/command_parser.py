@@ -117,7 +117,7 @@ class Subcommand(NamedTuple):
 
 
 def generated(word: str) -> tuple[Subcommand, ...]:
-    """Return the commands under ``word`` that are made of operations, in the order of these."""
+    """Return the subcommands of ``word`` that are generated from operations, in the order of the operations."""
     found = ((words.removeprefix(f"{word} "), verb["help"]) for words, verb in verbs().items())
     return tuple(Subcommand(name, about[0].upper() + about[1:], GENERATED) for name, about in found if " " not in name)
 

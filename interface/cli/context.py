@@ -76,7 +76,7 @@ class Context:
 
     @property
     def wants_json(self) -> bool:
-        """Return whether one document was asked for."""
+        """Return whether the user requested one JSON document (``--json``)."""
         return bool(getattr(self.args, "json", False))
 
     @property

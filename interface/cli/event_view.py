@@ -1,4 +1,4 @@
-"""Events of the kernel: which are wanted and from when, printed as the kernel spells them or as log lines."""
+"""Events of the kernel: selection by filter and start time, and output as the kernel's JSON or as log lines."""
 
 import argparse
 import json

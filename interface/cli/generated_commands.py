@@ -1,6 +1,6 @@
-"""Commands that are made of interface/verbs.json, which the kernel's operations are written to.
+"""Commands that are generated from interface/verbs.json, the list of the kernel's operations with a command.
 
-Each sends one request, or one for each thing that is named, and prints the answer by a view in the command's
+Each command sends one request, or one for each named object, and prints the answer with a view from the command's
 module.
 """
 
@@ -33,7 +33,7 @@ def verbs() -> dict[str, Verb]:
 
 
 def load_verb(words: str) -> tuple[Configure, Run]:
-    """Return the functions that declare the arguments of a command and carry it out."""
+    """Return the functions that declare the arguments of a command and run the command."""
     verb = verbs()[words]
     module = BY_WORD[words.partition(" ")[0]].module
     return partial(_configure, verb), partial(_run, verb, getattr(module, verb["view"]))

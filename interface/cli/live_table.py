@@ -92,7 +92,7 @@ def next_signal(signals: queue.Queue[Signal]) -> Signal | None:
 
 
 def forget_keys(signals: queue.Queue[Signal]) -> None:
-    """Take back the keys that were pressed before a question stood there: they answer none."""
+    """Discard keys that were pressed before a question was displayed, so that they do not answer it."""
     kept: list[Signal] = []
     with suppress(queue.Empty):
         while True:
@@ -182,7 +182,7 @@ def fitting(titled: Sequence[Column], texts: Sequence[Sequence[str]], columns: i
 
 
 def signal_changes(context: Context, signals: queue.Queue[Signal]) -> None:
-    """Turn events into reasons to draw, through restarts of the kernel."""
+    """Put ``changed`` into ``signals`` for each relevant event, also after restarts of the kernel."""
     follower = Follower(connect=context.find_kernel, query={}, clock=context.clock, say=lambda text: None)
     try:
         for event in follower:

@@ -31,7 +31,7 @@ _INVISIBLE: Final = (
 """Zero-width and default-ignorable characters, line separators, tags. U+FE0E and U+FE0F pass: emoji need them."""
 _SURROGATES: Final = "\ud800-\udfff"
 _UNSAFE: Final = f"[{_CONTROL}{_BIDI}{_INVISIBLE}{_SURROGATES}]"
-"""Compiled when a text may hold such a character: most have ASCII letters only, and need it not."""
+"""Pattern for unsafe characters, compiled at the first text that may contain one; most texts are plain ASCII."""
 _BREAKS: Final = r"[\n\t ]+"
 
 
@@ -90,7 +90,7 @@ class Screen(NamedTuple):
 
 
 class OutputLost(Exception):
-    """The results cannot be written; the text says why. A reader that went away is BrokenPipeError instead."""
+    """The output cannot be written; the text is the reason. A closed pipe raises BrokenPipeError instead."""
 
 
 @contextmanager
@@ -104,7 +104,7 @@ def _writing() -> Generator[None]:
 
 
 class Output:
-    """The two streams of a command, and what kind of places they are."""
+    """Standard output and standard error of a command, and their capabilities."""
 
     def __init__(self, stdout: TextIO, stderr: TextIO, environ: Mapping[str, str]) -> None:
         self._stdout = stdout
@@ -116,7 +116,7 @@ class Output:
         self.leave_aside()
 
     def leave_aside(self) -> None:
-        """Unregister the lines below the output."""
+        """Unregister the progress lines below the output."""
         self.aside: Callable[[], AbstractContextManager[object]] = nullcontext
         """Hides the lines below the output while a block prints (run_progress)."""
         self.hide_aside: Callable[[], None] = lambda: None
@@ -124,7 +124,7 @@ class Output:
 
     @property
     def shows_progress(self) -> bool:
-        """Return whether lines below the log can be drawn on standard error, and taken away."""
+        """Return whether progress lines can be drawn below the output on standard error, and removed."""
         return self._stderr.isatty() and not self.unattended and self._environ.get("TERM") != "dumb"
 
     @property
@@ -178,7 +178,7 @@ class Output:
             self._stdout.buffer.flush()
 
     def document(self, body: bytes | str) -> None:
-        """Print one JSON document, or one line of a stream of them, as UTF-8 whatever the locale."""
+        """Print one JSON document, or one line of a stream of documents, in UTF-8 regardless of the locale."""
         text = escape_json(body.decode("utf-8", "replace") if isinstance(body, bytes) else body)
         if is_read_by_runner(self._environ):
             text = neutral_json(text)
@@ -189,7 +189,7 @@ class Output:
             binary.flush()
 
     def note(self, text: str) -> None:
-        """Say something that is not the result."""
+        """Print ``text``, which is not part of the result, to standard error."""
         try:
             with self.aside(), _writing():
                 self._stderr.write(text + "\n")
@@ -200,7 +200,7 @@ class Output:
             _to_nowhere(self._stderr)
 
     def notes(self, lines: Iterable[str]) -> None:
-        """Say some lines that are not the result, ready for a terminal, in one piece."""
+        """Print ``lines``, which are escaped and not part of the result, to standard error in one write."""
         if text := "\n".join(lines):
             self.note(text)
 
@@ -212,13 +212,13 @@ class Output:
             self._stderr.buffer.flush()
 
     def draw(self, text: str) -> None:
-        """Write our own words and moves of the cursor to standard error, as they are."""
+        """Write text and cursor movements of this program to standard error, unescaped."""
         with _writing():
             self._stderr.write(text)
             self._stderr.flush()
 
     def ask(self, question: str) -> None:
-        """Put a question; the answer comes on the same line."""
+        """Print ``question`` to standard error without a line end: the user answers on the same line."""
         self.hide_aside()
         self._stderr.write(escape(question))
         self._stderr.flush()
@@ -232,11 +232,11 @@ class Output:
         self.note("\n".join(error_lines(failure, self.error_screen, ("warning: ", "yellow"))))
 
     def silence(self) -> None:
-        """Send the rest of stdout nowhere: its reader is gone, and the interpreter would complain at exit."""
+        """Redirect stdout to the null device: its pipe is closed, and the interpreter would report an error at exit."""
         _to_nowhere(self._stdout)
 
     def speak_if_heard(self) -> None:
-        """Ignore further failures to write notes, because cleanup has to finish."""
+        """Ignore failures to write notes from now on, because cleanup has to finish."""
         self._if_heard = True
 
     def _colour(self, stream: TextIO) -> bool:
@@ -287,7 +287,7 @@ def decode(body: bytes, type_: type[T]) -> T:
 def view_lines(view: Callable[..., list[str]], document: object, screen: Screen, *more: object) -> list[str]:
     """Return the lines of ``view`` for a document, which it gets as the type of its first parameter.
 
-    That is bytes, a dict, or a Struct; a document that is a Struct already stays one.
+    The type is bytes, dict or a Struct. A document that is already a Struct is passed unchanged.
     """
     kind = next(iter(getattr(view, "func", view).__annotations__.values()))
     if isinstance(document, bytes) and kind is not bytes:
@@ -296,7 +296,7 @@ def view_lines(view: Callable[..., list[str]], document: object, screen: Screen,
 
 
 def read_fields(body: bytes) -> Any:
-    """Document of the kernel with its fields as attributes, for frequent views.
+    """Return a document of the kernel with its fields as attributes, for frequent views.
 
     It is not validated, because msgspec would double the time of ``ps``.
     """
@@ -309,7 +309,7 @@ _GAP: Final = "  "
 def table(
     header: Sequence[str], rows: Sequence[Sequence[str]], screen: Screen, *, right: frozenset[str] = frozenset()
 ) -> list[str]:
-    """Lines of a table; columns named in ``right`` are aligned there. Cut to the screen's width if it has one."""
+    """Return the lines of a table, cut to the width of ``screen``, if any; columns ``right`` are right-aligned."""
     cells = [[one_line(cell) for cell in row] for row in rows]
     widths = [max([width(title), *(width(row[place]) for row in cells)]) for place, title in enumerate(header)]
     lines: list[str] = []
@@ -367,7 +367,7 @@ def behind(mark: str, text: str, columns: int | None) -> list[str]:
 
 
 _WIDER: Final = ((0x2630, 0x2637), (0x268A, 0x268F), (0x3248, 0x324F), (0x4DC0, 0x4DFF), (0x1D300, 0x1D376))
-"""First and last of what newer tables than Python's, or the C library's, call wide."""
+"""Ranges of characters that are wide in newer Unicode tables than those of Python or the C library."""
 
 
 def _width_of(character: str) -> int:

@@ -1,6 +1,6 @@
 """Common arguments of commands, and a parser for simple command lines without argparse.
 
-argparse takes a tenth of the time of ``awk ps``. It parses command lines whose meaning this parser cannot be sure of.
+argparse takes a tenth of the time of ``awk ps``, so it parses only command lines that this parser cannot interpret.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,7 +25,7 @@ class _Declared:
         self.plain = True
 
     def add_argument(self, *names: str, **how: Any) -> None:
-        """Take note of an argument."""
+        """Record the declaration of an argument."""
         first, action, default = names[0], how.get("action"), how.get("default")
         if not first.startswith("-"):
             self.places.append((first, how.get("nargs") == "?"))
@@ -74,7 +74,7 @@ def plain_arguments(
 
 
 def split_params(words: Sequence[str], *, takes_params: bool) -> tuple[list[str], tuple[str, ...]]:
-    """Words before the first ``--``, and those after it, for commands that take such as they are."""
+    """Return the words before the first ``--``, and the words after it, which some commands pass through."""
     if not takes_params or "--" not in words:
         return list(words), ()
     place = list(words).index("--")
@@ -130,5 +130,5 @@ def target_argument(parser: "argparse.ArgumentParser") -> "argparse.Action":
 
 
 def message_argument(parser: "argparse.ArgumentParser") -> "argparse.Action":
-    """MESSAGE, or ``-``."""
+    """Add the argument MESSAGE, of which ``-`` means standard input."""
     return parser.add_argument("message", metavar="MESSAGE", help="text, or - to read standard input")

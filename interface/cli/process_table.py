@@ -47,7 +47,7 @@ def columns_for(rows: "Sequence[PsRow]") -> tuple[Column, ...]:
 
 
 BY_WORD: Final = MappingProxyType({column.title.lower().rstrip("%$"): column for column in COLUMNS})
-"""The columns as people name them: ``cpu`` is CPU%."""
+"""Columns by the words that users type: ``cpu`` is CPU%."""
 
 
 def sort_key(word: str) -> "Callable[[PsRow], Any]":
@@ -131,7 +131,7 @@ def cells(row: "PsRow", now: float, columns: "Sequence[Column]" = COLUMNS) -> tu
 
 
 def size(count: int) -> str:
-    """Bytes as ``12.3M``; ``-`` for none."""
+    """Format ``count`` bytes as ``12.3M``; ``-`` for 0."""
     if count <= 0:
         return "-"
     value = float(count)

@@ -215,9 +215,9 @@ def agrees_to_trust(context: Context, refused: Failure) -> bool:
 
 
 def unit_lines(want: Mapping[str, Any], screen: Screen) -> list[str]:
-    """Return the lines of a unit: its subject and its demands, with new ones marked.
+    """Return the lines that show a trust request: its subject and its demands, with new demands marked.
 
-    Every line of a demand is indented: none can pass for a line of ours.
+    Every line of a demand is indented, so that its text cannot imitate a line of this program.
     """
     before: list[str] = list(want.get("before", ()))
     changed = " (changed since it was trusted)" if before else ""

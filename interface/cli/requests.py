@@ -14,7 +14,7 @@ View = Callable[..., list[str]]
 Document = dict[str, Any]
 """protocol.api.document.Page as JSON."""
 LONGEST: Final = 1000
-"""Rows that the kernel gives at once."""
+"""Maximum number of rows in one answer of the kernel."""
 
 
 class Listing(NamedTuple):

@@ -32,7 +32,7 @@ class Work(NamedTuple):
     cost_usd: float | None = None
 
     def line(self, now: float) -> str:
-        """Work in progress in one line: agent, step, tool, tokens, cost, time."""
+        """Return the work in one line: agent, step, tool, tokens, cost, time."""
         most = "" if self.max_steps is None else f"/{self.max_steps}"
         facts = (
             one_line(self.agent),
@@ -54,7 +54,7 @@ class Working:
         """Tokens and cost of each instruction there was."""
 
     def take(self, event: Mapping[str, Any], now: float) -> None:
-        """Take in an event (protocol.events.Event as JSON)."""
+        """Update the active agents from an event (protocol.message.Event as JSON)."""
         instruction, kind, data = event.get("instruction"), event.get("type"), event.get("data") or {}
         if not instruction:
             return
@@ -97,7 +97,7 @@ class Working:
 
 
 class RunProgress:
-    """Shows who works, as a context around the following of a run."""
+    """Display of the active agents, as a context manager around the output of a followed run."""
 
     def __init__(self, out: Output, clock: Clock) -> None:
         self._out = out
@@ -133,7 +133,7 @@ class RunProgress:
             self._out.leave_aside()
 
     def take(self, event: Mapping[str, Any]) -> None:
-        """Take in an event of the run."""
+        """Update the display from an event of the run."""
         with self._lock:
             self._working.take(event, self._clock.now())
 

@@ -115,7 +115,7 @@ class Run:
         return True
 
     def report(self, client: Client) -> bytes:
-        """Return the current report of the kernel."""
+        """Return the current report of this run, as JSON from the kernel."""
         assert self.name is not None
         return client.get(f"/runs/{quoted(self.id or self.name)}")
 

@@ -29,7 +29,7 @@ def neutral(text: str) -> str:
 
 
 class RunnerStream(io.TextIOWrapper):
-    """A standard stream whose text no runner obeys, in whatever pieces it is written."""
+    """Standard stream that disables runner commands in its text, even if a command is split into several writes."""
 
     def __init__(self, stream: TextIO) -> None:
         """Wrap ``stream``, which must not be used directly afterwards."""
@@ -39,7 +39,7 @@ class RunnerStream(io.TextIOWrapper):
         self._line = ""
 
     def write(self, text: str, /) -> int:
-        """Write ``text``, neutral."""
+        """Write ``text`` with runner commands disabled."""
         whole = self._line + text
         super().write(neutral(whole)[len(self._line) :])
         last = whole.rpartition("\n")[2]

@@ -45,7 +45,7 @@ def typed_name(name: str, space: str) -> str:
 
 
 def concerns(message: Mapping[str, Any], agent: str) -> bool:
-    """Return whether ``agent`` said ``message`` (protocol.message.Message, as JSON) or was meant by it."""
+    """Return whether ``agent`` is sender or recipient of ``message`` (a Message as JSON), or is mentioned in it."""
     return (
         agent == message.get("from") or agent in message.get("to", ()) or f"@{agent}" in message.get("text", "").lower()
     )

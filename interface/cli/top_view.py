@@ -60,7 +60,7 @@ class Question(NamedTuple):
 
 
 class Meter:
-    """Tokens and money a minute, over the last minute that was looked at."""
+    """Meter of tokens and cost per minute, over the last minute of observations."""
 
     def __init__(self) -> None:
         self._seen: deque[tuple[float, int, float]] = deque()
@@ -259,7 +259,7 @@ class TopView:
         self._show(f"{target_of(row)}: {instruction}", lines)
 
     def logs(self, client: Client) -> None:
-        """Show its log."""
+        """Show the log of the chosen agent."""
         row = self._row()
         found: deque[str] = deque(maxlen=LOG_LINES)
         with client.events({"since": "0", "follow": "0"}) as stream:
@@ -272,7 +272,7 @@ class TopView:
         self.first = self._last()
 
     def decide(self, client: Client, what: Literal["approve", "deny"]) -> None:
-        """Show a call that waits whole, of the chosen agent if it has one, and ask once."""
+        """Show a complete call that waits for approval, preferably of the chosen agent, and ask once."""
         waiting: list[dict[str, Any]] = json.loads(client.get("/approvals"))["approvals"]
         if not waiting:
             self.said = "no pending approvals"
@@ -304,7 +304,7 @@ class TopView:
         self.said = one_line(f"{target_of(row)} is {found['state']}")
 
     def cancel(self, client: Client) -> None:
-        """Ask for confirmation to cancel its work."""
+        """Ask for confirmation to cancel the work of the chosen agent."""
         row, instruction = self._work(client)
         if instruction is None:
             self.said = one_line(f"{target_of(row)} has nothing to do")
@@ -322,7 +322,7 @@ class TopView:
         self.sort = SORTS[(SORTS.index(self.sort) + 1) % len(SORTS)]
 
     def begin_filter(self, _client: Client) -> None:
-        """Take what is typed as a part of names."""
+        """Start a filter: typed text selects the agents whose names contain it."""
         self.typing, self.filter = True, ""
 
     def help(self, _client: Client) -> None:

@@ -118,7 +118,7 @@ _VARIABLE: Final = re.compile(r"\{(env|file):([^{}]*)\}")
 
 
 class Extras(NamedTuple):
-    """The items that were found: servers and hooks for the attempt, skills as copied to the private home."""
+    """MCP servers and hooks from the user's CLI settings, and skills as copied into the agent's private home."""
 
     servers: Mapping[str, McpServer]
     skills: tuple[Skill, ...] = ()

@@ -174,7 +174,7 @@ UNCLAIMED: Final = 5
 
 
 def unclaimed_tasks(context: PromptContext) -> Iterator[str]:
-    """Yield the notice about ready tasks without an assignee, which may not be mentioned in any message."""
+    """Yield the notice about ready tasks without an assignee, because possibly no message mentions these tasks."""
     if context.unclaimed and "team_task_claim" in context.tools:
         names = ", ".join(context.unclaimed[:UNCLAIMED])
         more = " and more" if len(context.unclaimed) > UNCLAIMED else ""

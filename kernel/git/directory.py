@@ -163,7 +163,7 @@ def branch_in(own: str) -> str:
 
 
 def link_tree(common: str, path: str, branch: str) -> str:
-    """Create ``path`` as an empty linked tree with ``branch``. Returns its directory in the repository."""
+    """Create an empty linked working tree at ``path`` on ``branch``. Return its git directory in the repository."""
     unlink_tree(common, path)  # an interrupted attempt may have left a registration
     os.makedirs(path, mode=0o700, exist_ok=True)
     own, folder = _new_folder(common, os.path.basename(path))

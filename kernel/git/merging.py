@@ -147,7 +147,7 @@ class Merging:
         return await self.diff(await self.start_of(conflict.ours, conflict.side.tip), conflict.ours, conflict.files)
 
     async def start_of(self, ours: str, theirs: str) -> str:
-        """Return the merge base of both."""
+        """Return the merge base of the commits ``ours`` and ``theirs``."""
         return (await self._git.said(self._view, "merge-base", ours, theirs)).decode("ascii", "replace").strip()
 
     async def diff(self, start: str, end: str, files: Sequence[str] = ()) -> str:
@@ -172,7 +172,7 @@ class Merging:
             yield top
 
     async def changed(self, ours: str, side: Side) -> tuple[str, ...]:
-        """Return the files that ``side`` changes, relative to the repository. Raises Refused for a long list."""
+        """Return the files that ``side`` changes since its merge base with ``ours``. Raises Refused for a long list."""
         start = await self.start_of(ours, side.tip)
         names = await self._list(side, "diff-tree", "-r", "-z", "--name-only", start, side.tip)
         return tuple(name.decode("utf-8", "replace") for name in names.split(b"\0") if name)

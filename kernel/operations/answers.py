@@ -107,7 +107,7 @@ class KeyedWriter:
 
 
 class KeyedAnswers:
-    """Concurrent requests with keys, and recently sent secrets."""
+    """Concurrent requests with the same Idempotency-Key, and recent answers with a secret."""
 
     def __init__(self) -> None:
         self._flights: SingleFlight[Response] = SingleFlight()
@@ -165,7 +165,7 @@ class _Offered(NamedTuple):
 
 
 class PageKeys:
-    """Valid keys. Times are seconds of a monotonic clock."""
+    """Unused one-time keys of the web page. Times are seconds of a monotonic clock."""
 
     def __init__(self) -> None:
         self._offered: dict[bytes, _Offered] = {}

@@ -176,7 +176,7 @@ class RequestCount:
         self.open = self.begun = 0
 
     def told(self) -> tuple[int, int]:
-        """Return both numbers."""
+        """Return the numbers of open requests and of all requests."""
         return self.open, self.begun
 
     def __enter__(self) -> None:
@@ -188,7 +188,7 @@ class RequestCount:
 
 
 class KernelNumbers(msgspec.Struct, frozen=True, kw_only=True):
-    """Metrics of this kernel that are in no table."""
+    """Metrics of this kernel that no database table contains."""
 
     counters: EventCounters
     commits: Durations
@@ -203,7 +203,7 @@ class KernelNumbers(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Keys(msgspec.Struct, frozen=True):
-    """Kernel tokens, one-time keys of the page, and recorded answers by key."""
+    """Kernel tokens, one-time keys of the web page, and recorded answers by Idempotency-Key."""
 
     token: str
     """Token of the administrator."""
@@ -279,7 +279,7 @@ class Services(msgspec.Struct, frozen=True, kw_only=True):
 def not_running(store: StoreAccess, files: ProjectFiles, space: str, what: str = "") -> Refused:
     """Return the refusal for a ``space`` without a running workflow, with the command to start it.
 
-    For an unknown name it suggests similar or available names. ``what`` replaces the default text.
+    For an unknown workflow the refusal suggests similar or available names. ``what`` replaces the default text.
     """
     if is_below(space):
         hint = "list the spaces that agents opened with `awk space list`"
@@ -353,7 +353,7 @@ def unknown_run(asked: str) -> Refused:
 
 
 def run_at(store: StoreAccess, files: ProjectFiles, text: str, asked: str | None) -> WorkflowRecord:
-    """Return the run ``asked`` (r12) of the space ``text``. None: the newest run. Raises Refused."""
+    """Return the run ``asked`` (r12) of the space ``text``, or its newest run if ``asked`` is None. Raises Refused."""
     place = base_space(":".join(split_space(text)))
     if asked is None:
         record = store.reader.now(workflows.newest_at, place)
@@ -377,7 +377,7 @@ def own_definition(identity: Identity, store: StoreAccess, files: ProjectFiles) 
 
 
 def check_known(store: StoreAccess, files: ProjectFiles, name: str) -> AgentRecord | None:
-    """Return the agent, or None if only its file exists so far. Raises Refused (unknown_agent)."""
+    """Return the stored agent ``name``, or None if only its file exists so far. Raises Refused (unknown_agent)."""
     record = store.reader.now(agents.row, name)
     if record is None:
         files.catalog.agent(name)

@@ -134,7 +134,7 @@ async def follow(
 
 
 def passes(wanted: EventFilter, event: Event) -> bool:
-    """Apply the store's filter to a published event."""
+    """Return whether ``event``, which was published live, matches ``wanted``, as the store's query decides."""
     said, below = event.type in ("message", "delta"), f"{wanted.space}{BELOW}"
     return event.type == wanted.beside or (
         event.type != RECHECK

@@ -47,7 +47,7 @@ Until = Annotated[
 
 
 class HistorySearchRequest(Ask, frozen=True, kw_only=True):
-    """Search of a history."""
+    """Search of an agent's history of messages and steps."""
 
     query: Query = ""
     limit: Annotated[

@@ -46,7 +46,7 @@ from protocol.names import AgentKey, name_of, number_of
 
 
 class MemoryReadRequest(OfAgent, frozen=True, kw_only=True):
-    """Filter of entries."""
+    """Filter of an agent's memory entries."""
 
     key: Annotated[str, msgspec.Meta(description="Key of one entry.")] | None = None
     query: Annotated[str, msgspec.Meta(description="Words that an entry must contain.")] = ""
@@ -55,7 +55,7 @@ class MemoryReadRequest(OfAgent, frozen=True, kw_only=True):
 
 
 class EntryRequest(OfAgent, frozen=True, kw_only=True):
-    """Request that names an entry."""
+    """Request that names an entry of an agent's memory."""
 
     path: str
 
@@ -100,7 +100,7 @@ class NotePut(OfAgent, frozen=True, kw_only=True):
 
 
 class NoteRequest(OfAgent, frozen=True, kw_only=True):
-    """Request that names a note."""
+    """Request that names a note of an agent."""
 
     file: str
 
@@ -124,7 +124,7 @@ class TodoItemRequest(OfAgent, frozen=True, kw_only=True):
 
 
 class TodoState(TodoItemRequest, frozen=True, kw_only=True):
-    """The new state of an item."""
+    """New state of an item of an agent's todo list."""
 
     done: Literal[True]
 

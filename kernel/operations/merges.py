@@ -86,8 +86,8 @@ async def show_merge(asked: ShowMergeRequest, store: StoreAccess, kernel: Kernel
 async def check_run(asked: CheckRequest, store: StoreAccess, files: ProjectFiles) -> CheckReport:
     """Run a command in the project that checks the changes of an ended run.
 
-    It is run as any check: in a keeper, within the limits of each agent of the run, and confined as soon as one of them
-    is, or cannot be asked any more.
+    The command runs like every check: in a keeper, within the limits of each agent of the run, and in a sandbox if any
+    agent is confined or its setting is no longer known.
     """
     record = store.reader.now(run_asked, asked.run)
     if record.state == "running":

@@ -110,7 +110,7 @@ async def send(asked: SendRequest, actor: Actor, store: StoreAccess, files: Proj
     """Send a message as the user to an agent or a workflow. The recipient and the agents that it mentions receive it as
     work. Returns the ids of the message and of the instructions.
 
-    Durable when it is answered; several are one commit, and each has an outcome of its own.
+    A message is durable before the answer. Several messages are one commit with a result for each.
     """
     say = files.trust.request(asked.trust, asked.agree)
     if asked.messages is not None and asked.to is None and asked.text is None:
@@ -251,7 +251,7 @@ async def deliver(
 ) -> Appended:
     """Append an external message. The key and the answer are recorded in the same transaction.
 
-    What the file of an agent would run needs trust here; in a workspace the start of its workflow asked for it.
+    Programs that an agent's file would run need trust here; those of a workspace needed it at its workflow's start.
     """
     target = _target(said.to, said.text)
     grant: tuple[str, ...] = ()

@@ -1,7 +1,7 @@
 """Connections of node processes to Daemon MCP, which nodes forward to the server.
 
-The server reads and writes sockets, with deadlines of its own; a channel of a node is none. So bytes are copied both
-ways between it and a socket of this machine, until one side ends.
+The server serves only sockets, and the channel of a node is none. So bytes are copied both ways between the channel
+and a local socket, until one side ends.
 """
 
 from collections.abc import AsyncGenerator, Awaitable, Callable

@@ -33,7 +33,7 @@ class SpaceMembersRequest(InSpace, frozen=True, kw_only=True):
 
 
 class ClearRequest(InSpace, frozen=True, kw_only=True):
-    """Data to delete."""
+    """Space whose messages and instructions are deleted."""
 
     run: Run = None
     force: Annotated[bool, msgspec.Meta(description="Also delete working trees with unmerged changes.")] = False

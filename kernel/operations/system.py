@@ -83,7 +83,7 @@ Time = Annotated[int, msgspec.Meta(ge=0, le=LARGEST)]
 
 
 class UsageRequest(StatusRequest, frozen=True, kw_only=True):
-    """Work to report on."""
+    """Work whose usage is reported."""
 
     by: (
         Annotated[

@@ -22,7 +22,7 @@ MESSAGE_CHARACTERS: Final = 8000
 
 
 class DiffRequest(InSpace, frozen=True, kw_only=True):
-    """Filter of changes."""
+    """Filter of the changes in agents' working trees."""
 
     agent: Annotated[str, msgspec.Meta(description="Name of an agent.")] | None = None
     run: Run = None

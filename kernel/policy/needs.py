@@ -140,7 +140,7 @@ def _limit(_kind: NeedKind, _key: str, group: Sequence[BlockedWork]) -> Need:
 
 
 def limited_run(one: LimitedRun) -> Need:
-    """Return the need of a run that has reached a limit, whether or not work in it waits."""
+    """Return the need of a run that has reached a limit, even if no work of the run is waiting."""
     named = str(Target(None, *split_space(base_space(one.space))))  # limits belong to the run and span all its spaces
     return Need(
         kind="limit",

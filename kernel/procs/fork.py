@@ -70,9 +70,9 @@ class Zygote(msgspec.Struct, eq=False):
             self._awaited -= 1
 
     async def end_if_silent(self) -> None:
-        """Ping the zygote if orders are pending, and kill it without an answer; orders then go to the next one.
+        """Ping the zygote while orders are pending, and kill it if no pong arrives; a new zygote gets later orders.
 
-        A busy zygote answers between two orders; one that is stopped or stuck would block them forever.
+        A busy zygote answers between two orders; a stopped or stuck zygote would block all orders forever.
         """
         await self.preloaded.wait()
         while True:

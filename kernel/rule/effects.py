@@ -236,7 +236,7 @@ class WriteRow(msgspec.Struct, frozen=True):
 
 @final
 class Refuse(msgspec.Struct, frozen=True):
-    """Undo everything and return the code to the caller; only for installed rules, because core rules raise Refused."""
+    """Rollback of the transaction by an installed rule, with error ``code``. Core rules raise Refused instead."""
 
     code: str
     text: str

@@ -133,7 +133,7 @@ class BudgetEnforcer(msgspec.Struct, eq=False, kw_only=True):
         self._open.pop(instruction, None)
 
     def allowance(self, instruction: str) -> Allowance | Exhausted:
-        """Release the previous reservation, and reserve the next model call if it is allowed."""
+        """Reserve the next model call instead of the previous one. Return its allowance, or the exhausted budget."""
         attempt = self._open[instruction]
         attempt.reserved = Allowance(None)
         accounts = tuple(self._accounts(attempt))

@@ -310,9 +310,7 @@ class Dispatcher(msgspec.Struct, eq=False, kw_only=True):
                 attempt.stop("stopped", CANCEL_GRACE_SECONDS)
 
     def _make_room(self) -> None:
-        held = [
-            attempt for attempt in self.attempts.running.values() if attempt.deadline.lasts and not attempt.completing
-        ]
+        held = [one for one in self.attempts.running.values() if one.deadline.is_paused and not one.completing]
         keeping = self.reader.now(instructions.blocking, self.now_ms()) if held else ()
         for attempt in held:
             if attempt.leased.instruction in keeping:

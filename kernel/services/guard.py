@@ -81,7 +81,7 @@ class MemoryGuard(msgspec.Struct, eq=False, kw_only=True):
         await reconcile(self.wake, self.run_once)
 
     async def run_once(self) -> float:
-        """Settle all questions that ended or wait without hope, and write entries approved by votes."""
+        """Settle ended and waiting questions, and write entries that votes approved. Return the seconds to wait."""
         try:
             for job in self.log.reader.now(memory.open_jobs):
                 if job.state in ENDED or job.state == "waiting":

@@ -86,7 +86,7 @@ class IdleWorker(msgspec.Struct, eq=False):
         return f"idle, kept for reuse: {self.worker.served} of {self.of} done"
 
     def take(self) -> WorkerProcess:
-        """Take ownership of the worker, to use or close it."""
+        """Return the worker, which the caller now owns and has to use or close."""
         self.taken, self.worker.kept = True, False
         self.waits.cancel()
         return self.worker
@@ -141,7 +141,7 @@ class KeptWorkers(msgspec.Struct, eq=False):
     async def begin(self, leased: Leased, frame: StartFrame, place: WorkPlace) -> WorkerProcess:
         """Return a worker for the attempt: a matching idle one at ``place``, or a new one.
 
-        Raises SpawnTransient. For the backend exec it is the program named in the agent's file.
+        Raises SpawnTransient. With the backend exec, the worker is the program named in the agent's file.
         """
         start = frame.start
         identity = _identity(frame, place.name) if frame.definition.reuse > 1 else b""

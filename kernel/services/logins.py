@@ -223,7 +223,7 @@ class Logins(msgspec.Struct, eq=False):
     def _bring_home(self, key: str, lent: Lent) -> Lent:
         """Write back tokens that were renewed in the copy, and return the updated record. Raises OSError.
 
-        They are stored beside the record first, so that neither a crash nor the loss of the copy loses them.
+        The renewed tokens are stored beside the record first, so that a crash or the loss of the copy loses none.
         """
         lent = self._put_home(key, lent)  # left by a kernel that crashed
         copied = renewal_of(_copied(lent), lent.fields)
@@ -311,7 +311,7 @@ def _digest(data: bytes) -> str:
 
 
 def _copied(lent: Lent) -> bytes:
-    """Return the copy as the program left it; empty if it is not a readable file."""
+    """Return the content of the lent copy as the program left it; empty if unreadable or too large."""
     try:
         with _folder_of(lent) as folder, os.fdopen(open_file(folder, os.path.basename(lent.copy), os.O_RDONLY)) as file:
             data = os.read(file.fileno(), MAX_LOGIN_BYTES + 1)

@@ -95,7 +95,7 @@ class Mirror(msgspec.Struct, eq=False, kw_only=True):
     _lost_at: float = 0.0
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Write until cancelled, then the rest within LAST_WRITE_SECONDS. Raises StorageFailed."""
+        """Write until cancelled, then the remaining messages within LAST_WRITE_SECONDS. Raises StorageFailed."""
         self._seen = self._stored = self.log.reader.now(mirrors.written)
         self._store_at = trio.current_time() + STORE_SECONDS
         task_status.started()

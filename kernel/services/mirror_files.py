@@ -63,7 +63,7 @@ class MirrorFiles(msgspec.Struct, eq=False):
     _unsynced: set[tuple[str, str]] = set()
 
     def append(self, target: MirrorTarget, messages: Iterable[Message], *, begin: bool = False) -> tuple[str, ...]:
-        """Append the missing ones of the ordered ``messages``. Raises OSError, possibly after a partial write.
+        """Append the ordered ``messages`` that the files lack. Raises OSError, possibly after a partial write.
 
         Returns the parts whose files are missing or shorter than expected. In this case nothing is written, unless
         ``messages`` ``begin`` the files.
@@ -110,7 +110,7 @@ class MirrorFiles(msgspec.Struct, eq=False):
         return found.st_size < (1 if known is None else known.size)
 
     def remove(self, target: MirrorTarget, parts: Iterable[str]) -> None:
-        """Remove the files of ``target``: its days, or the histories of these agents. Raises OSError."""
+        """Remove the files ``parts`` of ``target``: days of an agent, or agents of a workspace. Raises OSError."""
         with self._turn:
             for folder, name in [_file_of(target, part) for part in parts]:
                 self._ends.pop(f"{folder}/{name}", None)

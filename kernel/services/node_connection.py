@@ -25,6 +25,8 @@ from protocol.project import NodeSettings
 logger = logging.getLogger(__name__)
 
 CLOSED: Final = "the node closed the connection"
+REMOVED: Final = "the node was removed or reconfigured"
+TOKEN_REPLACED: Final = "its join token was replaced: start the node with the new token"
 REPLACED: Final = (
     "replaced by a newer connection; if another machine uses the same join token, create one for each (awk node add)"
 )
@@ -64,19 +66,19 @@ class _Dialled(msgspec.Struct, eq=False):
 
 
 class DialledNode(msgspec.Struct, eq=False):
-    """Connections opened by one node; the newest is used, because only the node knows which ones are dead."""
+    """Connections opened by one node; only the newest is used, because only the node knows which ones are dead."""
 
     _newest: _Dialled | None = None
     _arrived: trio.Event = msgspec.field(default_factory=trio.Event)
     _closed: bool = False
 
     def close(self) -> None:
-        """Stop using connections."""
+        """Stop using the current connection, and accept no further ones."""
         self._closed = True
-        self.leave()
+        self.leave(REMOVED)
 
-    def leave(self, why: str = CLOSED) -> None:
-        """Stop using the current connection, because its token is no longer valid."""
+    def leave(self, why: str) -> None:
+        """Stop using the current connection, if any, and record the reason ``why``."""
         if self._newest is not None:
             self._newest.leave(why)
             self._newest = None
@@ -183,7 +185,7 @@ class NodeConnection(msgspec.Struct, eq=False, kw_only=True):
         if not self._leaving.is_set():
             self._leaving.set()
             self._connecting.cancel()
-            self._move("broke", "the node was removed or reconfigured")
+            self._move("broke", REMOVED)
 
     async def _speak(self, session: NodeSession) -> NodeRefused | None:
         """Use one transport until it breaks, and return the refusal by either side, if any."""

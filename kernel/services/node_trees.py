@@ -91,7 +91,7 @@ class NodePreparation(Preparation):
         return self.parts.work.follows(leased)
 
     async def follow(self, leased: Leased) -> None:
-        """Move the tree on this machine there, or log why not; the clone follows later. Raises SpawnTransient."""
+        """Move the local tree to the colleague's commit, or log why not; not the clone. Raises SpawnTransient."""
         await self.parts.work.follow(leased)
 
     async def prepare(self, leased: Leased, start: Start) -> None:
@@ -113,11 +113,11 @@ class NodePreparation(Preparation):
         return relocate(start, definition, ready.place, ready.tops)
 
     async def finish(self, leased: Leased) -> None:
-        """Fetch the work. Raises NotHome; SpawnTransient if the node is lost with the work."""
+        """Fetch the agent's work from the node. Raises NotHome; SpawnTransient if the node is lost with the work."""
         await self._take_home(leased, live=True)
 
     async def abandon(self, leased: Leased) -> None:
-        """Fetch the work if the node is connected."""
+        """Fetch the agent's work from the node, if the node is connected."""
         with suppress(SpawnTransient, NotHome):
             await self._take_home(leased)
 

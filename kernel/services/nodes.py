@@ -24,7 +24,7 @@ from kernel.procs.command import CommandMissing
 from kernel.procs.launcher import Launcher
 from kernel.procs.node.session import NodeSession
 from kernel.procs.spec import SpawnTransient
-from kernel.services.node_connection import NodeConnection, Transport, engine_transport
+from kernel.services.node_connection import TOKEN_REPLACED, NodeConnection, Transport, engine_transport
 from kernel.services.node_listener import FOLDER, NodeListener
 from kernel.source.diagnostics import BadDefinition
 from kernel.store import instructions, nodes
@@ -157,7 +157,7 @@ class Nodes(msgspec.Struct, eq=False, kw_only=True):
         return known is not None and known.added
 
     async def add(self, name: str, settings: NodeSettings, host: str | None) -> str | None:
-        """Add a node, and return the join token of one that connects itself, once. Raises Refused."""
+        """Add a node. Return its new join token if the node opens the connection, else None. Raises Refused."""
         in_file = self._known().get(name)
         token = digest = None
         if settings.via == "join":
@@ -172,7 +172,7 @@ class Nodes(msgspec.Struct, eq=False, kw_only=True):
         else:
             await self.log.writer.commit(nodes.add, name, settings, digest)
         if name in self._links:
-            self._links[name].dialled.leave()  # disconnect the holder of the previous token
+            self._links[name].dialled.leave(TOKEN_REPLACED)
         self.look_again()
         if token is None:
             return None

@@ -39,7 +39,7 @@ class Preparation(msgspec.Struct, eq=False):
         return False
 
     async def follow(self, leased: Leased) -> None:
-        """Move the files, or log why not; the previous worker has exited. Raises SpawnTransient."""
+        """Move the files to the colleague's commit, or log why not; no worker uses them. Raises SpawnTransient."""
 
     async def prepare(self, leased: Leased, start: Start) -> None:
         """Prepare the attempt before any of its processes starts. Raises CauseError, SpawnTransient."""

@@ -171,7 +171,7 @@ class Prune(msgspec.Struct, eq=False):
 
 
 def prune_files(state: str, group: FileGroup, now_ms: int, dry_run: bool) -> Decided:
-    """Delete the files and folders of ``group``, or only report them. Blocks. Raises nothing."""
+    """Delete the files and folders of ``group``, or only find them. Return each, and why it is kept. Blocks."""
     place = _PLACES[group]
     decided: Decided = []
     try:

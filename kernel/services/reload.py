@@ -123,7 +123,7 @@ class Reload(msgspec.Struct, eq=False, kw_only=True):
     """Agents that a crashed kernel had created at run time; an unread file of the same name replaces them."""
 
     async def start(self) -> AgentScan:
-        """Register agents before any work starts, as many as START_SECONDS allow.
+        """Register as many agents as START_SECONDS allow, before any work starts, and return the scan of their files.
 
         ``run`` reads the rest; a file is read at once if its agent receives a message. Raises BadDefinition for the
         project file.

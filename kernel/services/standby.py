@@ -134,7 +134,7 @@ class Standby:
         return None if self._waits_for_trust else settings
 
     async def flush(self) -> None:
-        """Copy the rest within FLUSH_SECONDS, because the kernel stops."""
+        """Copy the rest of the log within FLUSH_SECONDS, because the kernel stops."""
         if self._settings is None or not self._is_whole():
             return
         self._ending = True

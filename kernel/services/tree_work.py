@@ -124,7 +124,7 @@ class TreeWork(msgspec.Struct, eq=False, kw_only=True):
         return TreePlace(own, tuple(tree for tree in trees if tree is not own))
 
     async def standing(self, identity: Identity) -> tuple[Worktree, BranchStatus]:
-        """Return the current tree of the caller. Raises Refused."""
+        """Return the working tree of the caller and the current status of its branch. Raises Refused."""
         place = self.place(identity)
         try:
             if (away := self.away.get(identity.instruction)) is not None:
@@ -134,7 +134,7 @@ class TreeWork(msgspec.Struct, eq=False, kw_only=True):
             raise Refused("busy", f"git could not be started: {error}", _BUSY) from error
 
     async def commit(self, identity: Identity, message: str) -> tuple[Worktree, Tip]:
-        """Commit all changes in the tree of the caller. Raises Refused."""
+        """Commit all changes in the caller's tree. Return the tree and the new tip of its branch. Raises Refused."""
         tree = self.place(identity).tree
         try:
             if (away := self.away.get(identity.instruction)) is not None:
@@ -146,7 +146,7 @@ class TreeWork(msgspec.Struct, eq=False, kw_only=True):
         return tree, tip if away is None else msgspec.structs.replace(tip, made=tip.commit != tree.head)
 
     async def take(self, identity: Identity, source: str, mode: TakeMode) -> tuple[Worktree, Tip]:
-        """Merge a colleague's branch into the caller's, or reset the caller's branch to it. Raises Refused."""
+        """Merge a colleague's branch into the caller's, or reset the caller's to it. Return the tree and the tip."""
         place = self.place(identity)
         found = next((tree for tree in place.colleagues if tree.name == source.removeprefix("@")), None)
         if found is None:
@@ -169,7 +169,7 @@ class TreeWork(msgspec.Struct, eq=False, kw_only=True):
         return place.tree, tip
 
     async def seen(self, identity: Identity) -> str:
-        """Describe the commit that the caller sees, for readers of its vote; "" if it has no tree."""
+        """Return a description of the commit that the caller sees, for readers of its vote; "" without a tree."""
         try:
             tree, standing = await self.standing(identity)
         except Refused:

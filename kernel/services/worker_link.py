@@ -32,13 +32,13 @@ class PausableDeadline(msgspec.Struct, eq=False):
     _left_seconds: float = math.inf
 
     @property
-    def lasts(self) -> bool:
-        """Return whether a call is waiting."""
+    def is_paused(self) -> bool:
+        """Return whether the deadline is paused because a call of the worker waits for a person."""
         return self._calls > 0
 
     @contextmanager
     def hold(self) -> Generator[None]:
-        """Count a waiting call during the block."""
+        """Pause the deadline during the block, for one call that waits for a person."""
         self._calls += 1
         if self._calls == 1:
             self._stop_clock()
@@ -52,19 +52,19 @@ class PausableDeadline(msgspec.Struct, eq=False):
 
     @property
     def left_seconds(self) -> float | None:
-        """Return the remaining time; None without a limit."""
-        left = self._left_seconds if self.lasts else self._deadline.deadline - trio.current_time()
+        """Return the seconds until the deadline, excluding pauses; None without a deadline."""
+        left = self._left_seconds if self.is_paused else self._deadline.deadline - trio.current_time()
         return None if left == math.inf else max(0.0, left)
 
     def excused_at(self) -> float:
         """Return the Trio time until which silence is not the worker's fault."""
-        return trio.current_time() if self.lasts else self._ended_at
+        return trio.current_time() if self.is_paused else self._ended_at
 
     @contextmanager
     def move_on_after(self, seconds: float) -> Generator[trio.CancelScope]:
-        """Open a scope that is cancelled after ``seconds`` without waiting calls; one at a time."""
+        """Open a scope that is cancelled after ``seconds`` in which no call waits; one scope at a time."""
         with trio.move_on_after(seconds) as self._deadline:
-            if self.lasts:
+            if self.is_paused:
                 self._stop_clock()
             yield self._deadline
 

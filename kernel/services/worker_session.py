@@ -136,7 +136,7 @@ ENTRIES_BYTES: Final = LINE_LIMIT_BYTES // 4
 
 
 def split_start(start: Start) -> Iterator[Start | Entry]:
-    """Split a long ``start``: as many entries as fit into its line, then the others one by one.
+    """Yield ``start`` with as many entries as fit into one line, then the other entries one by one.
 
     The prompt is not split; a prompt longer than a line makes ``encode`` raise LineTooLong.
     """
@@ -367,7 +367,7 @@ class WorkerSession(msgspec.Struct, eq=False, kw_only=True):
             last = f"; last activity: {self._doing[:200]}" if self._doing else ""
             text = f"worker made no progress for {patience_seconds:g} s{last}"
             return AttemptOutcome("failed", text, cause=cause)
-        if self.deadline.lasts:
+        if self.deadline.is_paused:
             self.heartbeat.put_off(now)
             return None
         ping = self.heartbeat.ask(now)

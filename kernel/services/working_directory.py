@@ -73,7 +73,7 @@ class Placeholders:
             self._made = {}
 
     def hold(self, attempt: str, names: Iterable[str]) -> None:
-        """Create the missing ones of ``names``, which stay until ``attempt`` releases them. Raises OSError."""
+        """Create placeholders for missing ``names``, which stay until ``attempt`` releases them. Raises OSError."""
         wanted = frozenset(names)
         self._held[attempt] = wanted
         for name in sorted(wanted):

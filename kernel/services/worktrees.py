@@ -288,7 +288,7 @@ class Worktrees(msgspec.Struct, eq=False, kw_only=True):
 
 
 def stat_of(changes: TreeChanges) -> DiffStat:
-    """Summarize ``changes``."""
+    """Return the numbers of files, lines and commits in ``changes``."""
     return DiffStat(
         files=len(changes.files),
         added=sum(file.added for file in changes.files),

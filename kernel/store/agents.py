@@ -59,7 +59,7 @@ WHERE origin <> 'inline' ORDER BY key
 
 
 def all(conn: apsw.Connection) -> tuple[AgentRecord, ...]:  # noqa: A001 - read as agents.all
-    """Return all agents that can be addressed by name alone: file-based and ephemeral ones."""
+    """Return all agents that can be addressed by name alone: file-based and ephemeral agents."""
     return tuple(rows.all_(conn.execute(ALL), ALL, AgentRecord, key=AgentKey))
 
 
@@ -354,7 +354,7 @@ def not_stored(conn: apsw.Connection, specs: Iterable[AgentSpec], *, over: Colle
 
 
 def put_agents(tx: Transaction, specs: Iterable[AgentSpec]) -> None:
-    """Add or update agents; unchanged ones emit no event."""
+    """Add or update agents; unchanged agents emit no event."""
     for spec in specs:
         put_agent(tx, spec)
 

@@ -140,7 +140,7 @@ def of_run(conn: apsw.Connection, instruction: str) -> Approval | None:
 
 
 class GatedCall(msgspec.Struct, frozen=True, kw_only=True):
-    """Call that needs an approval. ``key`` identifies it, if its client does so. ``input`` is canonical JSON.
+    """Call that needs an approval. ``key`` identifies the call, if the client sent one. ``input`` is canonical JSON.
 
     ``held``: the call waits for the decision.
     """
@@ -268,7 +268,7 @@ def update_wait(tx: Transaction, number: int) -> None:
 
 
 class Awaited(NamedTuple):
-    """Request that an instruction waits for, and the time until which its run stays open for it (0: it does not)."""
+    """Approval request of a waiting instruction. ``waits_ms``: time until which its run stays open for it (0: not)."""
 
     approval: ApprovalId
     waits_ms: int
@@ -294,7 +294,7 @@ UNBIND: Final = "UPDATE approvals SET call_key = NULL, told = 1 WHERE instructio
 
 
 def unbind(tx: Transaction, number: int, *, everything: bool) -> None:
-    """Allow refused calls of retried work to be requested again; with ``everything``, also granted ones."""
+    """Allow refused calls of retried work to be requested again; with ``everything``, also granted calls."""
     tx.conn.execute(UNBIND, (number, everything))
 
 

@@ -229,7 +229,7 @@ RETURNING started_ms, worked_ms
 
 
 def book_reply(tx: Transaction, number: int, epoch: int, agent: AgentKey) -> None:
-    """Book the time of an attempt that has replied. It ends with ``leave``."""
+    """Book the working time of an attempt that has replied; ``leave`` ends the attempt later."""
     values = {"now": tx.now_ms, "instruction": number, "epoch": epoch}
     for started_ms, worked_ms in tx.conn.execute(REPLIED, values):
         book_work(tx, agent, started_ms, worked_ms)

@@ -39,7 +39,7 @@ class Outstanding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def kept_by(outstanding: Outstanding, *, requests: int, hooks: bool) -> str | None:
-    """Return why the kernel must keep running, or None. ``requests`` counts active requests, including streams.
+    """Return why the kernel must keep running, or None if not. ``requests`` counts active requests, including streams.
 
     ``hooks``: programs without a token may call at any time. Permanently failed work and agents in error keep no kernel
     running: they are in the log, and nothing waits for them.
@@ -59,7 +59,7 @@ def kept_by(outstanding: Outstanding, *, requests: int, hooks: bool) -> str | No
 
 
 class Checkup(msgspec.Struct, frozen=True, kw_only=True):
-    """State of a database: its schema, the newest known schema, the time of its newest event, and its fault."""
+    """State of a database: its schema version, the newest known version, its newest event's time, and its fault."""
 
     schema: int = 0
     newest: int = 0
@@ -203,7 +203,7 @@ FREE: Final = "free pages"
 
 
 class RunSize(NamedTuple):
-    """Size of the log of one run in bytes, and its working trees."""
+    """Disk usage of one run: the bytes of its messages and entries, and the paths of its working trees."""
 
     id: str
     run: str
@@ -213,7 +213,7 @@ class RunSize(NamedTuple):
 
 
 class Sizes(NamedTuple):
-    """Bytes of each group, the largest runs, and the number of runs."""
+    """Sizes in a database: bytes of each group of tables, the largest runs, and the number of all runs."""
 
     groups: dict[str, int]
     runs: tuple[RunSize, ...]

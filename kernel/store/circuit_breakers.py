@@ -94,8 +94,8 @@ ABOVE: Final = "SELECT 1 FROM breakers WHERE state <> 'closed' AND key || '/' = 
 def probe(tx: Transaction, key: str) -> None:
     """Let the first instruction that waits for ``key`` probe the provider; close the breaker if none waits.
 
-    A model is not probed while its account's breaker is open: a probe of the one could not pass the other, and two
-    probes would block each other forever.
+    A model is not probed while the breaker of its account is open: that breaker would block the probe, and the probes
+    of both breakers would block each other forever.
     """
     found = breaker(tx.conn, key)
     if found is None or found.state != "open" or tx.conn.execute(ABOVE, (key,)).fetchone() is not None:

@@ -74,7 +74,7 @@ class DecisionKind(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
         return tuple(rows.each(conn.execute(statement, values), statement, shape, **made))
 
     def id_of(self, number: int) -> str:
-        """Return the id of a number."""
+        """Return the public id of decision ``number``, such as ``p3``."""
         return f"{self.letter}{number}"
 
     def of_owner(self, conn: apsw.Connection, owner: str, *, open_only: bool = False) -> tuple[T, ...]:
@@ -89,7 +89,7 @@ class DecisionKind(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
         raise Refused("not_found", *(text.format(name=name[:40], owner=place_of(owner)) for text in self.missing))
 
     def is_open(self, one: T, wanted: str = "") -> bool:
-        """Return whether ``one`` is open; False if it is ``wanted``. Raises Refused (conflict) in another state."""
+        """Return True if ``one`` is open, False if it is already ``wanted``; else raise Refused (conflict)."""
         if one.state not in ("open", wanted):
             raise Refused("conflict", self.decided[0].format(one=one), self.decided[1])
         return one.state == "open"

@@ -65,7 +65,7 @@ class _WithDocuments(msgspec.Struct, frozen=True):
 
 
 class Settings(msgspec.Struct, frozen=True):
-    """Document settings of the last run of a space: the entry document, the named ones and the owners."""
+    """Document settings of the last run of a space: the entry document, the named documents and the owners."""
 
     entry: str
     named: tuple[str, ...]

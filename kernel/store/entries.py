@@ -35,7 +35,7 @@ ON CONFLICT (hash) DO UPDATE SET put_ms = :now WHERE put_ms < :now - :touch
 
 
 def put(tx: Transaction, body: bytes, *, part: bytes | None = None) -> bytes:
-    """Store ``body`` and return its hash. ``part`` is the hash of a blob that is needed as long as this one."""
+    """Store ``body`` and return its hash. ``part`` is the hash of a blob that is needed as long as ``body``."""
     digest = hashlib.sha256(body).digest()
     values = {"hash": digest, "body": body, "part": part, "now": tx.now_ms, "touch": TOUCH_MS}
     tx.conn.execute(PUT, values)
@@ -58,7 +58,7 @@ class StoredBody(NamedTuple):
 
 
 def store_body(tx: Transaction, body: bytes) -> StoredBody:
-    """Store ``body`` inline or as a blob."""
+    """Store ``body`` as a blob if it is long, and return the columns of its row."""
     return StoredBody(body, None) if len(body) <= INLINE_BYTES else StoredBody(b"", put(tx, body))
 
 

@@ -34,13 +34,13 @@ Words = tuple[object, ...]
 
 
 class _RecordedResult(msgspec.Struct, frozen=True):
-    """Recorded answer to a call, with the field that an entry's result contains."""
+    """Part of a recorded answer: the id that a journal entry with the same result also contains."""
 
     message_id: str
 
 
 class UnkeyedCall(msgspec.Struct, frozen=True):
-    """Generated key of a call, and the recorded answer to an earlier one."""
+    """Generated key of a call, and the recorded answer to an equal earlier call, if any."""
 
     key: str
     result: bytes | None = None
@@ -56,7 +56,7 @@ TAKE_OVER: Final = "UPDATE effects SET call_key = :key WHERE instruction = :id A
 
 
 def find_unkeyed(tx: Transaction, author: Author, held: Held, words: Words) -> UnkeyedCall:
-    """Find an earlier call with the same ``words``, and assign it to this attempt."""
+    """Return a new key for the call, or adopt an equal call of an earlier attempt, whose result no entry contains."""
     said = f"{_MARK}{hashlib.sha256(_encode(words)).hexdigest()[:32]}"
     rows = tx.conn.execute(ALIKE, {"id": held.number, "said": said}).fetchall()
     alike = {str(key): cast("bytes", result) for key, result in rows}
@@ -86,7 +86,7 @@ INSERT_EFFECT: Final = "INSERT INTO effects (instruction, call_key, result) VALU
 
 
 def find(tx: Transaction, author: Author, held: Held, words: Words, call_key: str | None) -> UnkeyedCall:
-    """Return the key of a call by ``author`` with ``words``, and its result if it was made before."""
+    """Return the key of a call by ``author`` with ``words``, and the recorded result if the call was repeated."""
     row = None if call_key is None else tx.conn.execute(LEDGER, (held.number, call_key)).fetchone()
     if call_key is not None and (row is not None or not call_key.startswith(SENDING)):
         return UnkeyedCall(call_key, None if row is None else bytes(row[0]))

@@ -300,7 +300,7 @@ FROM instructions AS i LEFT JOIN agents AS a ON a.key = i.agent WHERE i.id = ?
 
 
 def of_row(conn: apsw.Connection, row: InstructionStatus, now_ms: int) -> Readiness:
-    """Return the readiness of an instruction. One that waits for an answer has the readiness of the asked one."""
+    """Return the readiness of an instruction; if it waits for an answer, the readiness of the asked instruction."""
     own = stands = row.readiness(now_ms)
     for _ in range(CHAIN):
         asked = standing(conn, number_of(row.wait_key or "", "i")) if stands == ASKS else None

@@ -36,7 +36,7 @@ NEWEST: Final = "SELECT seq, at_ms FROM events ORDER BY seq DESC LIMIT 1"
 
 
 def newest_event(conn: apsw.Connection) -> tuple[int, int]:
-    """Return the newest event's number and time, or zeros."""
+    """Return the number and the time (ms) of the newest event; zeros if there is none."""
     return cast("tuple[int, int]", conn.execute(NEWEST).fetchone() or (0, 0))
 
 
@@ -73,12 +73,12 @@ class LogTap:
     # -- on the writer's thread ---------------------------------------------------------------------------
 
     def install(self, tx: Transaction) -> None:
-        """Start observing commits. This writes one, so that the current WAL is known."""
+        """Start observing commits, and write in ``tx``, so that its commit reveals the current WAL."""
         tx.conn.set_wal_hook(self._committed)
         write_anew(tx.conn)
 
     def remove(self, tx: Transaction) -> None:
-        """Return checkpoints to SQLite."""
+        """Stop observing commits, and let SQLite run the checkpoints again."""
         self.stop()
         tx.conn.wal_autocheckpoint(_BY_ITSELF)
 

@@ -180,7 +180,7 @@ WHERE kind = 'memory' AND state = 'open' AND vote IS NOT NULL
 
 
 def check_open(one: TrayRow, *, approved: bool) -> bool:
-    """Return whether ``one`` is undecided. Raises Refused (conflict) if this decision is not possible."""
+    """Return True if ``one`` is undecided, False if it was decided like this. Raises Refused (conflict) otherwise."""
     if one.state == "open" and one.vote is not None and not approved:
         raise Refused(
             "conflict", f"{one.id} was already decided by the vote {one.vote}", "change the memory by its key"

@@ -101,7 +101,7 @@ COUNT: Final = " ".join(("SELECT count(*) FROM messages", FILTER))
 def page(
     conn: apsw.Connection, said: ChannelFilter, limit: int, *, since: int | None = None, before: int | None = None
 ) -> MessagePage:
-    """Return the first ``limit`` messages after ``since``, else the newest (before ``before``).
+    """Return the first ``limit`` messages after ``since``; without ``since``, the newest before ``before`` (None: all).
 
     Counts messages: call in a thread.
     """
@@ -276,7 +276,7 @@ FIND_FEEDBACK: Final = (
 def add_feedback(
     tx: Transaction, text: str, author: Author | None = None, *, call_key: str | None = None
 ) -> FeedbackRow:
-    """Store feedback; without an ``author`` it is the user's. A repeated call with the same key adds nothing.
+    """Store feedback of ``author`` (None: the user), and return its row. A call with the same key adds nothing.
 
     Raises Refused (stale_attempt, quota_reached).
     """

@@ -34,7 +34,7 @@ class MirrorLine(NamedTuple):
 
 
 class MirrorBatch(NamedTuple):
-    """Messages in order. All mirrored messages up to ``upto`` are included. ``more``: there may be further ones."""
+    """Messages in order. All mirrored messages up to ``upto`` are included. ``more``: further messages may exist."""
 
     lines: tuple[MirrorLine, ...]
     upto: int

@@ -85,7 +85,7 @@ def stub(text: str, name: str) -> str:
 
 
 def create(tx: Transaction, space: str, content: str, type: str, *, author: Author | None = None) -> ResourceInfo:
-    """Store ``content`` as a resource of a space, for the user or an attempt. The same content is the same resource.
+    """Store ``content`` for ``author`` (None: the user), and return the resource. Equal contents are one resource.
 
     Raises Refused (stale_attempt, quota_reached, too_large).
     """

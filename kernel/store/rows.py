@@ -125,7 +125,7 @@ class Sql(str):
     __slots__ = ()
 
     def scalar(self, make: Callable[[Any], T], default: T | None = None) -> Query[T]:
-        """Query one value; ``default`` replaces a missing row and NULL."""
+        """Return a query for one value; ``default`` replaces a missing row and NULL."""
 
         def read(cursor: apsw.Cursor) -> T:
             row = cursor.fetchone()
@@ -134,31 +134,31 @@ class Sql(str):
         return Query(self, read)
 
     def optional(self, make: Callable[[Any], T]) -> Query[T | None]:
-        """Query one value; None for a missing row or NULL."""
+        """Return a query for one value; None for a missing row or NULL."""
         return self.scalar(cast("Callable[[Any], T | None]", make))
 
     def exists(self) -> Query[bool]:
-        """Query whether a row exists."""
+        """Return a query for whether a row exists."""
         return Query(self, lambda cursor: cursor.fetchone() is not None)
 
     def column(self, make: Callable[[Any], T]) -> Query[tuple[T, ...]]:
-        """Query the first column of all rows."""
+        """Return a query for the first column of all rows."""
         return Query(self, lambda cursor: tuple(make(row[0]) for row in cursor))
 
     def set_of(self, make: Callable[[Any], T]) -> Query[frozenset[T]]:
-        """Query the distinct values of the first column."""
+        """Return a query for the distinct values of the first column."""
         return Query(self, lambda cursor: frozenset(make(row[0]) for row in cursor))
 
     def row(self, type_: Callable[..., T], **made: Callable[[Any], Any]) -> Query[T | None]:
-        """Query the first row, converted as by the function ``one``."""
+        """Return a query for the first row, converted as by the function ``one``."""
         return Query(self, lambda cursor: one(cursor, self, type_, **made))
 
     def rows(self, type_: Callable[..., T], **made: Callable[[Any], Any]) -> Query[tuple[T, ...]]:
-        """Query all rows, converted as by the function ``one``."""
+        """Return a query for all rows, converted as by the function ``one``."""
         return Query(self, lambda cursor: tuple(each(cursor, self, type_, **made)))
 
     def change(self) -> WriteStatement:
-        """Change rows without a result."""
+        """Return the statement as one that changes rows and has no result."""
         return WriteStatement(self)
 
 

@@ -182,9 +182,9 @@ WINNER: Final = "SELECT winner FROM ballots WHERE run = ? AND name = ?"
 
 
 def trial(conn: apsw.Connection, space: str, run: int, spec: RuleSpec) -> tuple[int, int, tuple[RuleFiring, ...]]:
-    """Return the number of messages of ``run``, how many would have triggered ``spec``, and its effects.
+    """Return the number of messages of ``run``, how many would have triggered ``spec``, and the effects.
 
-    Rules that it invokes are the current ones of ``space``. A long text is only its stub. Call in a thread.
+    Rules that ``spec`` invokes are the current rules of ``space``; a long text is tested as its stub. Call in a thread.
     """
     tried = ActiveRule(number=0, version=1, author=USER, author_key=None, scopes=frozenset(), fired=0, spec=spec)
     others = (

@@ -1,4 +1,4 @@
-"""Queries for the outcome of a run: its terms, its last reply, and the results of binding votes."""
+"""Queries for the outcome of a run: its declared output, its last reply, and the results of binding votes."""
 
 from typing import Final, NamedTuple, cast
 
@@ -14,9 +14,9 @@ from protocol.workflow import Deliver, VerdictTerms
 
 
 class Expected(msgspec.Struct, frozen=True):
-    """Terms of a run: the agent whose work determines the exit (None: all agents), and its output schema as JSON.
+    """Declared output of a run. ``exit_from``: agent whose work determines the exit code (None: all agents).
 
-    ``has_channel``: its agents share a channel. ``verdict``: the vote that decides the run.
+    ``schema``: output schema as JSON. ``has_channel``: agents share a channel. ``verdict``: vote that decides the run.
     """
 
     has_channel: bool = True
@@ -24,14 +24,14 @@ class Expected(msgspec.Struct, frozen=True):
     schema: bytes | None = None
     verdict: VerdictTerms | None = None
     deliver: Deliver | None = None
-    """Delivery of its work."""
+    """Delivery of the run's work."""
 
 
 _binds: Final = msgspec.json.Decoder(Binds)
 
 
 class BindingOutcome(NamedTuple):
-    """Outcome of an ended binding proposal, and its subject."""
+    """Outcome of an ended binding proposal. ``binds``: subject that the vote decides."""
 
     type: BallotType
     winner: str | None
@@ -76,12 +76,12 @@ SELECT workspace <> 'none', exit_from, definition FROM workflows WHERE space = ?
 
 
 def expected(conn: apsw.Connection, run: int) -> Expected:
-    """Return the terms of ``run``."""
+    """Return the declared output of ``run``: exit agent, schema, verdict and delivery."""
     return _expected(conn.execute(EXPECTED, (run,)).fetchone())
 
 
 def expected_in(conn: apsw.Connection, space: str) -> Expected:
-    """Return the terms of the newest run of ``space``; for a space below a run's, only ``has_channel``."""
+    """Return the declared output of the newest run of ``space``; for a space below a run's, only ``has_channel``."""
     found = _expected(conn.execute(EXPECTED_IN, (base_space(space),)).fetchone())
     return Expected(has_channel=found.has_channel) if is_below(space) else found
 

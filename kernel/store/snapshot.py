@@ -73,7 +73,7 @@ def open_beside(path: str) -> apsw.Connection:
 def take_snapshot(source: str, target: str) -> SnapshotMark:
     """Copy the database at ``source``, which a kernel may be writing, to the new file ``target``. Blocks.
 
-    Raises SnapshotRefused. The copy contains no credentials and no remains of deleted data.
+    Return the state of the copy, which has no credentials and no remains of deleted data. Raises SnapshotRefused.
     """
     try:
         with closing(open_beside(source)) as reading:

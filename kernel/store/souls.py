@@ -112,7 +112,7 @@ def add_version(
     reason: str,
     by: Changer,
 ) -> int:
-    """Add ``body`` as the newest version, to be written. An unrecorded current text becomes a version first."""
+    """Add ``body`` as a version to write, after an unrecorded current text. Return the number of the new version."""
     last = newest(tx.conn, agent)
     before = standing.baseline if standing.body is None else standing.body
     number = 0 if last is None else last.version
@@ -157,7 +157,7 @@ def suggest(
     *,
     at_once: bool,
 ) -> SoulProposal:
-    """Store a suggestion of the author's agent, or (``at_once``) apply it. Repeating it returns the same one.
+    """Store a suggestion of the author's agent, or (``at_once``) apply it. A repeated call returns the same suggestion.
 
     Raises Refused: stale_attempt, quota_reached, and errors of kernel.policy.guard.
     """

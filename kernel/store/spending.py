@@ -89,7 +89,7 @@ class RunMoney(msgspec.Struct, frozen=True):
 of_run = Sql("""
 SELECT mode, budget_tokens, budget_usd, spent_tokens, spent_usd, deadline_ms, wall_time_ms FROM workflows WHERE id = ?
 """).row(RunMoney)
-"""Return the money of one run."""
+"""Return the budget, spending and time limits of one run."""
 
 
 # One pass over the selected instructions. The result is small: agents, workspaces, models and states.

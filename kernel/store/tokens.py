@@ -29,7 +29,7 @@ SET_DIGEST: Final = "UPDATE tokens SET digest = ? WHERE number = ?"
 
 
 def create(tx: Transaction, scope: str, name: str, secret: str, expires_ms: int | None = None) -> TokenMade:
-    """Create a token of ``scope`` with the random ``secret``, and delete expired tokens.
+    """Create and return a token of ``scope`` with the random ``secret``; delete expired tokens.
 
     Raises Refused (conflict).
     """

@@ -31,9 +31,9 @@ from protocol.ipc import Entry
 PREFIX: Final = "otel:"
 """Prefix of the names of followers that are collectors."""
 NEED: Final = "otel"
-"""Id of the need of a failing collector, which also retries it."""
+"""Id of a failing collector in the list of needs, and in the request that retries the collector."""
 AWAY_MS: Final = 600_000
-"""Time of failure after which a person is notified."""
+"""Duration of continuous failure after which a person is notified."""
 BATCH: Final = 200
 """Spans in one request."""
 
@@ -64,7 +64,7 @@ def keep(tx: Transaction, names: Collection[str]) -> None:
 
 
 class CollectorState(NamedTuple):
-    """State of one collector. ``failing_ms``: time of the first failed export, with the reason ``why``."""
+    """State of one collector. ``failing_ms``: time of the first export that failed since the last success."""
 
     cursor: int
     failing_ms: int | None
@@ -78,7 +78,7 @@ STANDING: Final = "SELECT cursor, failing_ms, why, dropped FROM followers WHERE 
 
 
 def standing(conn: apsw.Connection, name: str) -> CollectorState | None:
-    """Return the state of a collector; None if it is unknown."""
+    """Return the state of the collector ``name``; None if no such collector is stored."""
     row = cast("tuple[int, int | None, str | None, int] | None", conn.execute(STANDING, (name,)).fetchone())
     return None if row is None else CollectorState(*row, behind=max(event_range(conn).newest - row[0], 0))
 
@@ -87,7 +87,7 @@ FAILING: Final = "SELECT failing_ms, coalesce(why, '') FROM followers WHERE name
 
 
 def failing(conn: apsw.Connection, since_ms: int) -> tuple[tuple[int, str], ...]:
-    """Return the collectors that have failed since then: time of the first failure, and reason."""
+    """Return first failure time and reason of each collector that has kept failing since ``since_ms`` or earlier."""
     return tuple(cast("list[tuple[int, str]]", conn.execute(FAILING, (since_ms,)).fetchall()))
 
 

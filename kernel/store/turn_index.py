@@ -248,7 +248,7 @@ WHERE o.id = ? ORDER BY t.at_ms, t.id LIMIT 1
 
 
 def beside(conn: apsw.Connection, turn: int) -> tuple[TurnPlace | None, TurnPlace | None]:
-    """Return the turns before and after this one, of its agent, space and kind."""
+    """Return the turns before and after ``turn`` with the same agent, space and kind."""
     before, after = conn.execute(BEFORE, (turn,)).fetchone(), conn.execute(AFTER, (turn,)).fetchone()
     return None if before is None else _place(before), None if after is None else _place(after)
 
@@ -270,7 +270,7 @@ def ranked(
     until_ms: int = END,
     limit: int = CANDIDATES,
 ) -> tuple[tuple[RankedTurn, ...], tuple[str, ...]]:
-    """Return the turns of ``agent`` that match ``asked``, the best first, and the common ones of its words."""
+    """Return the turns of ``agent`` that match the words ``asked``, the best first, and the common words of these."""
     found = search(conn, agent, asked, since_ms, until_ms, limit)
     scores = {hit.place.id: relevance(hit.weight, hit.words, found.corpus.average_words) for hit in found.found}
     around = {turn: beside(conn, turn) for turn in scores}
@@ -313,7 +313,7 @@ class TurnFilter(NamedTuple):
 
 
 class TurnPage(NamedTuple):
-    """Turns, oldest first, of ``total``. ``next``: the id of the first one, if there are older ones."""
+    """Turns, oldest first, of ``total``. ``next``: the id of the first turn, if older turns exist."""
 
     turns: tuple[TurnPlace, ...]
     total: int

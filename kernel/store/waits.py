@@ -29,7 +29,7 @@ class Waiter(NamedTuple):
 def tell_queued(
     tx: Transaction, number: int, name: str, space: str, lane: int, status: str = "queued", **more: object
 ) -> None:
-    """Emit the state of an instruction that has not started; ``more`` has its wait or the reason of its return."""
+    """Emit the state of an instruction without an attempt; ``more``: its wait, or the reason why it was requeued."""
     data = {"status": status, "lane": LANES[lane], "not_before": None, **more}
     tx.emit("instruction.queued", space=space, agent=name, instruction=number, data=data)
 

@@ -25,7 +25,7 @@ class Due(NamedTuple):
 
 
 class WebhookStatus(NamedTuple):
-    """State of one webhook: due deliveries, the time of the next one, and the number of waiting ones."""
+    """State of one webhook: due deliveries, the time of the next delivery, and the number of waiting deliveries."""
 
     cursor: int
     disabled: bool

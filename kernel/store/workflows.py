@@ -335,7 +335,7 @@ SELECT count(*) FROM workflows WHERE (:name IS NULL OR name = :name) AND (:tag I
 def runs(
     conn: apsw.Connection, wanted: RunFilter = ANY_RUN, *, limit: int = 100, before: int | None = None
 ) -> tuple[WorkflowRecord, ...]:
-    """Return the newest matching runs, newest first; with ``before``, only older ones."""
+    """Return the newest matching runs, newest first; with ``before``, only runs before that number."""
     values = {**wanted._asdict(), "before": before, "limit": limit}
     return tuple(rows.all_(conn.execute(RUNS, values), RUNS, WorkflowRecord))
 

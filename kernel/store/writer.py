@@ -165,7 +165,7 @@ class Writer:
         return cast("T", await self._hand_in(_Job(job, args, kwargs, trio.lowlevel.current_task())))
 
     async def commit_soon(self, job: Callable[Concatenate[Transaction, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Commit a job that is not urgent, together with jobs that arrive within SOON_SECONDS."""
+        """Commit ``job``, which is not urgent, with jobs that arrive within SOON_SECONDS. Return its result."""
         return cast("T", await self._hand_in(_Job(job, args, kwargs, trio.lowlevel.current_task(), soon=True)))
 
     async def _hand_in(self, job: _Job) -> object:
@@ -235,7 +235,7 @@ class Writer:
                 return None
 
     def _commit_all(self, jobs: list[_Job]) -> StorageFailed | None:
-        """Commit ``jobs``, in one transaction if possible, and answer each job."""
+        """Commit ``jobs``, in one transaction if possible, and answer each. Return a storage failure, if any."""
         left = deque([jobs] if jobs else [])
         while left:
             group = left.popleft()
@@ -328,7 +328,7 @@ class Writer:
         self._owes_truncation = bool(busy)
 
     def _transact(self, group: list[_Job]) -> list[Event]:
-        """Run one transaction with one fsync. Raises apsw.Error if the whole group failed and nothing was written."""
+        """Commit ``group`` in one transaction. Return its events. Raises apsw.Error if all failed, without a write."""
         now_ms = self._clock_ms()
         try:
             return self._in_transaction(group, now_ms, self._run_job)

@@ -43,7 +43,7 @@ class AgentRow(AgentSummary, frozen=True, kw_only=True):
     """Agent in a list. An agent of a running workflow has its target as name, ``bob@review``."""
 
     error: str | None = None
-    """Error in its file, with location. The previous content stays in effect, and ``state`` refers to it.
+    """Error in the agent's file, with location. The previous content stays in effect, and ``state`` refers to it.
 
     Without valid previous content the state is ``error``.
     """
@@ -78,7 +78,7 @@ class AgentInfo(AgentSummary, frozen=True, kw_only=True, tag_field="schema", tag
     until: str | None = None
     """Time at which a wait or a backoff ends."""
     workspaces: tuple[str, ...] = ()
-    """Spaces of running workflows that it is a member of."""
+    """Spaces of running workflows of which the agent is a member."""
     sandbox: Literal["off", "on", "missing"] = "off"
     """Sandbox in effect. missing: requested, but bubblewrap is not installed, so its work is refused."""
 

@@ -107,7 +107,7 @@ class GrantRow(Body, frozen=True, kw_only=True):
 
 
 class GrantInfo(GrantRow, frozen=True, kw_only=True):
-    """Grant as a separate document."""
+    """Grant as a top-level JSON document, with the ``schema`` tag."""
 
     schema: str = "awk/grant/1"
 

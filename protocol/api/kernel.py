@@ -233,7 +233,7 @@ PruneGroup = Literal["trees", "unfinished", "logs", "aside", "comparisons", "att
 
 
 class PruneRequest(Ask, frozen=True, kw_only=True):
-    """POST /prune: only these groups (none: all). ``dry_run`` deletes nothing."""
+    """POST /prune: delete the groups ``what`` (empty: all groups). ``dry_run`` only reports them."""
 
     what: Annotated[tuple[PruneGroup, ...], msgspec.Meta(max_length=20)] = ()
     dry_run: bool = False

@@ -17,7 +17,7 @@ MediaType = Annotated[str, msgspec.Meta(min_length=1, max_length=100, pattern=r"
 
 
 class BatchMessage(Ask, frozen=True, kw_only=True):
-    """Message in a request with several. With the same ``key``, a message is sent once, over all requests."""
+    """Message in a request with several messages. Messages with the same ``key`` are sent once, over all requests."""
 
     to: str
     text: str

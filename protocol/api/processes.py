@@ -31,7 +31,7 @@ class PsRow(AgentCondition, frozen=True, kw_only=True):
 
     pid: int | None = None
     node: str = ""
-    """Node that it runs on. "" is the kernel's machine, or none."""
+    """Node on which the agent's worker runs. "" is the kernel's machine, or none."""
     backend: str = ""
     model: str = ""
     step: int = 0
@@ -49,7 +49,7 @@ class PsRow(AgentCondition, frozen=True, kw_only=True):
     diff: DiffStat | None = None
     """Changes in its own working tree, if it has one and has completed a step since the kernel started."""
     tasks: tuple[PsTask, ...] = ()
-    """Tasks of its workspace that it has claimed, or that are assigned to it and unfinished."""
+    """Tasks that the agent has claimed in its workspace, or that are assigned to it and unfinished."""
     project: str | None = None
     """Root of its project in ``awk ps -A``; otherwise null."""
 

@@ -295,7 +295,7 @@ class RemoveWorktrees(Ask, frozen=True, kw_only=True):
 
 
 class RemovedWorktrees(Document, frozen=True, kw_only=True):
-    """Removed working trees, and kept ones with the reason."""
+    """Removed working trees, and the trees that were kept, with the reason."""
 
     removed: tuple[WorktreeRow, ...]
     kept: tuple[WorktreeRow, ...]

@@ -92,7 +92,7 @@ class SpaceRow(Body, frozen=True, kw_only=True):
 
 
 class SpaceDocument(SpaceRow, frozen=True, kw_only=True):
-    """Space as a separate document."""
+    """Space as a top-level JSON document, with the ``schema`` tag."""
 
     schema: str = "awk/space/1"
 

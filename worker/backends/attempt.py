@@ -191,10 +191,10 @@ async def _run(
 
 
 class ProgramInput:
-    """Input of a program with an open input stream; asks for permissions in ``nursery``.
+    """Writes to the stdin of a running CLI program, and answers its permission requests in tasks of ``nursery``.
 
-    Permission is requested from the kernel like every permission prompt: the call waits until it is decided. If no one
-    can be asked, the answer is no.
+    The kernel decides each request, and the program waits for the decision. If the kernel cannot be asked, the request
+    is denied.
     """
 
     def __init__(self, process: BackendProcess, start: Start, nursery: trio.Nursery) -> None:
@@ -218,7 +218,7 @@ class ProgramInput:
                 self._words = words
 
     async def part(self, program: backend.CliBackend, recorder: EntryRecorder) -> None:
-        """Ask a program that is stopped early to finish, and record the usage it reports. Bounded."""
+        """Ask a program that is stopped early to finish, and record the usage that it reports, within a time limit."""
         words = self._words()
         if not words or recorder.over:
             return

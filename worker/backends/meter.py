@@ -59,7 +59,7 @@ class RequestMeter:
         return total
 
     async def taken(self) -> None:
-        """Wait until all counted usage was taken."""
+        """Wait until ``take`` has returned all counted usage."""
         while self._counted:
             await self._taken.wait()
 

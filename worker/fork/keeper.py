@@ -111,7 +111,7 @@ def _become(order: Fork, stdio: Stdio, null: int, report: int | None, work: Work
 
 
 def take_frames(stdio: Stdio, null: int) -> tuple[int, int]:
-    """Move the kernel's two pipes above the standard descriptors, and close all others.
+    """Return the kernel's two pipes, moved above the standard descriptors, and close all other descriptors.
 
     0 and 1 become /dev/null: output of tools is never parsed as a frame, and child processes never read our input.
     """
@@ -208,7 +208,7 @@ class KernelSocket:
         return self.open
 
     def requests(self) -> list[Kill | Bound | Census]:
-        """Read the kernel's requests. At the end of the stream ``open`` becomes False."""
+        """Return the kernel's requests that have arrived. At the end of the stream ``open`` becomes False."""
         try:
             chunk = self._socket.recv(_ORDER_BYTES, socket.MSG_DONTWAIT)  # the socket itself is blocking, for ``send``
         except BlockingIOError:

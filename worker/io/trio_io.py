@@ -20,7 +20,7 @@ Leave = Callable[[Result | Error | None], None]
 
 
 def run(hearing: ControlChannel, receive_fd: int, send_fd: int, attempt: Attempt, leave: Leave) -> None:
-    """Run the attempt on these descriptors, which are owned by it, and call ``leave``."""
+    """Run ``attempt`` on the descriptors, close them, and call ``leave`` with the terminal frame."""
     trio.run(_run, hearing, receive_fd, send_fd, attempt, leave)
 
 

@@ -162,7 +162,7 @@ class AnthropicDraft:
         self._usage |= {key: counted(n) for key, n in (usage or {}).items() if key in _COUNTED and n is not None}
 
     def reply(self, k: int) -> Entry:
-        """Return the whole reply as entry ``k``. Call it when ``stop`` is known."""
+        """Return the whole reply as entry ``k``; call this when ``stop`` is known."""
         ordered = sorted(self._blocks.items())
         calls = [self._call(k, index, block) for index, block in ordered if block.get("type") == "tool_use"]
         for index, text in self._inputs.items():
@@ -207,7 +207,7 @@ class AnthropicModel(SdkModel):
     """An agent's model at Anthropic."""
 
     async def reply(self, conversation: Conversation, allowance: int | None, live: StreamSink) -> Entry:
-        """Ask once, streaming. Raises Failed."""
+        """Send one streamed request to the model, and return its reply. Raises Failed."""
         await live.progress("asking the model")
         tools, tokens = tool_list(await self.list_tools()), max_tokens(self.start.limits, allowance)
         request: dict[str, Any] = {

@@ -215,7 +215,7 @@ class Model(Protocol):
     """Answers conversations: two implementations call providers, one plays a script."""
 
     async def reply(self, conversation: Conversation, allowance: int | None, live: StreamSink) -> Entry:
-        """Ask once. Return the reply without ``duration_ms``, with its native form in ``native``. Raises Failed.
+        """Request one reply of the model. Return it without ``duration_ms``, with its native form. Raises Failed.
 
         ``allowance`` limits the tokens of the answer below the agent's own limit. Cancellation closes the connection;
         the partial reply is lost.

@@ -134,7 +134,7 @@ class ChatDraft:
         return text
 
     def reply(self, k: int) -> Entry:
-        """Return the whole reply as entry ``k``. Call it when ``stop`` is known."""
+        """Return the whole reply as entry ``k``; call this when ``stop`` is known."""
         for index, call in enumerate(self._calls):
             call["id"] = call["id"] or f"call-{k}-{index}"
         stop = STOPS.get(self.stop or "", self.stop or "")
@@ -216,7 +216,7 @@ class OpenAIModel(SdkModel):
         self._limit = _LIMITS[self.provider.name == "openai"]
 
     async def reply(self, conversation: Conversation, allowance: int | None, live: StreamSink) -> Entry:
-        """Ask once, with streaming; retry if the name of the token limit was refused. Raises Failed."""
+        """Return the model's streamed reply; retry once if the name of the token limit was refused. Raises Failed."""
         await live.progress("asking the model")
         tools = tool_list(await self.list_tools())
         start = self.start

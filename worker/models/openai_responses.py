@@ -77,7 +77,7 @@ class ResponsesDraft:
         return ""
 
     def reply(self, k: int) -> Entry:
-        """Return the whole reply as entry ``k``. Call it after its end."""
+        """Return the whole reply as entry ``k``; call this after the end of the reply."""
         native = [item for _, item in sorted(self._items.items())]
         calls = tuple(_tool_call(k, index, item) for index, item in enumerate(native) if item.get("type") == _CALL)
         text, refusal = _parts(native, "output_text", "text"), _parts(native, "refusal", "refusal")
@@ -130,7 +130,7 @@ class ResponsesModel(SdkModel):
     """An agent's model at the Responses API. Stores nothing there: each request has the whole conversation."""
 
     async def reply(self, conversation: Conversation, allowance: int | None, live: StreamSink) -> Entry:
-        """Ask once, with streaming. Raises Failed."""
+        """Send one streamed request to the model, and return its reply. Raises Failed."""
         await live.progress("asking the model")
         draft = ResponsesDraft()
         request = _request(self.start, conversation, allowance, tools(await self.list_tools()))

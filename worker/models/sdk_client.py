@@ -256,10 +256,10 @@ class _Discard:
     """Sink that drops all text."""
 
     async def delta(self, text: str) -> None:
-        """Drop it."""
+        """Drop ``text``."""
 
     async def progress(self, what: str, *, tool: bool = False) -> None:
-        """Drop it."""
+        """Drop ``what``."""
 
 
 async def one_tool() -> tuple[ToolSpec, ...]:

@@ -93,7 +93,7 @@ def bash(programs: Subprocesses, *, idempotency_key: str, longest_seconds: float
 HEAD_BYTES: Final = 16 * 1024
 """Kept start of an output that is too long: usually the command and the first error."""
 TAIL_BYTES: Final = 32 * 1024
-"""Kept end of it: usually the result."""
+"""Kept end of such an output: usually the result."""
 LINGER_SECONDS: Final = 1.0
 """Time for the pipe to stay open after the command has exited: a process that left the group may hold it forever."""
 
@@ -254,7 +254,7 @@ def project_tool(
 
 
 def argument_fault(schema: Mapping[str, Any], args: Mapping[str, Any]) -> str | None:
-    """Describe an argument that is missing, unknown, or of another type. The command checks the rest."""
+    """Return which argument is missing, unknown or of the wrong type, or None. The command checks the rest."""
     properties: Mapping[str, Any] = schema.get("properties", {})
     for name in schema.get("required", ()):
         if name not in args:
@@ -273,7 +273,7 @@ def argument_fault(schema: Mapping[str, Any], args: Mapping[str, Any]) -> str | 
 
 
 def option_fault(command: tuple[str, ...], args: Mapping[str, Any]) -> str | None:
-    """Describe an argument that the command would parse as an option, which its trust does not cover."""
+    """Return why an argument would be parsed as an option, or None; trust in the command covers no added options."""
     plain = command[: command.index("--")] if "--" in command else command
     for name in placeholders(plain):
         value = args.get(name)

@@ -82,7 +82,7 @@ class Match(Protocol):
     """A match of a pattern."""
 
     def start(self) -> int:
-        """Return the offset of its first byte."""
+        """Return the offset of the match's first byte."""
         ...
 
 

@@ -336,7 +336,7 @@ def keys_of_flags(context: Context) -> dict[str, Value]:
 
 
 def make_context(place: AgentDir) -> tuple[str, ...]:
-    """Create the context directory with its parts; an existing one is reused."""
+    """Create the context directory with its parts, unless it exists. Return remarks for the user."""
     there = os.path.isdir(os.path.join(place.root, place.directory))
     try:
         with open_context(place, make=True) as folder:
@@ -348,7 +348,7 @@ def make_context(place: AgentDir) -> tuple[str, ...]:
 
 
 def replace_ephemeral(client: Client, ephemeral: str, name: str) -> tuple[str, ...]:
-    """Replace the ephemeral agent by the agent of the new file, unless it has work."""
+    """Replace the ephemeral agent by the agent of the new file, unless it has work. Return remarks for the user."""
     try:
         if ephemeral == name:
             client.delete(f"/agents/{quoted(ephemeral)}")

@@ -50,7 +50,7 @@ class Trashed(NamedTuple):
 
     @property
     def way_back(self) -> str:
-        """Command that restores the agent, run in the root of the project or, for a shared agent, anywhere."""
+        """Return the command that restores the agent, run in the project's root or, for a shared agent, anywhere."""
         away = [f"cd {shlex.quote(self.place.root)}"] if self.is_users else []
         moves = [
             *away,
@@ -332,7 +332,7 @@ def check_idle(client: Client, name: str) -> None:
 
 
 def forget(client: Client | None, trashed: Trashed) -> list[str]:
-    """Delete the agent in the kernel. Raises Failure and rolls back if the kernel refuses."""
+    """Delete the agent in the kernel, and return remarks. Raises Failure and rolls back if the kernel refuses."""
     place: AgentDir = trashed.place
     if client is None:
         return [f"no kernel is running: the conversation of {place.name} remains in the log"]

@@ -252,7 +252,7 @@ def _whole(pieces: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def _write(path: str, lines: Iterator[bytes]) -> int:
-    """Write the archive atomically, readable only by its owner."""
+    """Write the archive atomically, readable only by its owner. Return its size in bytes."""
     try:
         with replacing(path) as file:
             return sum(map(file.write, lines))

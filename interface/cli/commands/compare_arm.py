@@ -19,10 +19,10 @@ from osfiles.atomic_write import replacing
 from protocol.comparison import ComparedRun, ComparedTerms, Coordination, Figures, Rework
 
 CANCEL_SECONDS: Final = 30.0
-"""The time a run that is cancelled may take to end."""
+"""Time for a cancelled run to end."""
 _OPEN: Final = frozenset({"requested", "merging", "checked"})
 COULD_NOT_WORK: Final = frozenset({Exit.CREDENTIALS, Exit.UNTRUSTED, Exit.NO_KERNEL, Exit.BAD_CONFIGURATION})
-"""Ends of a run that say nothing of who did it."""
+"""Exit codes of a run that could not work at all, which therefore says nothing about its arm."""
 Keep = Callable[[ComparedRun], None]
 
 
@@ -146,7 +146,7 @@ _KINDS: Final = frozenset({"input_tokens", "output_tokens", "cache_read_tokens",
 
 
 def figures_of(took: Figures, lines: Iterable[str | bytes], members: frozenset[str]) -> Figures:
-    """Add the figures of the archive (``format=jsonl``) to the usage ``took``; ``members`` are the run's agents."""
+    """Return ``took`` (usage) with the figures of an archive (``format=jsonl``); ``members`` are the run's agents."""
     hops = said = to_others = retries = rejected = returned = tokens = of_others = 0
     for line in lines:
         told = json.loads(line)

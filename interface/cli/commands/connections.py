@@ -166,7 +166,7 @@ def webhooks_lines(found: WebhookList, screen: Screen) -> list[str]:
 ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}", re.ASCII)
 LONGEST_TOKEN: Final = 4096
 STEERING: Final = ("PYTHON", "LD_", "DYLD_")
-"""Variables that would have our Python load something else."""
+"""Prefixes of environment variables that would make the Python of this program load other code."""
 
 NODE_VERBS: Final = Subcommands(
     "node",

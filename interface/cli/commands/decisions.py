@@ -25,7 +25,7 @@ from protocol.yaml_edit import NotYaml, read
 _LOOKS: Final = "use a name such as release or release@review[:tag]; list proposals: awk proposal list"
 _SHOWN: Final = 8
 _CUT: Final = 40
-"""Characters of a wrong name that are said again."""
+"""Maximum number of characters of an invalid name that an error repeats."""
 
 PROPOSAL_VERBS: Final = Subcommands(
     "proposal",

@@ -28,7 +28,7 @@ from interface.failure import Failure, Unreachable
 from interface.projects import Answer, ask_all, client_of, projects_of_user
 
 MOVING: Final = frozenset({"delta", "progress", "message", "instruction.step", "worker.log", "attempt.started"})
-"""Events that neither make nor settle a need."""
+"""Events that neither create nor settle a need."""
 LOOK_SECONDS: Final = 2.0
 """Interval of checks for new kernels of other projects."""
 _STYLES: Final = {"approval": "yellow", "vote": "yellow", "dead": "dim"}
@@ -110,7 +110,7 @@ def _by_project(items: Iterable[Any], screen: Screen, now: float) -> list[str]:
 
 
 def need_lines(item: Any, screen: Screen, now: float) -> list[str]:
-    """Return one item. Only its first line has agent text; the others are safe to run."""
+    """Return the lines of one need: its text, which agents may have written, and commands that are safe to run."""
     passed = seconds_between(now, item.since)
     ids = [*item.blocks][:8]
     more = f" and {len(item.blocks) - len(ids)} more" if len(item.blocks) > len(ids) else ""

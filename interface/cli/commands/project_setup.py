@@ -153,7 +153,7 @@ EXAMPLES: Final = Path(__file__).parent.parent / "examples"
 DEFAULT: Final = "hello"
 LIST: Final = "list"
 MODELS: Final = {"claude": "sonnet"}
-"""Return the default model of a program, if its owner is likely to have access to it."""
+"""Default models by program, to which the user of the program is likely to have access."""
 _SCRIPTED: Final = re.compile(r"^( *)model: mock/.*$", re.MULTILINE)
 
 

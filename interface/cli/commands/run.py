@@ -34,7 +34,7 @@ APPROVALS: Final = ("auto", "ask", "all", "deny")
 _COMPARING: Final = ("repeat", "check", "margin", "seed", "total_cost", "total_tokens", "resume", "keep")
 _LIVE: Final = ("delta", "progress", "lagged")
 CANCEL_SECONDS: Final = 30.0
-"""The time a cancelled run may take to end: the workers' stop ladder, and some."""
+"""Time for a cancelled run to end: all steps that stop its workers, and a margin."""
 
 
 def configure_run(parser: argparse.ArgumentParser) -> None:

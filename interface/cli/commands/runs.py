@@ -96,7 +96,7 @@ def diff_lines(found: DiffReport, screen: Screen) -> list[str]:
 
 _OPEN: Final = frozenset({"requested", "merging", "checked"})
 FILES: Final = 100
-"""Shown of those that stand against it; ``--json`` has more."""
+"""Maximum number of displayed files that prevent a merge; ``--json`` lists more."""
 
 
 def configure_merge(parser: argparse.ArgumentParser) -> None:

@@ -179,7 +179,7 @@ def held_lines(held: Mapping[str, str], unasked: Mapping[str, str]) -> list[str]
 def post_once(
     context: Context, path: str, body: Mapping[str, object], wait_seconds: float | None
 ) -> tuple[bytes, Client]:
-    """POST ``body``; after a lost connection retry with the same key.
+    """POST ``body``, again with the same key after a lost connection. Return the answer and the client that got it.
 
     Asks the user for trust if it is required and a user is present.
     """
@@ -322,7 +322,7 @@ class _AnswerDisplay:
                 self._stream.reply_ended()
 
     def end(self, document: bytes) -> int:
-        """Print the rest. Returns the exit code."""
+        """Print the rest of the results in ``document``. Return the exit code."""
         results = json.loads(document)["results"]
         if self._context.args.json:
             self._context.out.document(document)

@@ -154,7 +154,7 @@ def service_lines(told: dict[str, Any], screen: Screen) -> list[str]:
 
 
 def described(context: Context) -> Service:
-    """Return the service of this project, or of all, for this installation and environment."""
+    """Return the service of this project, or of all projects, for this installation and environment."""
     environ = context.environ
     set_for_it = {"PATH": environ.get("PATH") or _PATH}
     if environ.get(HOME):

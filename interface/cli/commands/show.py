@@ -20,7 +20,7 @@ from protocol.instruction import Usage
 
 FAILED_CALLS: Final = 20
 APPROVALS: Final = 20
-"""Approvals that are shown, the last; ``--json`` has all."""
+"""Number of the newest approval requests that are displayed; ``--json`` lists all."""
 _INSTRUCTION: Final = re.compile(r"i\d+", re.ASCII)
 KEPT: Final = {"whole": "whole", "folded": "folded", "left_out": "left out"}
 """Labels of the states of a prompt part."""

@@ -49,7 +49,7 @@ def show_skills(context: Context) -> int:
 
 
 def installed_skills(context: Context) -> SkillList:
-    """Return the skills of the project with the sources of imported ones. Raises Failure."""
+    """Return the skills of the project, and the sources of imported skills. Raises Failure."""
     root = context.project.root
     found = offline.agents.skill_list(Path(root))
     known = pins(root)

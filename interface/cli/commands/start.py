@@ -113,7 +113,7 @@ def _start_workflow(context: Context, client: Client, workflow: str) -> None:
 
 
 def pass_on_signals(kernel: "subprocess.Popen[bytes]") -> list[int]:
-    """Forward received signals to the kernel, which has its own process group. Returns the forwarded ones."""
+    """Forward received signals to the kernel, which has its own process group. Return the list of forwarded signals."""
     passed_on: list[int] = []
 
     def pass_on(number: int, frame: FrameType | None) -> None:
@@ -131,8 +131,8 @@ _EXIT_PAUSE_SECONDS: Final = 0.02
 class ExitWait:
     """Wait for the exit of a kernel that has just proved its identity, so its pid is valid.
 
-    On Linux a pidfd names the process itself: it cannot come to mean another (fault PF12). Elsewhere, and for a
-    kernel that only the environment names, the end of its answers has to do.
+    On Linux, a pidfd identifies the process even if its pid is reused (fault PF12). Elsewhere, and for a kernel that
+    only the environment names, the wait ends when the kernel no longer answers.
     """
 
     def __init__(self, endpoint: KernelEndpoint, clock: Clock) -> None:

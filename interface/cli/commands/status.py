@@ -156,7 +156,7 @@ _NUMBERS = (*_OUTCOMES, "STEPS", "IN", "OUT", "CACHE", "COST$", "SECONDS")
 def stats_lines(body: bytes, screen: Screen) -> list[str]:
     """Return the lines of usage. Seconds exclude waiting; ``+?`` marks costs with unknown parts.
 
-    On a screen that is too narrow outcomes that nothing had are left out first.
+    If the screen is too narrow, columns of outcomes that no instruction had are omitted first.
     """
     from protocol.api.kernel import UsageReport  # noqa: PLC0415  (JSON needs no types)
 

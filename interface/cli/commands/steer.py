@@ -96,7 +96,7 @@ def change_many(context: Context, action: str, body: Mapping[str, object]) -> in
 
 
 def bulk_lines(body: bytes, screen: Screen) -> list[str]:
-    """Return lines for changed instructions, and for others with the reason."""
+    """Return a line for each changed instruction, and a line with the reason for each unchanged instruction."""
     report = decode(body, BulkReport)
     done = {"cancel": "cancelled", "retry": "put back"}[report.action]
     count = report.matched if report.dry_run else report.changed
@@ -234,7 +234,7 @@ def run_promote(context: Context) -> int:
 
 
 def instruction_ids(context: Context) -> list[str]:
-    """Return the ids of the command. Raises Failure (usage) for invalid ones."""
+    """Return the instruction ids in the arguments. Raises Failure (usage) if one is invalid."""
     ids: list[str] = context.args.ids
     wrong = next((name for name in ids if number_of(name, "i") is None), None)
     if wrong is not None:

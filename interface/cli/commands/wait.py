@@ -23,12 +23,12 @@ from protocol.target import Target
 
 INSTRUCTION: Final = re.compile(r"i\d{1,18}", re.ASCII)
 MOVING: Final = frozenset({"delta", "progress", "instruction.step", "worker.log"})
-"""Events by which nothing comes to rest."""
+"""Events of continuing work, which cannot end a wait."""
 _PAGE: Final = "1000"
 
 
 class Standing(NamedTuple):
-    """Snapshot of a target; ``note`` describes it."""
+    """Snapshot of a target's state; ``note`` describes the state."""
 
     idle: bool
     done: bool

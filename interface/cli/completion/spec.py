@@ -1,4 +1,4 @@
-"""The specification of each command, read off its parser: options, their values, and arguments in order.
+"""Specification of each command, derived from its parser: options, their values, and arguments in order.
 
 The scripts of all shells are made from it, so that no flag is described twice.
 """
@@ -39,7 +39,7 @@ class CommandSpec(NamedTuple):
     options: tuple[Option, ...]
     arguments: tuple[Values, ...]
     many: bool
-    """The last argument may be given again."""
+    """Whether the last argument may be repeated."""
     verbs: bool
     """Whether the argument is a subcommand."""
 
@@ -91,9 +91,9 @@ OF_ARGUMENT: Final[Mapping[tuple[str, str], Values]] = MappingProxyType(
         ("proposal", "shown"): Values(live="any_proposal"),
     }
 )
-"""Command and destination of an argument whose metavar does not say enough."""
+"""Candidates by command and argument, if the metavar of the argument does not identify them."""
 _NEW: Final = frozenset({("agent", "create")})
-"""Commands whose name is a new one."""
+"""Commands whose argument is a new name, for which there are no candidates."""
 
 
 def all_specs(program: str) -> Iterator[CommandSpec]:

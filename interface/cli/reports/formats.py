@@ -25,14 +25,14 @@ from interface.cli.reports.record import Level, RunRecord, block_of, findings_of
 from interface.cli.runner_log import neutral_json
 
 MOST_ANNOTATIONS: Final = 50
-"""A job shows no more; of each level a step shows ten."""
+"""Maximum number of annotations that GitHub shows for a job; for a step, it shows ten of each level."""
 _OF_LEVEL: Final = {"error": "error", "warning": "warning", "note": "notice"}
 _MESSAGE: Final = 1000
 OUTPUTS: Final = ("run", "status", "verdict", "cost_usd", "tokens")
 
 
 class _Annotation(NamedTuple):
-    """Return a runner command; ``at`` is "" without a file."""
+    """Annotation for GitHub's runner; ``at`` has the location properties, "" without a file."""
 
     level: str
     title: str
@@ -40,7 +40,7 @@ class _Annotation(NamedTuple):
     at: str = ""
 
     def command(self) -> str:
-        """Escape a value for the runner."""
+        """Return the annotation as an escaped runner command."""
         title = f"title={property_value(line_of(self.title, 200))}"
         return f"::{self.level} {self.at}{title}::{_data(line_of(self.text, _MESSAGE))}"
 
@@ -248,7 +248,7 @@ def suite_of(record: RunRecord) -> str:
 
 
 def cases_of(record: RunRecord) -> list[_Case]:
-    """Yield the case of the run first, then the cases of its work."""
+    """Return the case of the run, followed by the cases of its work."""
     report, refusal = record.report, record.refusal
     took = report.duration_seconds if report else 0.0
     if refusal is not None or report is None:

@@ -147,7 +147,7 @@ def failures_part(record: RunRecord) -> list[str]:
 
 
 def seconds_worked(one: InstructionInfo) -> float:
-    """Return the working time of its attempts."""
+    """Return the working time of all attempts of an instruction, in seconds."""
     total = 0.0
     for attempt in one.attempts:
         if attempt.ended_at:
@@ -198,7 +198,7 @@ def changes_part(record: RunRecord) -> list[str]:
 
 
 def need_line(one: Need) -> str:
-    """Return all items that need a person, each with a command."""
+    """Return a list item for ``one``, with the command that settles the need, if any."""
     way = f": {code(one.actions[0].command)}" if one.actions else ""
     return f"- {code(one.text, _TEXT)}{way}"
 
@@ -231,7 +231,7 @@ def answer_part(record: RunRecord) -> list[str]:
 
 
 def notes_part(record: RunRecord) -> list[str]:
-    """Notes of all that is not on this page."""
+    """Return notes about all content that the page omits."""
     notes = [f"{record.left_out:,} rows of the log were too many for this page."] if record.left_out else []
     notes += [f"Unreadable parts: {code(record.unread)}"] if record.unread else []
     return [f"{note}\n" for note in notes]

@@ -64,7 +64,7 @@ def _longest_run(line: str) -> int:
 
 Level = Literal["error", "warning", "note"]
 LEVELS: Final[tuple[Level, ...]] = ("error", "warning", "note")
-"""The worst first."""
+"""Levels of findings, the most severe first."""
 MOST_FINDINGS: Final = 1000
 MOST_LINES: Final = 5000
 """Maximum number of lines of a text that are searched for findings."""
@@ -134,7 +134,7 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def status(self) -> str:
-        """Status of the run; ``error`` if it did not start or is unknown."""
+        """Return the status of the run; ``error`` if the run did not start or its status is unknown."""
         return self.report.status if self.report else "error"
 
     @property
@@ -171,7 +171,7 @@ def all_findings(record: RunRecord) -> Iterator[Finding]:
 
 
 def mistake_text(place: Place) -> str:
-    """Convert a mistake in a file."""
+    """Return a mistake in a file as text, with its location."""
     return f"{place.where}: {place.message}" if place.where else place.message
 
 
@@ -249,7 +249,7 @@ class Rows:
         self.left_out = 0
 
     def take(self, line: bytes) -> None:
-        """Take in a line of the archive; of a long channel the last rows stay. Raises msgspec.DecodeError."""
+        """Add a row of the archive; of a long channel, only the last rows are retained. Raises msgspec.DecodeError."""
         part = line[9 : line.find(b'"', 9)].decode("ascii", "replace") if line.startswith(b'{"part":"') else ""
         if part not in self._TYPES:
             return

@@ -36,7 +36,7 @@ GITHUB: Final = "github"
 FORMATS: Final[Mapping[str, Callable[[RunRecord], str]]] = MappingProxyType(
     {"junit": suite_of, "md": page_of, "sarif": log_of}
 )
-"""The reports that are files."""
+"""Functions that return the content of a report file, by format."""
 OUTPUT: Final = "GITHUB_OUTPUT"
 SUMMARY: Final = "GITHUB_STEP_SUMMARY"
 RUNNER_FILES: Final = (OUTPUT, SUMMARY, "GITHUB_ENV", "GITHUB_PATH", "GITHUB_STATE")
@@ -95,7 +95,7 @@ def write_whole(path: str, content: bytes) -> None:
 
 
 class RunnerFiles:
-    """The files by which a step speaks to GitHub's runner, as they were before the run. Raises Failure (usage)."""
+    """Files that pass data of a step to GitHub's runner, with their content before the run. Raises Failure (usage)."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         self._paths = {name: environ[name] for name in RUNNER_FILES if environ.get(name)}
@@ -108,7 +108,7 @@ class RunnerFiles:
                 raise Failure("usage", text, f"leave out {GITHUB} outside GitHub Actions") from error
 
     def names(self, name: str) -> bool:
-        """Return whether the runner reads such a file."""
+        """Return whether the environment names the runner file ``name`` (a variable such as ``GITHUB_OUTPUT``)."""
         return name in self._paths
 
     def take_back(self) -> list[str]:
@@ -144,7 +144,7 @@ class RunnerFiles:
 
 
 class Reports:
-    """The reports of one run, which are checked when this is made. Raises Failure (usage)."""
+    """Reports of one run, whose targets the constructor checks. Raises Failure (usage)."""
 
     def __init__(self, context: "Context", given: Sequence[str]) -> None:
         self._context = context

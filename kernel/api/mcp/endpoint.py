@@ -46,7 +46,7 @@ class McpEndpoint:
 
     @asynccontextmanager
     async def run(self) -> AsyncGenerator[None, None]:
-        """Serve within the block. Leave it in the task that entered it, after the last request."""
+        """Serve within the block, which must exit in the task that entered it (Trio), after the last request."""
         async with trio.open_nursery() as self._nursery:
             yield
             self._nursery.cancel_scope.cancel()

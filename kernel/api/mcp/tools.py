@@ -106,7 +106,7 @@ class TeamTool(Tool, frozen=True, eq=False):
 
 
 class PeopleTool(Tool, frozen=True, eq=False):
-    """An operation as a tool of people's own programs."""
+    """Operation as a tool for the MCP clients of people, as opposed to the tools of agents."""
 
     @property
     def gives(self) -> type[msgspec.Struct]:

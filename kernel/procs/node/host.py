@@ -309,10 +309,10 @@ _SHOWN_PROJECT = 100
 def refusal_of(
     hello: node.KernelHello, project: str | None, highest_term: int, spoken: tuple[int, int] = node.SPOKEN
 ) -> node.NodeRefusal | None:
-    """Return why the kernel is refused, or None.
+    """Return the refusal of the kernel that sent ``hello``, or None to accept the kernel.
 
-    ``project`` is the one that the node was started for; None: a join token belongs to one project. ``highest_term`` is
-    the highest term served in its folder.
+    ``project``: project that the node serves; None: not checked, because the node's join token belongs to one project.
+    ``highest_term``: highest term of the kernels that the node has served.
     """
     theirs, ours = hello.protocol[1], spoken[1]
     if node.agree(spoken, hello.protocol) is None:

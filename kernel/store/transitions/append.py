@@ -51,7 +51,7 @@ class Speaker(NamedTuple):
         return 0 if self.held is None else self.held.hops + 1
 
     def known(self, result: type[_Result]) -> _Result | None:
-        """Return the recorded answer to the same call."""
+        """Return the answer that was recorded for the same call earlier, or None."""
         given = None if self.call is None else self.call.result
         return None if given is None else msgspec.json.decode(given, type=result)
 
@@ -62,7 +62,7 @@ class Speaker(NamedTuple):
         return result
 
     def say(self, tx: Transaction, draft: Draft, text: str | None = None) -> apply_effects.EffectWriter:
-        """Append ``draft`` as the author's, and count it with ``text`` (None: its own) against the author's quota."""
+        """Append ``draft`` by the author, and count ``text`` (None: the draft's) against the author's quota."""
         if self.held is not None:
             use(tx, self.held, messages=1, text=draft.text if text is None else text)
         return self.follow(tx, draft)
@@ -156,7 +156,7 @@ def append_all(
 ) -> list[Appended | Refused]:
     """Add the agents ``specs``, then append each of ``drafts`` independently.
 
-    A refused draft changes nothing; its refusal is its result, and the others are not affected.
+    Return a result for each draft, in order. A refused draft changes nothing and does not affect the others.
     """
     put_agents(tx, specs)
     results: list[Appended | Refused] = []

@@ -18,13 +18,13 @@ TOO_LATE: Final = "not approved in time"
 
 
 class Requested(msgspec.Struct, frozen=True):
-    """Current state of a request."""
+    """Current state of an approval request."""
 
     number: int
     state: State
     reason: str
     first: bool = False
-    """The call has not started: no attempt received a decision for it before or was interrupted without asking."""
+    """The call cannot have started: no earlier attempt received the decision, or was interrupted without asking."""
 
     @property
     def id(self) -> ApprovalId:

@@ -76,8 +76,7 @@ def ask_guard(tx: Transaction, space: str) -> None:
 
 
 def ask_for_call(tx: Transaction, settings: GuardSettings, question: GuardQuestion, *, author: Author) -> int | None:
-    """Ask the guard of the author's space on behalf of a waiting call. Return the job; a repeated call returns the same
-    one.
+    """Ask the guard of the author's space for a waiting call. Return the job, the same job for a repeated call.
 
     Return None if the guard cannot be asked. Raises Refused (stale_attempt).
     """
@@ -97,7 +96,7 @@ def _ask(
     vouched: tuple[str, ...],
     evidence: bytes,
 ) -> int | None:
-    """Send a question to the guard's agent of ``space``. A refusal changes nothing."""
+    """Send a question to the guard's agent of ``space``. Return the job; None if refused, which changes nothing."""
     home = personal_space(NAME)
     key = inline_key(NAME, home if is_personal(space) else place_of(space))
     told = len(tx.events)

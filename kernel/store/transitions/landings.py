@@ -195,7 +195,7 @@ def plan_landing(
 
 
 def request_landing(tx: Transaction, record: WorkflowRecord, plan: MergePlan, *, delivers: bool = False) -> Landing:
-    """Add a landing of the run to the queue."""
+    """Add a landing of the run to the queue, and return the landing."""
     values = {
         "run": record.id,
         "space": record.space,
@@ -278,7 +278,7 @@ def begin_landings(tx: Transaction, batch: Sequence[Landing]) -> tuple[Landing, 
 
 
 def landings_again(tx: Transaction, batch: Sequence[Landing], why: str) -> None:
-    """Return the landings to their places in the queue."""
+    """Requeue the landings at their previous places, for the reason ``why``."""
     for one in batch:
         _step(tx, one, "again", MergeOutcome(why=why))
 
@@ -292,7 +292,7 @@ class Sound(NamedTuple):
 
 
 def landings_checked(tx: Transaction, batch: Sequence[Sound], expected: str, tip: str) -> tuple[Landing, ...]:
-    """Record how the branch will move before it moves, so that a restart can complete it."""
+    """Record the move of the branch before the move, so that a restart can complete it. Return the checked landings."""
     for one in batch:
         _step(tx, one.landing, "pass", one.outcome, moves=(expected, tip, one.result))
     found = (by_id(tx.conn, one.landing.id) for one in batch)
@@ -324,7 +324,7 @@ def landing_refused(
 
 
 def give_back(tx: Transaction, landing: Landing, returns: Sequence[Return]) -> tuple[tuple[InstructionId, ...], str]:
-    """Return work to its authors, one hop after their last work. Return the instructions, and why it failed, if so."""
+    """Return refused work to its authors as new instructions. Return the instructions, and why one failed, or ""."""
     record = workflows.by_id(tx.conn, landing.run)
     if record is None or (record.state != "running" and not _take_up(tx, record)):
         return (

@@ -31,7 +31,7 @@ FORGET: Final = "UPDATE instructions SET entries = 0, aside = 0, carried_steps =
 
 
 def sweep_instructions(tx: Transaction, numbers: Sequence[int], before_ms: int) -> int:
-    """Delete the journals of the first instructions that ended before, except their cost. Return their number."""
+    """Delete the journals of the first ``numbers`` that ended before ``before_ms``. Return how many were processed."""
     rows = 0
     for done, number in enumerate(numbers):
         if rows >= ROWS:
@@ -61,7 +61,7 @@ HAVING max(state = 'running') = 0 AND max(bound) = 0 AND max(ended_ms) < :before
 
 
 def clear_runs(tx: Transaction, spaces: Sequence[str], before_ms: int) -> int:
-    """Delete the messages of spaces whose runs all ended before, also in the mirrors, while their rows exist."""
+    """Delete the messages of ``spaces`` whose runs all ended before ``before_ms``. Return the number of ``spaces``."""
     over = [one for one in spaces if tx.conn.execute(OVER, {"space": one, "before": before_ms}).fetchone()]
     erase(tx, over)
     for space in over:
@@ -80,9 +80,7 @@ RETURNING 1
 
 
 def sweep_runs(tx: Transaction, spaces: Sequence[str], before_ms: int) -> int:
-    """Delete the runs of the first of these spaces, if all ended before, and their own agents. Return how many were
-    swept.
-    """
+    """Delete the runs of the first of ``spaces`` if all ended before ``before_ms``. Return how many were processed."""
     rows = 0
     for done, space in enumerate(spaces):
         if rows >= ROWS:

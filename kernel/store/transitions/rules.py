@@ -48,7 +48,7 @@ def define(
     call_key: str | None = None,
     scopes: Collection[Scope] | None = None,
 ) -> Defined:
-    """Define a rule or a new version of an own rule. Raises Refused: bad_request, forbidden, conflict and others.
+    """Define a rule, or a new version of a rule of the author. Raises Refused: bad_request, forbidden and others.
 
     ``scopes`` are the scopes of the defining agent: its rule has no more permissions than the agent.
     """

@@ -57,7 +57,7 @@ from protocol.workflow import ELECT, Deliver
 
 
 class StartedRun(msgspec.Struct, frozen=True, kw_only=True):
-    """Workflow that was started. Its events follow the one with the number ``after``."""
+    """Workflow that was started. Events of the run follow the event number ``after``."""
 
     run: int
     name: str

@@ -66,7 +66,7 @@ def record_ask(
 def record_share(
     tx: Transaction, holder: Held, receiver: tuple[str, str], given: Sequence[Given], withheld: int
 ) -> str:
-    """Record the entries of its memory that ``holder`` shares with ``receiver`` (its key and name)."""
+    """Record the memory entries that ``holder`` shares with ``receiver`` (key, name). Return the id of the row."""
     return _insert(tx, "share", holder, (holder.agent, holder.name), receiver, "", given, withheld)
 
 

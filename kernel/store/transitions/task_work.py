@@ -83,7 +83,7 @@ def insert_plan(
     before: Sequence[str] = (),
     after: TaskRow | None = None,
 ) -> list[TaskRow]:
-    """Write ``specs``: each depends on ``before``, and ``after`` depends on each. Raises Refused."""
+    """Write and return the tasks of ``specs``: each depends on ``before``, and ``after`` on each. Raises Refused."""
     members = [name for _, name in TransactionView(tx.conn).roster(space)]
     check_plan(specs, members)
     if tasks.unfinished(tx.conn, space) + len(specs) > MOST_OPEN:

@@ -365,8 +365,8 @@ TAKE: Final = "UPDATE decisions SET vote = ? WHERE kind = 'memory' AND number = 
 def tray_at_stake(tx: Transaction, space: str, name: str) -> str:
     """Return the text of the tray's proposal ``name`` for the voters.
 
-    It must come from a run of the same workspace, whose members could read its sources. Raises Refused (not_found),
-    also for a proposal of another workspace.
+    The proposal must come from a run of the same workspace, whose members could read its sources. Raises Refused
+    (not_found), also for a proposal of another workspace.
     """
     row = tx.conn.execute(ONE, (number_of(name, MEMORY.letter) or 0,)).fetchone()
     if row is None or place_of(str(row[5])) != place_of(space):

@@ -536,6 +536,7 @@ async def test_another_word_ends_what_was_opened_with_the_one_before(bench: Benc
         await thief.send_all(b"hello\n")
     await bench.until("c", lambda one: one.state == "up")
     await bench.service.add("c", NodeSettings(via="join"), None)
+    await bench.until("c", lambda one: "its join token was replaced" in (one.why or ""))
     with trio.fail_after(SECONDS), suppress(trio.BrokenResourceError):
         assert await thief.receive_some(100) == b""
     await trio.aclose_forcefully(thief)
@@ -597,8 +598,7 @@ async def test_a_node_that_is_trusted_no_more_takes_nothing_and_is_left_after_it
 async def test_a_node_of_the_file_that_joins_is_off_until_it_has_a_word(bench: Bench, nursery: trio.Nursery) -> None:
     bench.write("nodes: {j: {via: join, labels: [eu]}}")
     await nursery.start(bench.service.run)
-    state = await bench.until("j", lambda one: one.state == "off")
-    assert "awk node add j --join" in (state.why or "")
+    await bench.until("j", lambda one: one.state == "off" and "awk node add j --join" in (one.why or ""))
     first = decode_join_token(await bench.service.add("j", NodeSettings(via="join"), None) or "")
     second = decode_join_token(await bench.service.add("j", NodeSettings(via="join"), None) or "")
     await bench.until("j", lambda one: one.state == "connecting" and one.labels == ("eu",))
