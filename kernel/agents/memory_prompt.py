@@ -249,7 +249,7 @@ class Memories:
     def place(self, key: str, record: AgentRecord | None) -> ContextPlace | None:
         """Return the context location of agent ``key``; None if it does not exist. Raises Refused, BadDefinition."""
         place = self._contexts.place(key, record)
-        # The mirror of its conversation creates the folder, too.
+        # The folder alone proves nothing: the conversation mirror creates it, too.
         folders = (os.path.join(place.root, place.folder, part) for part in agent_layout.KNOWLEDGE)
         return place if any(map(os.path.lexists, folders)) else None
 

@@ -171,7 +171,7 @@ _count_cached: Final = lru_cache(1024)(_count)
 def cut(text: str, budget: int, mark: str) -> str:
     """Return ``text``, or a prefix that fits into ``budget`` tokens together with ``mark``.
 
-    The prefix is proportional: the longest one would take a count for each of many steps.
+    The cut is proportional to the token count: a search for the longest prefix would count the text many times.
     """
     size, count = len(text), tokens(text)
     if count <= budget:

@@ -37,7 +37,7 @@ def of_work(conn: apsw.Connection, number: int | None) -> SourceClass:
 
 
 # Data from other sources may be stored in a space, and in an agent's past, in any form.
-# One step down the index for each space: this runs for each tool answer, on the event loop.
+# Each subquery is one index seek, because this runs on the event loop for each tool answer.
 IN_SPACE: Final = """
 SELECT max(
   ifnull((SELECT max(trust) FROM instructions INDEXED BY instructions_doubted WHERE space = ? AND trust > 1), 0),

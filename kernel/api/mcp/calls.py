@@ -52,7 +52,7 @@ T = TypeVar("T")
 STOPPING: Final = Refused("stopping", "the kernel is stopping; the call may or may not have taken effect")
 KEY_LIMIT: Final = 200
 SMALL_BYTES: Final = 16 * 1024
-"""Answers up to this size are searched for their trust class on the event loop: a thread costs more."""
+"""Maximum size of an answer whose trust class is determined on the event loop; larger answers use a thread."""
 
 
 class Failure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
