@@ -81,7 +81,7 @@ class ArchivedVersion(VersionRow, frozen=True, kw_only=True):
     content: str | None = None
     owner: str | None = None
     entry: bool = False
-    """Whether this is the main document."""
+    """Whether this is the entry document."""
     newest: bool = False
     """Whether this is the newest version of an existing document."""
 

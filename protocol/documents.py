@@ -8,7 +8,7 @@ from protocol.api.document import Body, Document, Page
 from protocol.message import TEXT_LIMIT_BYTES
 
 ENTRY: Final = "notes.md"
-"""Default name of the main document."""
+"""Default name of the entry document."""
 FILE_BYTES: Final = 200
 FILE_PARTS: Final = 8
 LINES_LIMIT: Final = 20_000
@@ -47,7 +47,7 @@ class DocumentRow(Body, frozen=True, kw_only=True):
     """Author of this version."""
     at: str | None
     entry: bool = False
-    """Whether this is the main document."""
+    """Whether this is the entry document."""
 
 
 class DocumentInfo(DocumentRow, frozen=True, kw_only=True, tag_field="schema", tag="awk/doc/1"):

@@ -154,11 +154,13 @@ class ProposalTerms(Ask, frozen=True, kw_only=True):
         bool,
         msgspec.Meta(
             description="An election: the winner owns the documents. An assignment: of tasks. An approval: it "
-            "decides the result of your workflow, if that names the proposal, or the subject of `binds`."
+            "decides the result of your workflow, if its file names the proposal, or the subject of `binds`."
             " Other proposals cannot be binding."
         ),
     ] = False
-    binds: Annotated[Binds, msgspec.Meta(description="Subject of a binding proposal.")] | None = None
+    binds: Annotated[
+        Binds | None, msgspec.Meta(description="Subject of `binding`: documents, suggestion or tray item.")
+    ] = None
     timeout_seconds: (
         Annotated[
             float,

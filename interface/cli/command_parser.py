@@ -94,9 +94,9 @@ class AgentArguments:
             dest="doing", metavar=shown, help=f"action (default: show everything{more})"
         )
 
-    def add(self, word: str) -> argparse.ArgumentParser:
+    def add(self, word: str, about: str) -> argparse.ArgumentParser:
         """Add a verb and return its parser."""
-        parser = self._words.add_parser(word, allow_abbrev=False)
+        parser = self._words.add_parser(word, help=about, description=f"{about}.", allow_abbrev=False)
         common_flags(parser)
         return parser
 

@@ -12,7 +12,7 @@ import msgspec
 from interface.cli.command_parser import duration
 from interface.cli.context import Context
 from interface.cli.output import Screen, decode, escape, one_line
-from interface.cli.parsing import jsonl_flag
+from interface.cli.parsing import flag, jsonl_flag
 from interface.cli.targets import typed_name
 from interface.cli.transcript_view import StepReader, entry_lines, who_of
 from interface.client import ServerEvent
@@ -26,8 +26,8 @@ Event = dict[str, Any]
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare -f and --since."""
-    parser.add_argument("-f", "--follow", action="store_true", help="print new events; without --since only those")
-    parser.add_argument("--since", type=duration, metavar="D", help="only events within this duration (10m, 2h)")
+    flag(parser, "-f", "--follow", about="print new events as they occur; -f alone prints no earlier events")
+    parser.add_argument("--since", type=duration, metavar="D", help="only events of the last 10m, 2h, ...")
     jsonl_flag(parser)
 
 

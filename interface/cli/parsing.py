@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 _SUPPRESS: Final = "==SUPPRESS=="
 """argparse.SUPPRESS."""
+TARGET: Final = "alice, @review[:tag] or alice@review[:tag]"
+AGENT: Final = "agent: alice or alice@review[:tag]"
 
 
 class _Declared:
@@ -81,19 +83,24 @@ def split_params(words: Sequence[str], *, takes_params: bool) -> tuple[list[str]
     return list(words[:place]), tuple(words[place + 1 :])
 
 
+def flag(parser: "argparse.ArgumentParser", *names: str, about: str) -> None:
+    """Add a flag without a value."""
+    parser.add_argument(*names, action="store_true", help=about)
+
+
 def json_flag(parser: "argparse.ArgumentParser") -> None:
     """Add ``--json``, for every command that prints data."""
-    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    flag(parser, "--json", about="print one JSON document")
 
 
 def all_projects_flag(parser: "argparse.ArgumentParser", what: str) -> None:
     """Add ``-A``, for commands that can query all projects of the user."""
-    parser.add_argument("-A", "--all-projects", action="store_true", help=what)
+    flag(parser, "-A", "--all-projects", about=what)
 
 
 def jsonl_flag(parser: "argparse.ArgumentParser") -> None:
     """Add ``--jsonl``, for every command that streams."""
-    parser.add_argument("--jsonl", action="store_true", help="print one JSON object per line as items arrive")
+    flag(parser, "--jsonl", about="print one JSON object per line as items arrive")
 
 
 def archive_flag(parser: "argparse.ArgumentParser") -> None:
@@ -101,32 +108,25 @@ def archive_flag(parser: "argparse.ArgumentParser") -> None:
     parser.add_argument("--archive", metavar="FILE", help="read from this file of awk export, without a kernel")
 
 
-def tag_flag(parser: "argparse.ArgumentParser") -> None:
-    """Add ``--tag``, with its older name."""
-    parser.add_argument("--tag", default="main", metavar="T", help="tag of the workflow instance (default: main)")
-    from argparse import SUPPRESS  # noqa: PLC0415  (it has to be that very text)
-
-    parser.add_argument("--instance", dest="tag", default=SUPPRESS, help=SUPPRESS)
-
-
 def trust_flag(parser: "argparse.ArgumentParser") -> None:
     """Add ``--trust``, for commands that run commands of the project's files."""
-    parser.add_argument("--trust", action="store_true", help="trust the commands in the project's files (setup, shell)")
+    flag(parser, "--trust", about="trust the commands in the project's files (setup, shell)")
 
 
-def update_flag(parser: "argparse.ArgumentParser") -> None:
-    """Add ``--update``, for workflows of other repositories."""
-    parser.add_argument("--update", action="store_true", help="resolve remote refs again and pin the new commits")
+def workflow_flags(parser: "argparse.ArgumentParser") -> None:
+    """Add ``--tag`` with its older name, ``--trust``, ``--update`` and ``--continue``, for starts of workflows."""
+    from argparse import SUPPRESS  # noqa: PLC0415  (it has to be that very text)
 
-
-def continue_flag(parser: "argparse.ArgumentParser") -> None:
-    """Add ``--continue``, for commands that start a workflow."""
+    parser.add_argument("--tag", default="main", metavar="T", help="tag of the workflow instance (default: main)")
+    parser.add_argument("--instance", dest="tag", default=SUPPRESS, help=SUPPRESS)
+    trust_flag(parser)
+    flag(parser, "--update", about="resolve remote refs again and pin the new commits")
     parser.add_argument("--continue", dest="go_on", action="store_true", help="start with the previous conversation")
 
 
-def target_argument(parser: "argparse.ArgumentParser") -> "argparse.Action":
+def target_argument(parser: "argparse.ArgumentParser", about: str = TARGET) -> "argparse.Action":
     """Add the argument TARGET."""
-    return parser.add_argument("target", metavar="TARGET", help="alice, @review[:tag] or alice@review[:tag]")
+    return parser.add_argument("target", metavar="TARGET", help=about)
 
 
 def message_argument(parser: "argparse.ArgumentParser") -> "argparse.Action":

@@ -98,7 +98,7 @@ def check_settings(definition: AgentDefinition, folder: Path, trusted: Mapping[s
         raise CauseError("untrusted", str(error)) from error
     for path in (path for path, digest in found.items() if trusted.get(path) != digest):
         text = f"{definition.command[0]} may run hooks and servers of {path}, which has changed since it was trusted"
-        raise CauseError("untrusted", f"{text} (in {folder}): move it away, or commit and trust it: awk trust")
+        raise CauseError("untrusted", f"{text} (in {folder}): remove the file, or commit it and run awk trust")
 
 
 KEY: Final = "cli"
@@ -187,7 +187,7 @@ def extras_of(definition: AgentDefinition, environ: Mapping[str, str], home: str
             return Extras({})
         at = environ.get(own.folder_variable) or os.path.join(environ.get("HOME", ""), own.folder)
         if not os.path.isabs(at):
-            raise CauseError("definition_missing", f"{KEY}: your home is unknown: $HOME is not set")
+            raise CauseError("definition_missing", f"{KEY}: the home directory is unknown: $HOME is not set")
         return Extras(
             servers=_servers(definition, own, at) if wanted.mcp_servers else {},
             skills=tuple(_copied(name, own, at, home) for name in wanted.skills),
@@ -196,7 +196,7 @@ def extras_of(definition: AgentDefinition, environ: Mapping[str, str], home: str
     except (BadDefinition, BadFolder) as error:
         raise CauseError("definition_missing", f"{KEY}: {error}") from error
     except OSError as error:
-        raise CauseError("definition_missing", f"{KEY}: {error.filename}: {error.strerror}") from error
+        raise CauseError("definition_missing", f"{KEY}: {error.filename} cannot be copied: {error.strerror}") from error
 
 
 def _shown(own: OwnSpec, path: str) -> str:
@@ -215,7 +215,10 @@ def _copied(name: str, own: OwnSpec, at: str, home: str) -> Skill:
     skill = msgspec.structs.replace(read_skill(copy, files, Path(home)).skill, folder=f"{home}/{copy}")
     for file in files:
         if file.kind == "link":
-            raise CauseError("definition_missing", f"{KEY}.skills: {folder}/{file.name} is a link: not copied")
+            raise CauseError(
+                "definition_missing",
+                f"{KEY}.skills: {folder}/{file.name} is a link, and links cannot be copied: replace it with its target",
+            )
         path, mode = f"{copy}/{file.name}", 0o700 if file.kind == "program" else 0o600
         with closing_descriptor(open_folder(home, os.path.dirname(path), make=True)) as into:
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
@@ -238,20 +241,20 @@ def _servers(definition: AgentDefinition, own: OwnSpec, at: str) -> dict[str, Mc
     kept = _document(own.servers, own, at).get(own.servers_key)
     found: dict[str, McpServer] = {}
     for name in definition.cli.mcp_servers:
-        where = f"{KEY}.mcp_servers: {name} of {_shown(own, own.servers[-1])}"
+        where = f"{KEY}.mcp_servers: server {name} of {_shown(own, own.servers[-1])}"
         entry = kept.get(name) if isinstance(kept, dict) else None
         if not isinstance(entry, dict):
             raise CauseError("definition_missing", f"{where} not found")
         try:
             found[name] = msgspec.convert(_PARSERS[own.servers_key](entry), McpServer)
         except (msgspec.ValidationError, AttributeError, TypeError, ValueError) as error:
-            raise CauseError("definition_missing", f"{where} cannot be used: {error}") from error
+            raise CauseError("definition_missing", f"{where} is not valid: {error}") from error
         command = found[name].command or ""
         if os.sep in command and not os.path.isabs(command):
-            text = f"{where} cannot be used: the command {command!r} is relative to the project"
+            text = f"{where} is not valid: the command {command!r} is relative to the project"
             raise CauseError("definition_missing", text)
         for fault in server_faults({name: found[name]}):
-            raise CauseError("definition_missing", f"{where} cannot be used: {fault.key} {fault.message}")
+            raise CauseError("definition_missing", f"{where} is not valid: {fault.key} {fault.message}")
     return found
 
 

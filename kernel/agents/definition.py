@@ -225,7 +225,7 @@ class _Check:
     def prompt(self) -> None:
         prompt = self._agent.prompt
         if prompt.system is not None and prompt.system_file is not None:
-            self._bad("prompt.system_file", "system and system_file exclude each other", "keep one of them")
+            self._bad("prompt.system_file", "system and system_file cannot be combined", "keep one of them")
         needed = not BACKENDS[self._agent.backend].bare and not self._agent.model.startswith(f"{MOCK}/")
         if needed and prompt.system is None and prompt.system_file is None:
             self._bad("prompt", "is missing", "add prompt: with system: or system_file:")

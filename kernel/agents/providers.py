@@ -233,7 +233,7 @@ def check_login(definition: AgentDefinition, found: Route | None) -> None:
         whose = " or ".join(sorted(spec.providers))
         raise ModelRejected(f"is only valid for {whose}, but the model is from {found.name}", "choose another model")
     if found.keys != PROVIDERS[found.name].key_variables:
-        raise ModelRejected("and api_key exclude each other", "keep one of them")
+        raise ModelRejected("and api_key cannot be combined", "keep one of them")
 
 
 def check_endpoint(name: str, base_url: str | None, api_key: str | None) -> None:

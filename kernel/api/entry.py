@@ -59,7 +59,7 @@ class OriginGuard:
 
 def by_no_attempt(node: str) -> Refused:
     """Return the refusal of requests through a node other than tool calls of attempts that run there."""
-    return Refused("forbidden", f"only attempts running on node {node} may use this connection, and only for /mcp")
+    return Refused("forbidden", f"the connection of node {node} accepts only calls of attempts that run there, to /mcp")
 
 
 MCP_PATH: Final = "/mcp"
@@ -149,7 +149,7 @@ class ApiApp:
             self.guard.check(fields)
             principal = self.authenticator.identify(fields)
             if isinstance(principal, Worker):
-                raise Refused("forbidden", "the token of an attempt opens /mcp only")
+                raise Refused("forbidden", "the token of an attempt is valid only for /mcp")
         except Exception as error:  # noqa: BLE001 - the boundary: a failing request is answered
             await refuse(refusal_of(error), send)
             return
@@ -190,21 +190,21 @@ class ApiApp:
         if path in OPEN_PATHS or (method, path) in KEYED or below in SIGNED or below in FILES:
             return None
         if path == CALL_PATH and method != "POST":
-            raise Refused("method_not_allowed", "use POST for calls")
+            raise Refused("method_not_allowed", "use POST for /call")
         if path == CALL_PATH:
             return None
         principal = self.authenticator.identify(fields)
         if path == WS_PATH:
-            hint = "a client library does that: GET, Connection: Upgrade, Upgrade: websocket, version 13"
-            raise Refused("bad_request", "/ws is a WebSocket: this is no handshake for one", hint)
+            hint = "use a WebSocket client (GET with Connection: Upgrade, Upgrade: websocket, version 13)"
+            raise Refused("bad_request", "/ws requires a WebSocket handshake", hint)
         if path == MCP_PATH and method != "POST" and (method != "GET" or isinstance(principal, Worker)):
-            raise Refused("method_not_allowed", "MCP uses POST here, because there are no sessions")
+            raise Refused("method_not_allowed", "use POST for /mcp: it has no sessions")
         if path != MCP_PATH and isinstance(principal, Worker):
-            raise Refused("forbidden", "the token of an attempt opens /mcp only")
+            raise Refused("forbidden", "the token of an attempt is valid only for /mcp")
         if isinstance(principal, Access) and principal != ADMIN and (route := route_of(method, path)) is not None:
             route.check(principal)  # Before the body is read, and again where the route is served.
         if path.startswith("//"):
-            raise Refused("not_found", "there is no such route")  # Quart would treat it as a single slash.
+            raise Refused("not_found", f"route {path[:100]!a} not found")  # Quart would treat it as a single slash.
         return principal
 
     async def _answer(

@@ -44,9 +44,11 @@ def backup(root: Path, state: Path, file: str, *, now: float, force: bool = Fals
     """Write the state of the project at ``root`` to ``file``. Blocks. Raises Refused. A kernel may run meanwhile."""
     database = state / DATABASE
     if os.path.lexists(state / JOURNAL):
-        raise Refused("conflict", "a restore was interrupted", "repeat it, or run awk start, which finishes it")
+        raise Refused(
+            "conflict", "a restore was interrupted", "repeat awk restore, or run awk start, which finishes the restore"
+        )
     if not database.exists():
-        raise Refused("not_found", f"nothing to back up: {database} does not exist", "awk start creates it")
+        raise Refused("not_found", f"nothing to back up: {database} does not exist", "awk start creates the state")
     if os.path.lexists(file) and not force:
         raise Refused("already_exists", f"{file} already exists", "use another name, or --force to replace it")
     try:
@@ -165,7 +167,7 @@ def restore(
         raise Refused("conflict", f"{file} was not restored: {error}", "nothing was changed") from error
     except (OSError, ValueError) as error:
         text = f"{file} cannot be restored: {getattr(error, 'strerror', None) or error}"
-        raise Refused("storage_failed", text, "fix the cause, then repeat it: the restore is finished") from error
+        raise Refused("storage_failed", text, "fix the cause, then repeat the command to finish the restore") from error
 
 
 def put_in_place(

@@ -51,7 +51,9 @@ def copy_project(
             raise unusable_for("comparisons copy the project and its git repository", unusable(error)) from error
         directory = None
     if directory is not None and os.path.lexists(f"{directory.top}/.gitmodules"):
-        raise Refused("bad_request", "the project has submodules, which are not copied")
+        raise Refused(
+            "bad_request", "projects with submodules cannot be copied", "compare in a clone without .gitmodules"
+        )
     os.mkdir(folder, 0o700)
 
     async def copy() -> CopiedProject:

@@ -199,7 +199,7 @@ def promote(
         raise
     except (OSError, ValueError) as error:
         text = f"{folder} cannot be promoted: {getattr(error, 'strerror', None) or error}"
-        raise Refused("storage_failed", text, "fix the cause, then repeat it: the restore is finished") from error
+        raise Refused("storage_failed", text, "fix the cause, then repeat the command to finish the restore") from error
     fault_point("promote.placed")
     return msgspec.structs.replace(report, notes=(*_notes(folder, whole, root, now), *report.notes))
 
@@ -214,8 +214,8 @@ def _check_original(found: StandbyCopy, now: float, *, force: bool) -> None:
         ago = f"{abs(now - found.beat.at):.0f} s ago"
         raise Refused(
             "busy",
-            f"the original may still run: its last report is from {ago} ({found.owner.root})",
-            f"stop it there (awk stop); if it is certainly dead, wait {ALIVE_SECONDS:.0f} s, or use --force",
+            f"the original kernel in {found.owner.root} may still run: it last reported {ago}",
+            f"stop it there (awk stop); if it does not run any more, wait {ALIVE_SECONDS:.0f} s, or use --force",
         )
 
 

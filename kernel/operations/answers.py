@@ -190,7 +190,7 @@ class PageKeys:
         if hashlib.sha256(key.encode()).digest() in self._offered:
             return
         if len(self._wrong) >= WRONG_KEYS:
-            raise Refused("busy", "too many wrong keys within the last minute", "open the page again: awk open")
+            raise Refused("busy", "too many wrong page keys within the last minute", "open the page again: awk open")
         self._wrong.append(now)
         raise Refused(
             "unauthorized",

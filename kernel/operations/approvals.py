@@ -57,7 +57,8 @@ Pattern = Annotated[
     msgspec.Meta(
         min_length=1,
         max_length=10_000,
-        description="Grant further calls whose complete input matches this pattern. * matches any text.",
+        description="Also approve later calls of this tool by this agent whose complete input matches the pattern. "
+        "* matches any text.",
     ),
 ]
 
@@ -101,9 +102,11 @@ class AuthRequest(Ask, frozen=True, kw_only=True):
     """Call to approve. Permission prompts of programs send ``tool_name`` and ``tool_use_id``."""
 
     input: Annotated[dict[str, Any], msgspec.Meta(description="Exact arguments of the call.")]
-    tool: Annotated[Name, msgspec.Meta(description="Name of the tool to call.")] | None = None
-    tool_name: Name | None = None
-    tool_use_id: Name | None = None
+    tool: (
+        Annotated[Name, msgspec.Meta(description="Name of the tool to call: required here or as tool_name.")] | None
+    ) = None
+    tool_name: Annotated[Name, msgspec.Meta(description="Same as tool, sent by permission prompts.")] | None = None
+    tool_use_id: Annotated[Name, msgspec.Meta(description="Id of the call, if it has one.")] | None = None
     reason: Annotated[str, msgspec.Meta(max_length=2000, description="Reason for the person who decides.")] = ""
     wait_seconds: Seconds | None = None
 
@@ -151,7 +154,7 @@ def show_approval(conn: apsw.Connection, asked: ApprovalRequest) -> ApprovalInfo
 def approve(tx: Transaction, asked: ApproveRequest, actor: Actor) -> ApprovalInfo:
     """Approve a waiting tool call. The agent continues with it."""
     if asked.all_agents and actor.access.agents is not None:
-        raise Refused("forbidden", "this token decides for some agents only, and all_agents is for all agents")
+        raise Refused("forbidden", "this token decides approvals of some agents only, so all_agents cannot be used")
     _check_decides(tx, asked, actor)
     also = transitions.approve(tx, asked.id, reason=asked.reason, always=asked.always, everybody=asked.all_agents)
     return msgspec.structs.replace(show_approval(tx.conn, asked), also_granted=also)
@@ -167,7 +170,7 @@ def deny(tx: Transaction, asked: DenyRequest, actor: Actor) -> ApprovalInfo:
 def _check_decides(tx: Transaction, asked: ApprovalRequest, actor: Actor) -> None:
     found = approvals.info(tx.conn, asked.id)
     if found is not None and not actor.access.decides_for(found.agent):
-        raise Refused("forbidden", f"this token does not decide for agent {found.agent}")
+        raise Refused("forbidden", f"this token cannot decide approvals of agent {found.agent}")
 
 
 def decide(tx: Transaction, asked: DecideRequest, actor: Actor) -> ApprovalInfo:

@@ -34,7 +34,7 @@ from protocol.names import place_of
 
 File = Annotated[str, msgspec.Meta(max_length=400, description="Path of the document: notes.md, findings/auth.md.")]
 OptionalFile = (
-    Annotated[str, msgspec.Meta(max_length=400, description="Path of the document. Unset: the main document.")] | None
+    Annotated[str, msgspec.Meta(max_length=400, description="Path of the document. Unset: the entry document.")] | None
 )
 Version = Annotated[int, msgspec.Meta(ge=0, le=LARGEST)]
 OlderVersion = Annotated[int, msgspec.Meta(ge=1, le=LARGEST, description="Older version. Unset: the newest.")] | None
@@ -201,7 +201,7 @@ def read_document(conn: apsw.Connection, asked: DocumentVersionRequest) -> Respo
 
 
 def read(conn: apsw.Connection, asked: DocumentReadRequest) -> DocReadResult:
-    """Read a document of your workspace: the main document, another document, an older version, or a suggestion.
+    """Read a document of your workspace: the entry document, another document, an older version, or a suggestion.
     Returns the text with its version, which you pass to team_doc_write."""
     if asked.suggestion is None:
         found = documents.read(conn, asked.space, asked.file, asked.version)
@@ -234,7 +234,7 @@ def write(tx: Transaction, asked: DocumentWriteRequest, actor: Actor) -> Documen
     strict = actor.if_match is not None
     if strict and asked.if_version is not None:
         raise Refused(
-            "bad_request", "from and If-Match exclude each other", "If-Match refuses the versions that from merges"
+            "bad_request", "from and If-Match cannot be combined", "If-Match refuses the versions that from merges"
         )
     if actor.if_none_match:
         return _change(tx, asked, actor, DocumentChange("create", asked.content))
@@ -243,13 +243,13 @@ def write(tx: Transaction, asked: DocumentWriteRequest, actor: Actor) -> Documen
 
 
 def append(tx: Transaction, asked: DocumentAppendRequest, actor: Actor) -> DocumentChanged:
-    """Append lines to the end of a document. Use it for logs and findings, because it never conflicts with other
-    authors."""
+    """Append lines to the end of a document. Use it for logs and findings: appends never conflict with changes of
+    others. Fails with forbidden if another agent owns the document."""
     return _change(tx, asked, actor, DocumentChange("append", asked.content))
 
 
 def create(tx: Transaction, asked: DocumentCreateRequest, actor: Actor) -> DocumentChanged:
-    """Create a document. Use the main document as an index of the others. Fails if the document exists."""
+    """Create a document. Use the entry document as an index of the others. Fails if the document exists."""
     return _change(tx, asked, actor, DocumentChange("create", asked.content))
 
 
@@ -348,7 +348,9 @@ OPERATIONS = (
             in_space=True,
             without=("limit", "after"),
         ),
-        manage=ToolFront("document_list", "List the documents of a workflow's agents.", without=("limit", "after")),
+        manage=ToolFront(
+            "document_list", "List the documents that the agents of a workflow share.", without=("limit", "after")
+        ),
     ),
     operation(
         read_document,

@@ -69,12 +69,16 @@ class EntryWords(Ask, frozen=True, kw_only=True):
     tier: (
         Annotated[
             Tier,
-            msgspec.Meta(description="core: in every prompt. archive: only found on request. Unset: unchanged."),
+            msgspec.Meta(
+                description="core: in every prompt. working: in prompts with similar words. archive: in none."
+            ),
         ]
         | None
     ) = None
     visibility: (
-        Annotated[Visibility, msgspec.Meta(description="private: only you. public: all colleagues. Unset: unchanged.")]
+        Annotated[
+            Visibility, msgspec.Meta(description="Colleagues get: private nothing, shareable excerpts, public all.")
+        ]
         | None
     ) = None
 

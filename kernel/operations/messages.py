@@ -107,8 +107,8 @@ class MessageRequest(Ask, frozen=True, kw_only=True):
 
 
 async def send(asked: SendRequest, actor: Actor, store: StoreAccess, files: ProjectFiles) -> SendReceipt | BatchReceipt:
-    """Send a message as the user to an agent or a workflow. The recipient and the agents that it mentions receive it as
-    work. Returns the ids of the message and of the instructions.
+    """Send a message as the user to an agent or a workflow. The recipient and agents mentioned in the text receive it
+    as work. Returns the ids of the message and of the instructions.
 
     A message is durable before the answer. Several messages are one commit with a result for each.
     """
@@ -116,7 +116,8 @@ async def send(asked: SendRequest, actor: Actor, store: StoreAccess, files: Proj
     if asked.messages is not None and asked.to is None and asked.text is None:
         return await _send_all(actor, asked.messages, store, files, say)
     if asked.messages is not None or asked.to is None or asked.text is None:
-        raise Refused("bad_request", "to and text are missing", "or give messages, a list of both")
+        text = "to or text is missing" if asked.messages is None else "messages cannot be combined with to or text"
+        raise Refused("bad_request", text, "give to and text for one message, or messages for several")
     said = OutsideMessage(asked.to, asked.text)
     receipt = receipt_of(store, await deliver(store, files, said, actor.request_key, say))
     try:

@@ -51,9 +51,9 @@ class ChannelSendResult(msgspec.Struct, frozen=True, kw_only=True):
 class ChannelRequest(InSpace, frozen=True, kw_only=True):
     """Filter of messages."""
 
-    since: Annotated[Seq, msgspec.Meta(description="Only the first messages after this seq.")] | None = None
-    before: Annotated[Seq, msgspec.Meta(description="Only the newest messages before this seq.")] | None = None
-    limit: Annotated[int, msgspec.Meta(ge=1, le=LONGEST, description="Maximum number of messages, the newest.")] = 50
+    since: Annotated[Seq, msgspec.Meta(description="Messages after this seq: the first up to limit.")] | None = None
+    before: Annotated[Seq, msgspec.Meta(description="Messages before this seq: the newest up to limit.")] | None = None
+    limit: Annotated[int, msgspec.Meta(ge=1, le=LONGEST, description="Maximum number of messages.")] = 50
     agent: Annotated[str, msgspec.Meta(description="Only messages from and to this agent.")] | None = None
     run: Run = None
 
@@ -87,7 +87,7 @@ async def channel(
     """Read the messages of a space, oldest first. More messages exist unless next is null."""
     space, run = asked.space, None
     if asked.since is not None and asked.before is not None:
-        raise Refused("bad_request", "since and before exclude each other")
+        raise Refused("bad_request", "since and before cannot be combined")
     if actor.identity is not None and not store.reader.now(run_outcomes.expected_in, space).has_channel:
         text = f"{place_of(space)} has no channel: its agents do not share messages"
         raise Refused("not_a_participant", text, "read your own messages with my_inbox")
@@ -300,7 +300,7 @@ class MyStatusSetResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def my_status_set(tx: Transaction, asked: MyStatusSetRequest, actor: Actor) -> MyStatusSetResult:
-    """Show colleagues and people your current activity. No agent is woken. Omitted fields stay unchanged."""
+    """Set your status, which colleagues and people see. No agent is woken. Omitted fields stay unchanged."""
     return MyStatusSetResult(status=work_notes.set_status(tx, asked, actor.attempt))
 
 

@@ -110,9 +110,9 @@ _DRAIN = CommandFront(
 )
 _REMOVE = CommandFront(
     "node rm",
-    "Remove a node that was added by command",
+    "Remove a node that awk node add created",
     "nodes_lines",
-    {"name": "NAME the node", "force": "also if attempts run there; they run again elsewhere"},
+    {"name": "NAME name of the node", "force": "also if attempts run there; they run again elsewhere"},
 )
 OPERATIONS = (
     operation(list_nodes, "GET /nodes", cli=_LIST),

@@ -87,10 +87,12 @@ class MemoryWriteRequest(EntryWords, frozen=True, kw_only=True):
     space_only: (
         Annotated[bool, msgspec.Meta(description="Limit the entry to your current space. Unset: unchanged.")] | None
     ) = None
-    source: (
-        Annotated[ClaimedSource, msgspec.Meta(description="Source messages. Unset: the messages of your instruction.")]
-        | None
-    ) = None
+    source: Annotated[
+        ClaimedSource | None,
+        msgspec.Meta(
+            description="Source: ids of messages, and the class of their least trusted author. Unset: your instruction."
+        ),
+    ] = None
 
 
 class MemoryWriteResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -138,8 +140,8 @@ async def memory_read(
 async def memory_write(
     asked: MemoryWriteRequest, actor: Actor, store: StoreAccess, files: ProjectFiles, memory: MemoryAccess
 ) -> MemoryWriteResult:
-    """Remember information for later work under a key, in all your spaces. An existing entry is replaced. Returns the
-    stored entry, or null with the reason if the guard rejects it."""
+    """Remember information for later work under a key, in all your spaces. Replaces the value of an existing entry;
+    omitted fields stay unchanged. Returns the stored entry, or null with the reason if a check rejects it."""
     identity, place = actor.agent, context_of(store, files, actor.agent.agent)
     claimed = None if asked.source is None else Source(asked.source.messages, asked.source.class_)
     given = await store.reader.read(
@@ -325,8 +327,8 @@ async def todo_add(asked: TodoText, actor: Actor, store: StoreAccess, files: Pro
 
 
 async def todo_done(asked: TodoDoneRequest, actor: Actor, store: StoreAccess, files: ProjectFiles) -> TodoChangedResult:
-    """Mark a todo item as done. Give its text as well as its id, because people edit the list. Fails if the item is no
-    longer there."""
+    """Mark a todo item as done. Give its id and its text: people edit the list, and the call then fails if the id now
+    belongs to another item."""
     place = context_of(store, files, actor.agent.agent)
     listed = (await trio.to_thread.run_sync(files.contexts.todos, place)).todos
     there = listed[asked.id - 1] if asked.id <= len(listed) else None

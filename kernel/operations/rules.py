@@ -25,8 +25,10 @@ class RuleRequest(InSpace, frozen=True, kw_only=True):
         RuleSpec,
         msgspec.Meta(
             description="name; when: the trigger, one of said, done, failed, due, resolved, document, task, hook; "
-            "requires: approvals that the rule needs; params: a name to a type; then: a list of actions,"
-            " each with one of assign, ask, say, vote, task, invoke; enabled: false disables the rule."
+            "requires: approvals that the rule needs before it runs; params: a name to a type; then: a list of "
+            "actions, each with one of assign, ask, say, vote, task, invoke; enabled: false disables the rule. "
+            "on, from, assign, message: short form of a handover, instead of when and then. {on: done, from: bob, "
+            "assign: carol} gives carol the message as work when bob is done."
         ),
     ]
 

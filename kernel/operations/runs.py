@@ -14,7 +14,7 @@ import trio
 
 from kernel.operations.answers import BYE, Stream
 from kernel.operations.context import KernelControl, ProcessControl, ProjectFiles, StoreAccess, run_asked
-from kernel.operations.events import WaitSeconds, document, follow, frame, stored
+from kernel.operations.events import document, follow, frame, stored
 from kernel.operations.messages import OutsideMessage, deliver
 from kernel.operations.operation import Actor, Backward, Limit, ToolFront, operation, page_of
 from kernel.operations.workflows import check_works, launch, list_workflows
@@ -69,7 +69,7 @@ class WorkflowStatusRequest(Ask, frozen=True, kw_only=True):
 class WorkflowWaitRequest(OneRun, frozen=True, kw_only=True):
     """Run to wait for."""
 
-    timeout_seconds: WaitSeconds = 60
+    timeout_seconds: Annotated[int, msgspec.Meta(ge=0, le=600, description="Seconds to wait for the end.")] = 60
 
 
 class WorkflowStatus(msgspec.Struct, frozen=True, kw_only=True):

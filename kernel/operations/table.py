@@ -78,7 +78,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
 _TARGET: Final = {
     "names": ["target"],
     "field": "space",
-    "how": {"metavar": "@WORKFLOW[:TAG]", "help": "its latest run"},
+    "how": {"metavar": "@WORKFLOW[:TAG]", "help": "workflow; its latest run is used"},
 }
 
 

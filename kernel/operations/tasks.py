@@ -40,10 +40,10 @@ Specs = Annotated[
         min_length=1,
         max_length=PLANNED_AT_ONCE,
         description="key: a name to refer to the task; needs: dependencies, as keys or ids; for: the member who is "
-        "assigned the task when it is ready, by default the first who claims it; parent: the parent "
-        "task; files: globs that no other member changes while the task is claimed; check: a command "
-        "that has to exit with 0 before the task is done; on_failure: effect of a failed dependency "
-        "(hold, skip, cancel).",
+        "assigned the task when it is ready, by default the first who claims it; parent: the task of which it is a "
+        "part; files: globs that no other member changes while the task is claimed; check: a command that has to exit "
+        "with 0 before the task is done; on_failure: effect of a failed dependency (hold: wait for a person, skip: "
+        "start without it, cancel: cancel the task).",
     ),
 ]
 Words = Annotated[str, msgspec.Meta(max_length=RESULT_CHARACTERS, description="Text, visible to all members.")]
@@ -127,8 +127,8 @@ class TaskResult(msgspec.Struct, frozen=True, kw_only=True):
 async def plan(
     asked: TaskPlanRequest, actor: Actor, store: StoreAccess, files: ProjectFiles
 ) -> TasksPlanned | TaskPlanResult:
-    """Plan tasks with dependencies. A task with for is assigned to that member as soon as its dependencies are done;
-    the others can be claimed. Returns the ids of the tasks."""
+    """Plan tasks with dependencies. A task with the field for is assigned to that member as soon as its
+    dependencies are done; the others can be claimed. Returns the ids of the tasks."""
     confined = _confined(actor, asked.tasks, store, files)
 
     def change(tx: Transaction) -> TasksPlanned | TaskPlanResult:
@@ -292,7 +292,7 @@ def _has_check(specs: tuple[TaskSpec, ...]) -> bool:
 TASKS = "/spaces/<space>/tasks"
 _IDS = "TASK... task ids (t3) or keys"
 _ENDED = "ended_lines"
-_CLAIM = CommandFront("task claim", "Claim tasks, so that no agent works on them", _ENDED, {"id": _IDS})
+_CLAIM = CommandFront("task claim", "Claim tasks for yourself, so that no agent works on them", _ENDED, {"id": _IDS})
 _DONE = CommandFront(
     "task done",
     "Mark tasks as done, so that their dependents can start",

@@ -114,7 +114,7 @@ def list_worktrees(conn: apsw.Connection, asked: OfRun) -> WorktreeList:
 async def remove_worktrees(asked: RemoveWorktrees, store: StoreAccess, files: ProjectFiles) -> RemovedWorktrees:
     """Remove working trees without unmerged changes, or with ``force`` any tree."""
     if asked.run is None and (asked.force or asked.agents):
-        raise Refused("bad_request", "force and agent names need one run", "name the run: --run r12")
+        raise Refused("bad_request", "force and agents require a run", "name the run: --run r12")
     trees = store.reader.now(_trees_of, asked.run)
     unknown = sorted(set(asked.agents) - {tree.name for tree in trees})
     if unknown:

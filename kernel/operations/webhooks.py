@@ -139,7 +139,7 @@ def said_by(body: bytes) -> tuple[str, tuple[str, ...]]:
 _LIST = CommandFront("webhook list", "List the webhooks of the project file with their state", "webhooks_lines")
 _RETRY = CommandFront(
     "webhook retry",
-    "Retry the deliveries of a webhook, including those after a 410",
+    "Retry the deliveries of a webhook, also if its server answered 410",
     "webhooks_lines",
     {"id": "WEBHOOK id from awk webhook list"},
 )

@@ -137,7 +137,7 @@ class NodeCleanup(msgspec.Struct, eq=False):
         tree = next((tree for tree in parts.reader.now(worktrees.ever_of_run, one.run) if tree.name == one.name), None)
         if tree is None and not parts.reader.now(worktrees.worked_in, one.run, one.name):
             raise Refused(
-                "not_found", f"no agent of that name worked in {run_id(one.run)}", "inspect the clone on the node"
+                "not_found", f"agent {one.name} did not work in {run_id(one.run)}", "inspect its clone on the node"
             )
         if tree is None:
             base = await parts.repository.base()

@@ -88,7 +88,7 @@ class Worktrees(msgspec.Struct, eq=False, kw_only=True):
             raise CauseError("definition_missing", text)
         if os.path.realpath(tree.cwd) != tree.cwd:  # the agent can write the parent folders inside the tree
             text = f"working directory of {tree.name} was replaced by a link: {tree.cwd}"
-            raise CauseError("spawn_permanent", f"{text} (inspect it, and start the workflow again)")
+            raise CauseError("spawn_permanent", f"{text} (inspect the link, then start the workflow again)")
         return WorkingDirectory(tree.cwd, tree.path, tree)
 
     async def ready(self, leased: Leased, *, confined: bool, here: bool = True) -> bool:

@@ -83,7 +83,8 @@ async def start(
 class _Trees:
     def __init__(self, repository: Repository | None, paths: Callable[[], Collection[str]]) -> None:
         if repository is None:
-            raise Refused("bad_definition", "this kernel has no git repository for working trees", "write git: none")
+            text = "this kernel has no git repository for working trees"
+            raise Refused("bad_definition", text, "set workspace: {git: none} in the workflow file")
         self._repository = repository
         self._paths = paths
 

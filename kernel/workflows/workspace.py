@@ -122,7 +122,7 @@ def check_rules(definition: WorkflowDefinition, node: Node, problems: Diagnostic
         try:
             if definition.workspace is False:
                 text = "cannot be used with workspace: false: the agents share no rules"
-                raise Refused("bad_request", text, "remove workspace: false, or rules:")
+                raise Refused("bad_request", text, "remove workspace: false or rules: from the file")
             check_rule(one, members)
             if names.index(one.name) < index:
                 text = f"rule {one.name} is defined twice"

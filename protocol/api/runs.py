@@ -111,10 +111,11 @@ class RunRequest(StartTerms, frozen=True, kw_only=True):
     """POST /run and /serve: a ``workflow`` (name, or path of a file in the project), or ``to`` and ``text``."""
 
     workflow: Annotated[str, msgspec.Meta(description="Name of the workflow, or path of its file.")] | None = None
-    timeout_seconds: Annotated[float, msgspec.Meta(ge=0, le=315_360_000)] | None = None
-    max_cost_usd: Usd | None = None
-    """Maximum cost, in addition to the budget of the workflow's file. The stricter limit applies."""
-    max_tokens: BudgetTokens | None = None
+    timeout_seconds: Annotated[float, msgspec.Meta(ge=0, le=315_360_000, description="Maximum duration.")] | None = None
+    max_cost_usd: Annotated[Usd, msgspec.Meta(description="Maximum cost. A stricter limit of the file applies.")] | (
+        None
+    ) = None
+    max_tokens: Annotated[BudgetTokens, msgspec.Meta(description="Maximum number of tokens.")] | None = None
     exit_code_from: str | None = None
     """Agent whose work alone determines the run's exit code."""
     approve: Approval | None = None

@@ -175,7 +175,7 @@ def test_people_who_are_named_decide_in_the_chat(project: Project, chatting: Cha
     project.send("other")
     assert chatting.said.get(timeout=30)[2].startswith("other asks for bash")
     assert chatting.write("U1", "approve a2") == 200
-    assert chatting.said.get(timeout=30)[2] == "a2: this token does not decide for agent other"
+    assert chatting.said.get(timeout=30)[2] == "a2: this token cannot decide approvals of agent other"
     assert chatting.write("U1", "deny a99") == 200
     assert "a99: request" in chatting.said.get(timeout=30)[2]
     assert project.ask("GET", "/approvals/a2")["state"] == "open"

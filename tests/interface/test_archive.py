@@ -190,7 +190,7 @@ def test_documents_tasks_and_long_texts_are_read_out_of_an_archive(cli: Cli) -> 
     assert [row["id"] for row in cli("task", "list", "@review", "--for", "bob", *of, "--json").json()["tasks"]] == [
         "t2"
     ]
-    assert cli("task", "list", "@review", "--state", "failed", *of).out == "nothing is planned\n"
+    assert cli("task", "list", "@review", "--state", "failed", *of).out == "no tasks\n"
     shown = cli("task", "show", "@review", "api", *of, "--json").json()
     assert (shown["schema"], shown["id"]) == ("awk/task/1", "t2")
     assert "t2" in cli("task", "graph", "@review", *of).out

@@ -55,7 +55,7 @@ def test_documents_are_written_from_a_version_or_whatever_is_there(cli: Cli, ker
     for method in ("PUT", "POST", "DELETE"):
         kernel.answers[f"{method} {HERE}/documents/x/a b.md"] = CHANGED
     words = ("@review", "x/a b.md")
-    said = "a b.md: version 3 (merged with what had changed)\n"
+    said = "a b.md: version 3 (merged with later changes)\n"
     assert cli("doc", "write", *words, "new", "--if-version", "2", "--reason", "why").out == said
     assert cli("doc", "write", *words, "-", stdin="piped\n").out == said
     assert cli("doc", "create", *words, "new").out == said

@@ -19,7 +19,7 @@ def test_nodes_are_listed_with_what_keeps_them_from_being_up(cli: Cli, kernel: K
     assert "\x1b" not in lines[2] and "way" in lines[2]
     assert [row["name"] for row in cli("node", "list", "--json").json()["nodes"]] == ["g1", "g2"]
     kernel.answers["GET /nodes"] = NodeList(nodes=())
-    assert cli("node", "list").out == "there are no nodes: everything runs on this machine\n"
+    assert cli("node", "list").out == "no nodes: all work runs on this machine\n"
 
 
 def test_a_node_is_added_as_its_flags_say(cli: Cli, kernel: KernelDouble) -> None:
@@ -62,6 +62,6 @@ def test_a_node_is_drained_and_removed(cli: Cli, kernel: KernelDouble) -> None:
     assert "g1" in cli("node", "drain", "g1", "--undo").out
     (asked,) = kernel.of("POST", "/nodes/g1/drain")
     assert asked.body == {"undo": True} and asked.headers["idempotency-key"]
-    assert "there are no nodes" in cli("node", "rm", "g1", "--force").out
+    assert "no nodes" in cli("node", "rm", "g1", "--force").out
     (removed,) = kernel.of("DELETE", "/nodes/g1")
     assert removed.query == {"force": "true"}

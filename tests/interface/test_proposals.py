@@ -39,7 +39,7 @@ def test_what_is_put_to_the_vote_is_listed_as_it_can_be_named(cli: Cli, kernel: 
     assert cli("proposal", "list", "--all", "--json").json()["schema"] == "awk/proposal-list/1"
     assert [asked.query.get("state") for asked in kernel.of("GET", "/proposals")] == ["open", None]
     kernel.answers["GET /proposals"] = listed()
-    assert cli("proposal", "list").out == "nothing is put to the vote\n"
+    assert cli("proposal", "list").out == "no proposals\n"
 
 
 def test_one_is_shown_with_its_votes_and_who_is_waited_for(cli: Cli, kernel: KernelDouble) -> None:

@@ -149,7 +149,7 @@ def test_peek_without_a_target_takes_the_only_one(cli: Cli, kernel: KernelDouble
 def test_an_agent_inside_a_workflow_has_a_queue_of_its_own(cli: Cli, kernel: KernelDouble, key: str) -> None:
     kernel.answers["GET /spaces/review:main/members"] = {"members": [{"name": "alice", "state": "idle", "agent": key}]}
     kernel.answers[f"GET /agents/{key}/queue"] = {"agent": "alice", "instructions": []}
-    assert cli("queue", "alice@review").out == "nothing waits for alice\n"
+    assert cli("queue", "alice@review").out == "no queued instructions of alice\n"
 
 
 def test_who_is_not_in_a_workflow_is_told_who_is(cli: Cli, kernel: KernelDouble) -> None:

@@ -25,7 +25,7 @@ def test_the_list_says_who_opened_what_in_which_work_and_with_whom(cli: Cli, ker
     cli("space", "list", "--run", "r1")
     assert kernel.of("GET", "/spaces")[-1].query["run"] == "r1"
     kernel.answers["GET /spaces"] = SpaceList(spaces=(), total=0)
-    assert cli("space", "list").out == "nothing was opened\n"
+    assert cli("space", "list").out == "no spaces\n"
 
 
 def test_members_come_and_go_as_is_said(cli: Cli, kernel: KernelDouble) -> None:

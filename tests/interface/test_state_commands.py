@@ -144,14 +144,14 @@ def test_what_is_pruned_is_told(words: list[str], cli: Cli, kernel: KernelDouble
     if "--json" in words:
         assert (ran.json()["schema"], ran.json()["total_bytes"]) == ("awk/prune/1", 2048)
     else:
-        assert all(one in ran.out for one in ("goes", "2.0 KiB", "stays", "2 commits are not merged", "1 deleted"))
+        assert all(one in ran.out for one in ("delete", "2.0 KiB", "keep", "2 commits are not merged", "1 deleted"))
         assert obeyed(ran.out) == []
 
 
 def test_a_dry_run_asks_nobody_and_removes_nothing(cli: Cli, kernel: KernelDouble) -> None:
     kernel.answers["POST /prune"] = NOTHING
     ran = cli("prune", "--dry-run", "trees")
-    assert (ran.code, ran.out.splitlines()[-1]) == (0, "nothing to remove")
+    assert (ran.code, ran.out.splitlines()[-1]) == (0, "nothing to delete")
     assert _bodies(kernel) == [{"what": ["trees"], "dry_run": True}]
 
 

@@ -198,7 +198,7 @@ def test_many_are_cancelled_by_one_request(
     kernel.answers["POST /instructions/cancel"] = MANY
     assert (cli("cancel", *words).code, kernel.of("POST", "/instructions/cancel")) == (2, [])
     ran = cli("cancel", *words, "--yes")
-    head = "2 instructions cancelled; 1 that runs left alone"
+    head = "2 instructions cancelled; 1 running not changed"
     assert (ran.code, ran.out.splitlines()) == (0, [head, "  i7 cancelled (alice)", "  i8 cancelled (alice)"])
     assert cli("cancel", *words, "--dry-run", "--json").json()["schema"] == "awk/bulk/1"
     asked = [one.body for one in kernel.of("POST", "/instructions/cancel")]
@@ -221,7 +221,7 @@ def test_all_that_is_dead_is_tried_again(cli: Cli, kernel: KernelDouble) -> None
     kernel.answers["POST /instructions/retry"] = {**report, "instructions": MANY["instructions"][:1]}
     ran = cli("retry", "--all", "--fresh")
     assert ran.code == 5
-    assert ran.out.splitlines()[-1] == "  i8 was not: bob is in no workflow review now"
+    assert ran.out.splitlines()[-1] == "  i8 not changed: bob is in no workflow review now"
     assert [one.body for one in kernel.of("POST", "/instructions/retry")] == [{"fresh": True, "dry_run": False}]
 
 

@@ -41,7 +41,7 @@ def test_tasks_are_listed_with_whose_they_are_and_what_they_wait_for(cli: Cli, k
     assert {"state": "open", "for": "carol"}.items() <= kernel.of("GET", HERE)[-1].query.items()
     assert cli("task", "list", "@review", "--json").json()["schema"] == "awk/task-list/1"
     kernel.answers[f"GET {HERE}"] = TaskList(tasks=())
-    assert cli("task", "list", "@review").out == "nothing is planned\n"
+    assert cli("task", "list", "@review").out == "no tasks\n"
 
 
 def test_the_graph_has_each_task_once_under_what_it_waits_for(cli: Cli, kernel: KernelDouble) -> None:

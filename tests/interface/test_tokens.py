@@ -37,7 +37,7 @@ def test_tokens_are_listed_and_taken_back(cli: Cli, kernel: KernelDouble) -> Non
     assert not obeyed(listed.out)
     assert [row["id"] for row in cli("token", "list", "--json").json()["tokens"]] == ["k1", *["k2"] * len(WORDS)]
     kernel.answers["GET /tokens"] = TokenList(tokens=())
-    assert cli("token", "revoke", "k1", "k2").out == "there are no tokens\n"
+    assert cli("token", "revoke", "k1", "k2").out == "no tokens\n"
     assert len(kernel.of("DELETE", "/tokens/k1")) == len(kernel.of("DELETE", "/tokens/k2")) == 1
 
 

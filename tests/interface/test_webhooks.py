@@ -12,7 +12,7 @@ def test_webhooks_are_listed(cli: Cli, kernel: KernelDouble) -> None:
     assert cli("webhook", "list").out.splitlines()[1].split() == [ROW.id, "ended", "3", "https://ci.example", "*"]
     assert cli("webhook", "list", "--json").json()["webhooks"][0]["id"] == ROW.id
     kernel.answers["GET /webhooks"] = WebhookList(webhooks=())
-    assert cli("webhook", "list").out == "there are no webhooks\n"
+    assert cli("webhook", "list").out == "no webhooks\n"
 
 
 def test_one_is_tried_again(cli: Cli, kernel: KernelDouble) -> None:

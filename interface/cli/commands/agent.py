@@ -20,6 +20,7 @@ from interface.cli.command_parser import Subcommand, Subcommands, name_argument
 from interface.cli.commands.project_setup import header, write_schemas
 from interface.cli.context import Context
 from interface.cli.output import Screen, escape, one_line, table
+from interface.cli.parsing import flag
 from interface.client import Client, new_key, quoted
 from interface.discovery import URL
 from interface.failure import Failure, Unreachable
@@ -54,7 +55,7 @@ _SANDBOX: Final = {
 
 
 def configure_agent_list(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--running", action="store_true", help="fail if no kernel runs (default: read the files)")
+    flag(parser, "--running", about="require a running kernel (default: read the files if none runs)")
 
 
 def run_agent_list(context: Context) -> int:
@@ -199,7 +200,7 @@ def agent_file_lines(told: AgentWritten | AgentDeleted | ProjectWritten, _screen
     """Return the file name, or after a deletion the command that restores it."""
     if not isinstance(told, AgentDeleted):
         return [one_line(told.file)]
-    back = f"; get it back: {told.restore}" if told.restore else ""
+    back = f"; to restore it: {told.restore}" if told.restore else ""
     return [one_line(f"deleted {told.agent}{back}")]
 
 
@@ -216,7 +217,7 @@ class _Source(NamedTuple):
 
 def configure_agent_create(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", metavar="NAME", nargs="?", help="name of the new agent")
-    parser.add_argument("--ephemeral", action="store_true", help="create it without a file until the kernel stops")
+    flag(parser, "--ephemeral", about="create an agent without a file; the agent exists until the kernel stops")
     parser.add_argument("-m", "--model", metavar="MODEL", help="model as provider/name, or an alias")
     parser.add_argument("-b", "--backend", metavar="BACKEND", help="backend that runs the agent (default: sdk)")
     prompt = parser.add_mutually_exclusive_group()
@@ -224,9 +225,8 @@ def configure_agent_create(parser: argparse.ArgumentParser) -> None:
     prompt.add_argument("--system-file", metavar="FILE", help="project file that contains the system prompt")
     parser.add_argument("--role", metavar="R", help="role of the agent in a few words")
     parser.add_argument("--expertise", metavar="A,B", help="areas of expertise, separated by commas")
-    parser.add_argument(
-        "--from", dest="source", metavar="AGENT|FILE.md", help="ephemeral agent or Claude Code file to convert"
-    )
+    about = "convert this ephemeral agent or Claude Code file"
+    parser.add_argument("--from", dest="source", metavar="AGENT|FILE.md", help=about)
 
 
 def create_ephemeral(context: Context) -> int:

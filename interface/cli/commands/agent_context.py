@@ -12,6 +12,7 @@ from interface.cli.command_parser import AgentArguments, Subcommand, Subcommands
 from interface.cli.commands.agent import answer_document
 from interface.cli.context import Context
 from interface.cli.output import Screen, escape, one_line, table
+from interface.cli.parsing import flag
 from interface.cli.requests import Listing, fetch_list
 from interface.client import Client, new_key, quoted
 from interface.failure import Failure
@@ -44,20 +45,25 @@ def configure_agent_memory(parser: argparse.ArgumentParser) -> None:
     name_argument(parser)
     more = "; set takes --tier and --visibility"
     doings = AgentArguments(parser, "[get K | set K V | rm K | search Q | purge --source ID|CLASS | tray]", more)
-    for word in ("get", "set", "rm"):
-        one = doings.add(word)
-        one.add_argument("key", metavar="K")
+    for word, about in (
+        ("get", "Print the value of a key"),
+        ("set", "Store a value under a key"),
+        ("rm", "Delete an entry"),
+    ):
+        one = doings.add(word, about)
+        one.add_argument("key", metavar="K", help="key of the entry")
         if word == "set":
             one.add_argument("value", metavar="V", help="text, or - to read standard input")
             one.add_argument("--tier", choices=TIERS, help="memory tier (default: working)")
             one.add_argument("--visibility", choices=VISIBILITIES, help="readers of the item (default: private)")
-    search = doings.add("search")
+    search = doings.add("search", "Search the memory by words")
     search.add_argument("query", metavar="Q", help="search words; a running kernel ranks the results")
-    search.add_argument("--archive", action="store_true", help="include archived items")
+    flag(search, "--archive", about="include archived items")
     search.add_argument("-n", type=int, default=10, metavar="N", help="maximum number of results (default: 10; 0: all)")
     source = f"source: id of a message (m12), or {', '.join(CLASSES)}"
-    doings.add("purge").add_argument("--source", required=True, metavar="ID|CLASS", help=source)
-    configure_agent_tray(doings.add("tray"))
+    about = "Delete all entries from a source, and everything derived from them"
+    doings.add("purge", about).add_argument("--source", required=True, metavar="ID|CLASS", help=source)
+    configure_agent_tray(doings.add("tray", "List suggested items, or decide whether to store one"))
 
 
 def run_agent_memory(context: Context) -> int:
@@ -105,14 +111,14 @@ def memory_lines(told: MemoryReport, screen: Screen, alone: bool = False) -> lis
     if alone:
         return [escape(entry.value) for entry in entries]
     rows = [[row.key, row.tier, row.visibility, row.trust, row.value] for row in entries]
-    return table(["KEY", "TIER", "SEEN BY", "FROM", "VALUE"], rows, screen) if rows else ["nothing"]
+    return table(["KEY", "TIER", "SEEN BY", "FROM", "VALUE"], rows, screen) if rows else ["no entries"]
 
 
 def configure_agent_notes(parser: argparse.ArgumentParser) -> None:
     name_argument(parser)
     doings = AgentArguments(parser, "[add TEXT | show N]")
-    doings.add("add").add_argument("text", metavar="TEXT", help="text, or - to read standard input")
-    doings.add("show").add_argument("number", metavar="N", type=int)
+    doings.add("add", "Add a note").add_argument("text", metavar="TEXT", help="text, or - to read standard input")
+    doings.add("show", "Print a note").add_argument("number", metavar="N", type=int, help="number of the note")
 
 
 def run_agent_notes(context: Context) -> int:
@@ -144,9 +150,9 @@ def notes_lines(told: NotesReport, screen: Screen, doing: str | None = None) -> 
 def configure_agent_todo(parser: argparse.ArgumentParser) -> None:
     name_argument(parser)
     doings = AgentArguments(parser, "[add TEXT | done N | rm N]")
-    doings.add("add").add_argument("text", metavar="TEXT", help="text, or - to read standard input")
-    doings.add("done").add_argument("number", metavar="N", type=int)
-    doings.add("rm").add_argument("number", metavar="N", type=int)
+    doings.add("add", "Add an item").add_argument("text", metavar="TEXT", help="text, or - to read standard input")
+    for word, about in (("done", "Mark an item as done"), ("rm", "Delete an item")):
+        doings.add(word, about).add_argument("number", metavar="N", type=int, help="number of the item")
 
 
 def run_agent_todo(context: Context) -> int:
@@ -171,7 +177,7 @@ def todo_lines(told: TodoReport, screen: Screen) -> list[str]:
     for item in told.items:
         line = f"{item.n:>3}  [{'x' if item.done else ' '}] {one_line(item.text)}"
         lines.append(screen.style(line, "dim") if item.done else line)
-    return lines or ["nothing to do"]
+    return lines or ["no items"]
 
 
 def configure_agent_reindex(parser: argparse.ArgumentParser) -> None:
@@ -191,7 +197,7 @@ def reindexed_lines(done: Reindexed, _screen: Screen) -> list[str]:
 
 def configure_agent_tray(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("verdict", metavar="approve|reject", nargs="?", choices=("approve", "reject"), help="decision")
-    parser.add_argument("item", metavar="PROPOSED", nargs="?", help="id of the item, as in awk needs (t1)")
+    parser.add_argument("item", metavar="ITEM", nargs="?", help="id of the suggested item, as in awk needs (t1)")
 
 
 def run_agent_tray(context: Context) -> int:
@@ -211,19 +217,19 @@ def tray_lines(found: TrayReport, screen: Screen) -> list[str]:
         for one in found.rows
         if one.state == "open"
     ]
-    return table(["ID", "KIND", "KEY", "PROPOSED", "TRUST", "FROM"], rows, screen) if rows else ["nothing is proposed"]
+    return table(["ID", "KIND", "KEY", "SUGGESTED", "TRUST", "FROM"], rows, screen) if rows else ["no suggested items"]
 
 
 def configure_agent_soul(parser: argparse.ArgumentParser) -> None:
     name_argument(parser)
     doings = AgentArguments(parser, "[show | history | approve ID | reject ID | rollback N]")
-    doings.add("show")
-    doings.add("history")
+    doings.add("show", "Show the traits and the open suggestions")
+    doings.add("history", "List the versions and their changes")
     for word in ("approve", "reject"):
-        one = doings.add(word)
-        one.add_argument("id", metavar="SUGGESTION", help="id of the proposal, as in awk needs (p1)")
+        one = doings.add(word, f"{word.title()} a suggested trait")
+        one.add_argument("id", metavar="SUGGESTION", help="id of the suggestion, as in awk needs (p1)")
         one.add_argument("--reason", metavar="TEXT", default="", help="reason, stored with the decision")
-    back = doings.add("rollback")
+    back = doings.add("rollback", "Restore an earlier version")
     back.add_argument("version", metavar="N", type=int, help="version to restore")
     back.add_argument("--reason", metavar="TEXT", default="", help="reason, stored with the new version")
 
@@ -247,7 +253,7 @@ def run_agent_soul(context: Context) -> int:
 def soul_lines(told: dict[str, Any], screen: Screen) -> list[str]:
     where = f"version {told['version']}, in {told['managed']}" if told["managed"] else "as in its file"
     lines = [screen.style(one_line(f"{told['agent']} ({where})"), "bold")]
-    lines += ["  (that file was edited since)"] if told["edited"] else []
+    lines += ["  (the file was edited since)"] if told["edited"] else []
     lines += [f"  {escape(line)}" for line in block(told["soul"])] or ["  no traits"]
     waiting = [one for one in told["proposals"] if one["state"] == "open"]
     if waiting:
@@ -262,14 +268,14 @@ def history_lines(found: SoulReport, screen: Screen) -> list[str]:
         by = f"{one.author}, {one.instruction}" if one.instruction else one.author
         lines.append(screen.style(one_line(f"version {one.version}  {one.at}  by {by}: {one.reason}"), "bold"))
         lines += [f"  {escape(line)}" for line in one.diff.rstrip("\n").split("\n")[2:]]
-    return lines or ["nothing was ever changed in it"]
+    return lines or ["no changes"]
 
 
 MEMORY_VERBS: Final = Subcommands(
     "memory",
     (
         Subcommand("eval", "Measure how often memory search finds the answer to a question"),
-        Subcommand("growth", "Measure junk in memory over generated runs, with and without the guard"),
+        Subcommand("growth", "Simulate runs and measure junk in memory, with and without the guard model"),
     ),
 )
 DEFAULT_FILE: Final = "memory-eval.json"
@@ -299,12 +305,10 @@ def run_memory_eval(context: Context) -> int:
 
 
 def configure_memory_growth(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "runs", metavar="RUNS", nargs="?", type=int, default=1000, help="runs, 10 to 10,000 (default: 1,000)"
-    )
-    parser.add_argument(
-        "--seed", metavar="N", type=int, default=1, help="random seed of the generated runs (default: 1)"
-    )
+    about = "runs, 10 to 10,000 (default: 1,000)"
+    parser.add_argument("runs", metavar="RUNS", nargs="?", type=int, default=1000, help=about)
+    about = "random seed of the generated runs (default: 1)"
+    parser.add_argument("--seed", metavar="N", type=int, default=1, help=about)
 
 
 def run_memory_growth(context: Context) -> int:

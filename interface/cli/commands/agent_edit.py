@@ -26,6 +26,7 @@ from interface.cli.command_parser import name_argument
 from interface.cli.commands.agent import agent_file_lines, agent_file_location, running_kernel
 from interface.cli.context import Context
 from interface.cli.output import one_line
+from interface.cli.parsing import flag
 from interface.cli.prompts import can_ask, confirm
 from interface.client import Client, quoted
 from interface.failure import Failure, Unreachable
@@ -124,12 +125,8 @@ _MARK: Final = "\ufeff"
 
 def configure_agent_edit(parser: argparse.ArgumentParser) -> None:
     name_argument(parser)
-    parser.add_argument(
-        "changes",
-        metavar="KEY=VALUE",
-        nargs="*",
-        help="key to set (model=provider/name, 'soul.expertise=[a, b]') or remove (KEY=) (default: open $EDITOR)",
-    )
+    about = "key to set (model=provider/name, 'soul.expertise=[a, b]') or remove (KEY=) (default: open $EDITOR)"
+    parser.add_argument("changes", metavar="KEY=VALUE", nargs="*", help=about)
 
 
 def run_agent_edit(context: Context) -> int:
@@ -266,7 +263,7 @@ def _put(folder: SafeDir, place: AgentDir, before: str, after: str) -> bool:
 
 def configure_agent_delete(parser: argparse.ArgumentParser) -> None:
     name_argument(parser)
-    parser.add_argument("--yes", action="store_true", help="delete without confirmation")
+    flag(parser, "--yes", about="delete without confirmation")
 
 
 def run_agent_delete(context: Context) -> int:

@@ -21,9 +21,8 @@ CONNECT_SECONDS: Final = 10.0
 
 def configure_call(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("tool", metavar="TOOL", help="name of the tool, such as channel_send")
-    parser.add_argument(
-        "arguments", metavar="JSON", nargs="?", default="{}", help="JSON object; - reads standard input"
-    )
+    about = "JSON object; - reads standard input"
+    parser.add_argument("arguments", metavar="JSON", nargs="?", default="{}", help=about)
     parser.add_argument("--key", metavar="KEY", help="idempotency key: calls with the same key take effect once")
 
 

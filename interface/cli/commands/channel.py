@@ -13,7 +13,7 @@ import msgspec
 from interface.cli.context import Context
 from interface.cli.exits import Exit
 from interface.cli.output import Screen, escape, one_line
-from interface.cli.parsing import archive_flag, json_flag, jsonl_flag
+from interface.cli.parsing import archive_flag, flag, json_flag, jsonl_flag
 from interface.cli.prompts import can_ask, confirm
 from interface.cli.requests import MESSAGES, Listing, act, count_flag, fetch_list, tell_rest
 from interface.cli.targets import RUN, concerns, target
@@ -120,7 +120,7 @@ def configure_channel(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("target", metavar="TARGET", nargs="?", help="@review[:tag], alice or alice@review")
     parser.add_argument("--run", metavar="RUN", help="only messages of this run (r12)")
     count_flag(parser, DEFAULT_COUNT, "number of latest messages")
-    parser.add_argument("-f", "--follow", action="store_true", help="print new messages as they arrive")
+    flag(parser, "-f", "--follow", about="print new messages as they arrive")
     archive_flag(parser)
     json_flag(parser)
     jsonl_flag(parser)
@@ -145,15 +145,14 @@ def _only_target(context: Context) -> str:
     return names[0]
 
 
+_SOURCE: Final = "run (r12), workflow with all its runs (@review[:tag]), or agent (alice: its direct messages)"
+
+
 def configure_clear(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "target",
-        metavar="RUN|TARGET",
-        help="run (r12), workflow with all its runs (@review[:tag]), or agent (alice: its direct messages)",
-    )
+    parser.add_argument("target", metavar="RUN|TARGET", help=_SOURCE)
     parser.add_argument("--run", metavar="RUN", help="for a workflow: only this run (r12; default: all runs)")
-    parser.add_argument("--yes", action="store_true", help="clear without confirmation")
-    parser.add_argument("--force", action="store_true", help="also delete unmerged or uncommitted work")
+    flag(parser, "--yes", about="clear without confirmation")
+    flag(parser, "--force", about="also delete unmerged or uncommitted work")
     json_flag(parser)
 
 
@@ -192,16 +191,11 @@ _ENDS: Final = (b'{"part":"end"', b"End of the archive: ")
 
 
 def configure_export(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "target",
-        metavar="RUN|TARGET",
-        help="run (r12), workflow with all its runs (@review[:tag]), or agent (alice: its direct messages)",
-    )
-    parser.add_argument(
-        "--format", choices=FORMATS, default=FORMATS[0], help="jsonl for awk import, or md (default: jsonl)"
-    )
+    parser.add_argument("target", metavar="RUN|TARGET", help=_SOURCE)
+    about = "jsonl for awk import, or md (default: jsonl)"
+    parser.add_argument("--format", choices=FORMATS, default=FORMATS[0], help=about)
     parser.add_argument("-o", "--output", metavar="FILE", help="output file (default: standard output)")
-    parser.add_argument("--json", action="store_true", help="with -o: print one JSON document that describes the file")
+    flag(parser, "--json", about="with -o: print one JSON document that describes the file")
 
 
 def run_export(context: Context) -> int:

@@ -13,7 +13,7 @@ from urllib.parse import quote
 from interface.cli.command_parser import Subcommand, Subcommands, generated
 from interface.cli.context import Context
 from interface.cli.output import Screen, decode, one_line, table
-from interface.cli.parsing import json_flag
+from interface.cli.parsing import flag, json_flag
 from interface.client import new_key, quoted
 from interface.discovery import HOME, given_endpoint
 from interface.failure import Failure
@@ -59,7 +59,7 @@ def token_lines(found: TokenMade, _screen: Screen) -> list[str]:
 
 def tokens_lines(found: TokenList, screen: Screen) -> list[str]:
     rows = [[one.id, one.scope, one.created_at, one.expires_at or "", one_line(one.name)] for one in found.tokens]
-    return table(["ID", "SCOPE", "SINCE", "UNTIL", "NAME"], rows, screen) if rows else ["there are no tokens"]
+    return table(["ID", "SCOPE", "SINCE", "UNTIL", "NAME"], rows, screen) if rows else ["no tokens"]
 
 
 def configure_token_revoke(parser: argparse.ArgumentParser) -> None:
@@ -109,8 +109,8 @@ _PAGE: Final = """<!doctype html>
 
 
 def configure_open(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--read-only", action="store_true", help="open the page in read-only mode")
-    parser.add_argument("--print", action="store_true", help="print the address, valid once for one minute")
+    flag(parser, "--read-only", about="open the page in read-only mode")
+    flag(parser, "--print", about="print the address, valid once for one minute")
     json_flag(parser)
 
 
@@ -160,7 +160,7 @@ def webhooks_lines(found: WebhookList, screen: Screen) -> list[str]:
         [one.id, one.state, str(one.waiting), one_line(one.host), one_line(", ".join(one.events))]
         for one in found.webhooks
     ]
-    return table(["ID", "STATE", "WAITING", "SERVER", "EVENTS"], rows, screen) if rows else ["there are no webhooks"]
+    return table(["ID", "STATE", "WAITING", "SERVER", "EVENTS"], rows, screen) if rows else ["no webhooks"]
 
 
 ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}", re.ASCII)
@@ -181,8 +181,10 @@ KEYS: Final = ("host", "image", "container", "pod", "namespace", "address", "com
 
 
 def configure_node(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--join", metavar="JOIN_TOKEN", help="join the kernel of this token (- reads standard input)")
-    parser.add_argument("--project-id", metavar="ID", help="serve this project's kernel over standard streams")
+    about = "run as a node of the kernel that created this token; - reads standard input"
+    parser.add_argument("--join", metavar="JOIN_TOKEN", help=about)
+    about = "run as a node over standard input and output (used by the kernel)"
+    parser.add_argument("--project-id", metavar="ID", help=about)
     NODE_VERBS.configure(parser)
 
 
@@ -228,23 +230,22 @@ def nodes_lines(found: NodeList, screen: Screen) -> list[str]:
         for one in found.nodes
     ]
     if not rows:
-        return ["there are no nodes: everything runs on this machine"]
+        return ["no nodes: all work runs on this machine"]
     return table(["NODE", "VIA", "STATE", "WORKERS", "LABELS", "SINCE", "WHY"], rows, screen)
 
 
 def configure_node_add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", metavar="NAME", help="name of the node")
-    parser.add_argument(
-        "--via", choices=("ssh", "slurm", "kubectl", "docker", "ray", "command"), help="engine of the connection"
-    )
-    parser.add_argument("--join", action="store_true", help="create a join token and print the command for the node")
+    about = "engine of the connection"
+    parser.add_argument("--via", choices=("ssh", "slurm", "kubectl", "docker", "ray", "command"), help=about)
+    flag(parser, "--join", about="create a join token and print the command for the node")
     parser.add_argument("--host", help="ssh, slurm: host of the node; with --join: address of this kernel")
     parser.add_argument("--image", help="docker, kubectl: image of the container to start")
     parser.add_argument("--container", help="docker: running container; kubectl: container of the pod")
     parser.add_argument("--pod", help="kubectl: running pod")
     parser.add_argument("--namespace", help="kubectl: namespace")
     parser.add_argument("--address", help="ray: address of the cluster")
-    parser.add_argument("--command", metavar="PROGRAM", help="command on the node (default: agent-worker)")
+    parser.add_argument("--command", metavar="PROGRAM", help="agent-worker program on the node (default: agent-worker)")
     parser.add_argument("--label", action="append", default=[], help="label that agents can require; repeatable")
     parser.add_argument("--workers", type=int, metavar="N", help="maximum number of concurrent attempts (default: 8)")
 
@@ -272,4 +273,4 @@ def run_node_add(context: Context) -> int:
 def added_lines(added: NodeAdded, _screen: Screen) -> list[str]:
     if added.command is not None:
         return [added.command]
-    return ["it is tried from now on: awk node list" if added.node is None else f"{added.node.name} {added.node.state}"]
+    return ["added; see its state: awk node list" if added.node is None else f"{added.node.name} {added.node.state}"]

@@ -12,7 +12,7 @@ import msgspec
 from interface.cli.command_parser import Subcommand, Subcommands, generated
 from interface.cli.context import Context
 from interface.cli.output import Screen, decode, escape, one_line, table
-from interface.cli.parsing import archive_flag
+from interface.cli.parsing import archive_flag, flag
 from interface.cli.requests import PROPOSALS, PROPOSALS_OF_RUN, act, count_flag, show_list
 from interface.cli.targets import typed_name, workflow_target
 from interface.client import Client, new_key, quoted
@@ -33,7 +33,7 @@ PROPOSAL_VERBS: Final = Subcommands(
         Subcommand("list", "List open proposals, or all proposals of one workflow"),
         Subcommand("show", "Show a proposal, its votes and its result"),
         Subcommand("vote", "Vote on a proposal; a vote is final"),
-        Subcommand("cancel", "Cancel a vote without a result"),
+        Subcommand("cancel", "Cancel a proposal: its vote ends without a result"),
     ),
 )
 
@@ -41,7 +41,7 @@ PROPOSAL_VERBS: Final = Subcommands(
 def configure_proposal_list(parser: argparse.ArgumentParser) -> None:
     text = "workflow whose latest run is listed (default: open proposals of all workflows)"
     parser.add_argument("target", metavar="@WORKFLOW[:TAG]", nargs="?", help=text)
-    parser.add_argument("--all", action="store_true", help="include closed proposals if no workflow is given")
+    flag(parser, "--all", about="include closed proposals if no workflow is given")
     count_flag(parser)
     archive_flag(parser)
 
@@ -62,7 +62,7 @@ def proposals_lines(found: ProposalList, screen: Screen) -> list[str]:
     for one in found.proposals:
         voted = f"{len(one.electors) - len(one.missing)}/{len(one.electors)}"
         rows.append([typed_name(one.id, one.space), kind_of(one), voted, outcome(one), one.title])
-    return table(["ID", "TYPE", "VOTES", "STATE", "TITLE"], rows, screen) if rows else ["nothing is put to the vote"]
+    return table(["ID", "TYPE", "VOTES", "STATE", "TITLE"], rows, screen) if rows else ["no proposals"]
 
 
 def configure_proposal_show(parser: argparse.ArgumentParser) -> None:
@@ -225,8 +225,8 @@ RULE_VERBS: Final = Subcommands(
     (
         *generated("rule"),
         Subcommand("add", "Add or replace rules from a file"),
-        Subcommand("rm", "Disable rules without deleting them"),
-        Subcommand("test", "Test a rule against the messages of a run without taking effect"),
+        Subcommand("rm", "Disable a rule without deleting it"),
+        Subcommand("test", "Print the effects that a rule would have had on a run"),
     ),
 )
 
@@ -256,9 +256,7 @@ def rules_lines(listed: RuleList, screen: Screen) -> list[str]:
         [one.name, one.package, "installed", one.state, ",".join(one.kinds) or one.why, str(one.fired)]
         for one in listed.installed
     ]
-    return (
-        table(["NAME", "VERSION", "AUTHOR", "STATE", "WHEN", "DONE"], rows, screen) if rows else ["there are no rules"]
-    )
+    return table(["NAME", "VERSION", "AUTHOR", "STATE", "WHEN", "DONE"], rows, screen) if rows else ["no rules"]
 
 
 def rule_lines(one: RuleInfo, screen: Screen) -> list[str]:

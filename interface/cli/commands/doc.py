@@ -8,7 +8,7 @@ from typing import Any, Final
 from interface.cli.command_parser import Subcommand, Subcommands, text_of
 from interface.cli.context import Context
 from interface.cli.output import Screen, decode, escape, one_line, table
-from interface.cli.parsing import archive_flag
+from interface.cli.parsing import archive_flag, flag
 from interface.cli.requests import DOCUMENTS, RESOURCES, SUGGESTIONS, VERSIONS, act, count_flag, show_list
 from interface.cli.targets import target, workflow_target
 from interface.client import new_key, quoted
@@ -37,7 +37,7 @@ DOC_VERBS: Final = Subcommands(
         Subcommand("diff", "Show the changes of a version"),
         Subcommand("blame", "Show the author and version of each line"),
         Subcommand("suggestions", "List suggested changes"),
-        Subcommand("accept", "Accept a suggestion as the latest version"),
+        Subcommand("accept", "Accept a suggestion, merged with later changes, as the latest version"),
         Subcommand("reject", "Reject a suggestion"),
     ),
 )
@@ -65,7 +65,7 @@ def documents_lines(found: DocumentList, screen: Screen) -> list[str]:
         ]
         for row in found.documents
     ]
-    electing = [f"{found.electing} elects their owner: until then no agent writes"] if found.electing else []
+    electing = [f"{found.electing} elects the owner: no agent can write before its end"] if found.electing else []
     return [*table(["FILE", "VERSION", "BYTES", "OWNER", "BY", "AT"], rows, screen), *electing]
 
 
@@ -91,7 +91,7 @@ def run_doc_read(context: Context) -> int:
 
 
 def configure_doc_write(parser: argparse.ArgumentParser) -> None:
-    _text_arguments(parser, "the whole text; - reads it from standard input")
+    _text_arguments(parser, "complete text, or - to read standard input")
     help_ = "base version of the text; later changes are merged, or the write fails on a conflict"
     parser.add_argument("--if-version", type=_version, metavar="N", help=help_)
 
@@ -102,7 +102,7 @@ def run_doc_write(context: Context) -> int:
 
 
 def configure_doc_append(parser: argparse.ArgumentParser) -> None:
-    _text_arguments(parser, "what is added on a line of its own; - reads it from standard input")
+    _text_arguments(parser, "text to append on a new line, or - to read standard input")
 
 
 def run_doc_append(context: Context) -> int:
@@ -111,7 +111,7 @@ def run_doc_append(context: Context) -> int:
 
 
 def configure_doc_create(parser: argparse.ArgumentParser) -> None:
-    _text_arguments(parser, "its text; - reads it from standard input")
+    _text_arguments(parser, "text, or - to read standard input")
 
 
 def run_doc_create(context: Context) -> int:
@@ -121,7 +121,7 @@ def run_doc_create(context: Context) -> int:
 def configure_doc_delete(parser: argparse.ArgumentParser) -> None:
     _workspace(parser)
     parser.add_argument("file", metavar="DOCUMENT", help="path of the document, such as findings/auth.md")
-    parser.add_argument("--if-version", type=_version, metavar="N", help="write only if this is the latest version")
+    parser.add_argument("--if-version", type=_version, metavar="N", help="delete only if this is the latest version")
     parser.add_argument("--reason", metavar="TEXT", default="", help="reason, stored with the version")
 
 
@@ -139,7 +139,7 @@ def _put(context: Context, query: dict[str, str], match: dict[str, str] | None =
 
 
 def changed_lines(one: DocumentChanged, _screen: Screen) -> list[str]:
-    how = " (nothing changed)" if one.unchanged else " (merged with what had changed)" if one.merged else ""
+    how = " (nothing changed)" if one.unchanged else " (merged with later changes)" if one.merged else ""
     return [one_line(f"{one.file}: version {one.version}{how}")]
 
 
@@ -213,7 +213,7 @@ def blame_lines(found: DocumentBlame, _screen: Screen) -> list[str]:
 
 def configure_doc_suggestions(parser: argparse.ArgumentParser) -> None:
     _workspace(parser)
-    parser.add_argument("--all", action="store_true", help="include suggestions that were accepted or rejected")
+    flag(parser, "--all", about="include suggestions that were accepted or rejected")
     count_flag(parser)
     archive_flag(parser)
 

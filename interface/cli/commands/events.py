@@ -15,7 +15,7 @@ from interface.cli.commands.channel import message_lines
 from interface.cli.context import Context
 from interface.cli.exits import Exit
 from interface.cli.output import one_line
-from interface.cli.parsing import jsonl_flag, target_argument
+from interface.cli.parsing import TARGET, flag, jsonl_flag, target_argument
 from interface.cli.prompts import can_ask, decide_in_place
 from interface.cli.requests import PENDING, count_flag, fetch_list
 from interface.cli.targets import target
@@ -57,8 +57,8 @@ LEVELS: Final = ("debug", "info", "warning", "error")
 
 
 def configure_logs(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("target", metavar="TARGET", nargs="?", help="alice, @review[:tag], alice@review (default: all)")
-    parser.add_argument("--previous", action="store_true", help="previous attempt, or kernel process without a target")
+    parser.add_argument("target", metavar="TARGET", nargs="?", help=f"{TARGET} (default: all)")
+    flag(parser, "--previous", about="only the previous attempt; without TARGET, the previous kernel process")
     parser.add_argument("--level", choices=LEVELS, help="minimum level of log lines")
     count_flag(parser, None, "number of latest lines")
     event_view.configure(parser)

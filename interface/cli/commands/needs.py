@@ -18,7 +18,7 @@ from interface.cli.commands.projects import refuse_named_kernel, tell_missing
 from interface.cli.context import Context
 from interface.cli.exits import Exit
 from interface.cli.output import Screen, one_line, read_fields
-from interface.cli.parsing import all_projects_flag, json_flag
+from interface.cli.parsing import all_projects_flag, flag, json_flag
 from interface.cli.process_table import age, seconds_between
 from interface.cli.requests import NEEDS, Document, count_flag, fetch_list, tell_rest
 from interface.client import PING, Client
@@ -35,10 +35,10 @@ _STYLES: Final = {"approval": "yellow", "vote": "yellow", "dead": "dim"}
 
 
 def configure_needs(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("-f", "--follow", action="store_true", help="print new and resolved items as they change")
+    flag(parser, "-f", "--follow", about="print new and resolved items as they change")
     parser.add_argument("id", metavar="APPROVAL", nargs="?", help="approval request (a3) to show in full")
-    parser.add_argument("--approvals", action="store_true", help="list only approvals, with their input (exit code 0)")
-    parser.add_argument("--rules", action="store_true", help="list the rules of approve --always; awk deny deletes one")
+    flag(parser, "--approvals", about="list only approval requests, with their input; always exit with code 0")
+    flag(parser, "--rules", about="list the approval rules of awk approve --always; awk deny deletes one")
     all_projects_flag(parser, "include all your projects with a running kernel")
     count_flag(parser)
     json_flag(parser)

@@ -10,7 +10,7 @@ import msgspec
 from interface.cli.command_parser import Subcommand, Subcommands, generated
 from interface.cli.context import Context
 from interface.cli.output import Screen, escape, one_line, table
-from interface.cli.parsing import json_flag
+from interface.cli.parsing import flag, json_flag
 from interface.cli.requests import AUDIT, GRANTS, PENDING, RULES, act, count_flag, show_list
 from interface.cli.targets import agent_target, workflow_target
 from interface.client import new_key, quoted
@@ -69,7 +69,7 @@ def approval_rules_lines(found: ApprovalRules, screen: Screen) -> list[str]:
 def configure_approve(parser: argparse.ArgumentParser) -> None:
     configure_decision(parser, "approval request, as in awk needs (a3)")
     parser.add_argument("--always", metavar="PATTERN", help=_ALWAYS)
-    parser.add_argument("--all-agents", action="store_true", help="with --always: apply to all agents")
+    flag(parser, "--all-agents", about="with --always: apply to all agents")
 
 
 def run_approve(context: Context) -> int:

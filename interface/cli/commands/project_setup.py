@@ -16,7 +16,7 @@ from interface.cli.command_parser import Subcommand, Subcommands, duration
 from interface.cli.context import Context
 from interface.cli.exits import Exit
 from interface.cli.output import Screen, escape, one_line, table, width
-from interface.cli.parsing import json_flag
+from interface.cli.parsing import flag, json_flag
 from interface.discovery import NotOurKernel, is_locked, recorded_endpoint, reject_reason
 from interface.failure import Failure, Unreachable
 from interface.safe_dir import Unusable
@@ -64,9 +64,8 @@ def validation_lines(checked: Validation, screen: Screen) -> list[str]:
 
 
 def configure_config(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "asked", metavar="FILE|NAME", nargs="?", help="file, agent, @workflow or agent@workflow (default: project)"
-    )
+    about = "file, agent, @workflow or agent@workflow (default: project)"
+    parser.add_argument("asked", metavar="FILE|NAME", nargs="?", help=about)
     json_flag(parser)
 
 
@@ -108,7 +107,7 @@ def _mapping(
 
 def configure_schema(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("kind", choices=KINDS, nargs="?", help="kind of file")
-    parser.add_argument("--write", action="store_true", help="write all schemas to the paths in file headers")
+    flag(parser, "--write", about=f"write all schemas to {FOLDER}, which headers of files refer to")
 
 
 def run_schema(context: Context) -> int:
@@ -158,9 +157,9 @@ _SCRIPTED: Final = re.compile(r"^( *)model: mock/.*$", re.MULTILINE)
 
 
 def configure_init(parser: argparse.ArgumentParser) -> None:
-    about = f"which one (default: {DEFAULT}); list: only say which there are"
+    about = f"example to create (default: {DEFAULT}); list: print the examples"
     parser.add_argument("--example", choices=[*_names(), LIST], default=DEFAULT, help=about)
-    about = "this program does the work of its agents, in place of their scripts"
+    about = "program that runs the agents (default: scripted answers without a model)"
     parser.add_argument("--backend", choices=sorted(name for name in CLIS if BACKENDS[name].binaries), help=about)
     parser.add_argument("-m", "--model", metavar="MODEL", help="with --backend: model of the agents (claude: sonnet)")
 
@@ -290,12 +289,10 @@ MESSAGE: Final = "Say hello."
 def configure_worker_check(parser: argparse.ArgumentParser) -> None:
     what = "worker program and its arguments, as in command:; quote options or put them after --"
     parser.add_argument("command", metavar="CMD", nargs="*", help=what)
-    parser.add_argument(
-        "--message", metavar="TEXT", default=MESSAGE, help=f"message for the worker (default: {MESSAGE})"
-    )
-    parser.add_argument(
-        "--timeout", type=duration, metavar="D", default=DEFAULT_SECONDS, help="timeout of each run (default: 60s)"
-    )
+    about = f"message for the worker (default: {MESSAGE})"
+    parser.add_argument("--message", metavar="TEXT", default=MESSAGE, help=about)
+    about = "timeout of each run (default: 60s)"
+    parser.add_argument("--timeout", type=duration, metavar="D", default=DEFAULT_SECONDS, help=about)
 
 
 def run_worker_check(context: Context) -> int:
@@ -304,7 +301,7 @@ def run_worker_check(context: Context) -> int:
     words: list[str] = [*context.args.command, *context.params]
     command = tuple(shlex.split(words[0])) if len(words) == 1 else tuple(words)
     if not command:
-        raise Failure("usage", "PROGRAM is missing", f"{context.program} worker check python3 tools/mine.py")
+        raise Failure("usage", "CMD is missing", f"{context.program} worker check python3 tools/mine.py")
     root = context.project.root
     program = os.path.join(root, command[0]) if os.sep in command[0] else command[0]
     rows = WorkerCheck((program, *command[1:]), root, context.args.message, context.args.timeout).rows()

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from interface.cli.context import Context
 from interface.cli.output import Screen, one_line, read_fields, table
-from interface.cli.parsing import all_projects_flag, json_flag
+from interface.cli.parsing import TARGET, all_projects_flag, flag, json_flag
 from interface.failure import Failure
 
 if TYPE_CHECKING:
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 
 def configure_ps(parser: "argparse.ArgumentParser") -> None:
-    parser.add_argument("target", metavar="TARGET", nargs="?", help="alice, @review[:tag] or alice@review[:tag]")
-    parser.add_argument("-a", "--all", action="store_true", help="include agents of ended workflows")
+    parser.add_argument("target", metavar="TARGET", nargs="?", help=TARGET)
+    flag(parser, "-a", "--all", about="include agents of ended workflows")
     all_projects_flag(parser, "include all your projects with a running kernel")
-    parser.add_argument("-q", "--quiet", action="store_true", help="print only names, as other commands accept them")
+    flag(parser, "-q", "--quiet", about="print only names, as other commands accept them")
     parser.add_argument("--sort", metavar="COLUMN", help="sort column, largest number first; -COLUMN: reverse order")
     parser.add_argument("-o", "--columns", metavar="COLUMNS", help="columns to print, in this order: name,state,cost")
     json_flag(parser)

@@ -5,7 +5,7 @@ from typing import Final
 
 from interface.cli.context import Context
 from interface.cli.output import Screen, escape, table
-from interface.cli.parsing import json_flag, target_argument
+from interface.cli.parsing import AGENT, flag, json_flag, target_argument
 from interface.cli.requests import DEAD, INBOX, QUEUE, act, count_flag, show_list
 from interface.cli.targets import agent_path, agent_target
 from protocol.api.instructions import Dead, DeadCleared, QueueReport
@@ -15,7 +15,7 @@ DEFAULT_COUNT: Final = 200
 
 
 def configure_queue(parser: argparse.ArgumentParser) -> None:
-    target_argument(parser)
+    target_argument(parser, AGENT)
     count_flag(parser)
     json_flag(parser)
 
@@ -28,7 +28,7 @@ def run_queue(context: Context) -> int:
 
 def queue_lines(report: QueueReport, screen: Screen) -> list[str]:
     if not report.instructions:
-        return [f"nothing waits for {escape(report.agent)}"]
+        return [f"no queued instructions of {escape(report.agent)}"]
     header = ["ID", "LANE", "STATUS", "ATTEMPT", "STEP", "PREEMPTED", "ENQUEUED", "WAITS FOR", "UNTIL"]
     rows: list[list[str]] = []
     for row in report.instructions:
@@ -38,7 +38,7 @@ def queue_lines(report: QueueReport, screen: Screen) -> list[str]:
 
 
 def configure_inbox(parser: argparse.ArgumentParser) -> None:
-    target_argument(parser)
+    target_argument(parser, AGENT)
     count_flag(parser, DEFAULT_COUNT)
     json_flag(parser)
 
@@ -51,13 +51,13 @@ def run_inbox(context: Context) -> int:
 
 def inbox_lines(inbox: Inbox, screen: Screen) -> list[str]:
     if not inbox.deliveries:
-        return [f"nothing is open for {escape(inbox.agent)} in {escape(inbox.space)}"]
+        return [f"no unhandled messages of {escape(inbox.agent)} in {escape(inbox.space)}"]
     rows = [[row.message_id, row.sender, row.state, row.flag or "-", row.text] for row in inbox.deliveries]
     return table(["ID", "FROM", "STATE", "FLAG", "TEXT"], rows, screen)
 
 
 def configure_dead(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--clear", action="store_true", help="hide current entries; show and retry still find them")
+    flag(parser, "--clear", about="hide the current entries; awk show and awk retry still accept them")
     count_flag(parser, what="number of latest entries")
     json_flag(parser)
 
@@ -79,4 +79,4 @@ def dead_lines(found: Dead, screen: Screen) -> list[str]:
 
 def dead_cleared_lines(found: DeadCleared, _screen: Screen) -> list[str]:
     count = found.instructions
-    return [f"{count} {'instruction is' if count == 1 else 'instructions are'} listed no more"]
+    return [f"{count} {'instruction' if count == 1 else 'instructions'} hidden"]

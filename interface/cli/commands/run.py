@@ -15,7 +15,7 @@ from interface.cli.commands.send import as_line, as_result, retry_notes
 from interface.cli.context import Context
 from interface.cli.exits import Exit, Interrupted, interruptible
 from interface.cli.output import OutputLost, Screen, decode, escape, one_line
-from interface.cli.parsing import continue_flag, json_flag, jsonl_flag, tag_flag, trust_flag, update_flag
+from interface.cli.parsing import flag, json_flag, jsonl_flag, workflow_flags
 from interface.cli.prompts import answer_in_place, can_ask, decide_in_place, is_question
 from interface.cli.run_stream import Run
 from interface.cli.targets import RUN, target
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 APPROVALS: Final = ("auto", "ask", "all", "deny")
 """Same as protocol.agent.Approval, without the import of msgspec."""
+_APPROVE: Final = "override approval of all agents: auto (run all tools), ask (before changes), all (ask always), deny"
 _COMPARING: Final = ("repeat", "check", "margin", "seed", "total_cost", "total_tokens", "resume", "keep")
 _LIVE: Final = ("delta", "progress", "lagged")
 CANCEL_SECONDS: Final = 30.0
@@ -38,47 +39,35 @@ CANCEL_SECONDS: Final = 30.0
 
 
 def configure_run(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "workflow", metavar="FILE|NAME", help="name in .workflows, file, or github:owner/repo@ref/path.yaml"
-    )
-    tag_flag(parser)
-    trust_flag(parser)
-    update_flag(parser)
-    continue_flag(parser)
-    parser.add_argument(
-        "--timeout", type=duration, metavar="D", help="maximum duration, such as 10m (exit code 124 when exceeded)"
-    )
-    parser.add_argument(
-        "--max-cost", type=usd, metavar="USD", help="maximum cost of the run in USD (exit code 6 when exceeded)"
-    )
+    about = "name in .workflows, file, or github:owner/repo@ref/path.yaml"
+    parser.add_argument("workflow", metavar="FILE|NAME", help=about)
+    workflow_flags(parser)
+    about = "maximum duration, such as 10m (exit code 124 when exceeded)"
+    parser.add_argument("--timeout", type=duration, metavar="D", help=about)
+    about = "maximum cost of the run in USD (exit code 6 when exceeded)"
+    parser.add_argument("--max-cost", type=usd, metavar="USD", help=about)
     parser.add_argument("--max-tokens", type=tokens, metavar="N", help="maximum tokens (exit code 6 when exceeded)")
-    parser.add_argument("--exit-code-from", metavar="AGENT", help="take the exit code from the work of this agent only")
+    parser.add_argument("--exit-code-from", metavar="AGENT", help="only the work of this agent decides the exit code")
     parser.add_argument("--fail-on", choices=("error", "never"), default="error", help="never: always exit with code 0")
-    parser.add_argument("--approve", choices=APPROVALS, help="approval of tool calls; overrides agents' files")
-    parser.add_argument("--detach", action="store_true", help="return after the start; approvals wait in awk needs")
-    parser.add_argument(
-        "--report",
-        action="append",
-        metavar="REPORTS",
-        help="additional reports, separated by commas: github, junit:FILE, md:FILE, sarif:FILE",
-    )
-    parser.add_argument("--rm", action="store_true", help="stop the kernel after the run if this command started it")
-    parser.add_argument("--dry-run", action="store_true", help="print the execution plan without running it")
+    parser.add_argument("--approve", choices=APPROVALS, help=_APPROVE)
+    flag(parser, "--detach", about="return after the start; approvals wait in awk needs")
+    about = "additional reports, separated by commas: github, junit:FILE, md:FILE, sarif:FILE"
+    parser.add_argument("--report", action="append", metavar="REPORTS", help=about)
+    flag(parser, "--rm", about="stop the kernel after the run if this command started it")
+    flag(parser, "--dry-run", about="print the execution plan without running it")
     whole = "with --compare: "
-    parser.add_argument("--compare", choices=("solo",), help="compare the workflow with one agent in paired runs")
+    about = "compare the workflow with one agent that has the prompts and tools of all members"
+    parser.add_argument("--compare", choices=("solo",), help=about)
     parser.add_argument("--repeat", type=pairs, metavar="N", help=f"{whole}maximum number of pairs (default: 10)")
     parser.add_argument("--check", metavar="CMD", help=f"{whole}shell command that decides success by exit code 0")
-    parser.add_argument(
-        "--margin",
-        type=share,
-        metavar="P",
-        help=f"{whole}non-inferiority margin: failure rates within P count as equal (default: 0.2)",
-    )
-    parser.add_argument("--seed", type=int, metavar="N", help=f"{whole}seed of the order within pairs")
+    about = f"{whole}accepted loss of success rate of the cheaper side (default: 0.2)"
+    parser.add_argument("--margin", type=share, metavar="P", help=about)
+    about = f"{whole}random seed of the order of the runs in each pair"
+    parser.add_argument("--seed", type=int, metavar="N", help=about)
     parser.add_argument("--total-cost", type=usd, metavar="USD", help=f"{whole}maximum total cost of all runs in USD")
     parser.add_argument("--total-tokens", type=tokens, metavar="N", help=f"{whole}maximum total tokens of all runs")
     parser.add_argument("--resume", metavar="COMPARISON", help=f"{whole}continue this comparison (c3)")
-    parser.add_argument("--keep", action="store_true", help=f"{whole}retain the project copy of each run")
+    flag(parser, "--keep", about=f"{whole}keep the project copy in which each run works")
     json_flag(parser)
     jsonl_flag(parser)
 
@@ -292,10 +281,9 @@ def plan_lines(plan: "Plan", screen: Screen) -> list[str]:
 
 
 def configure_watch(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "target", metavar="RUN|@WORKFLOW[:TAG]", help="run (r12), or workflow (@review[:tag]: latest run)"
-    )
-    parser.add_argument("--exit-status", action="store_true", help="exit with the exit code of the run")
+    about = "run (r12), or workflow (@review[:tag]: latest run)"
+    parser.add_argument("target", metavar="RUN|@WORKFLOW[:TAG]", help=about)
+    flag(parser, "--exit-status", about="exit with the exit code of the run")
     json_flag(parser)
     jsonl_flag(parser)
     parser.set_defaults(fail_on="error", detach=True)  # as for run: approvals are decided later

@@ -8,7 +8,7 @@ from interface.cli.command_parser import Subcommand, Subcommands, duration
 from interface.cli.context import Context
 from interface.cli.exits import Exit
 from interface.cli.output import Screen, escape, one_line, table
-from interface.cli.parsing import json_flag
+from interface.cli.parsing import flag, json_flag
 from interface.cli.requests import RUNS, count_flag, show_list
 from interface.cli.targets import RUN, target, workflow_target
 from interface.client import new_key, quoted
@@ -21,9 +21,8 @@ _DIFF_STYLES: Final = {"+": "green", "-": "red", "@": "cyan", "d": "bold"}
 
 
 def configure_runs(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "target", metavar="@WORKFLOW[:TAG]", nargs="?", help="only runs of this workflow (default: all tags)"
-    )
+    about = "only runs of this workflow (default: all tags)"
+    parser.add_argument("target", metavar="@WORKFLOW[:TAG]", nargs="?", help=about)
     parser.add_argument("--status", choices=STATUSES, help="only runs with this status")
     parser.add_argument("--since", type=duration, metavar="D", help="only runs started within 10m, 2h, 7d, ...")
     count_flag(parser, DEFAULT_COUNT, "number of latest runs")
@@ -56,7 +55,7 @@ def runs_lines(found: RunList, screen: Screen) -> list[str]:
 
 def configure_diff(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("target", metavar="TARGET|RUN", help="alice@review[:tag], @review[:tag], or run (r12)")
-    parser.add_argument("--stat", action="store_true", help="print only files and numbers of lines")
+    flag(parser, "--stat", about="print only files and numbers of lines")
     json_flag(parser)
 
 
@@ -103,12 +102,11 @@ def configure_merge(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("target", metavar="RUN|@WORKFLOW[:TAG]", help="run (r12), or workflow (@review: latest run)")
     parser.add_argument("--agent", metavar="NAME", help="only the branch of this agent (default: all)")
     parser.add_argument("--into", metavar="BRANCH", help="target branch (default: base branch of the run)")
-    parser.add_argument(
-        "--squash", action="store_const", const=True, help="create one commit, not one merge per branch"
-    )
+    about = "create one commit, not one merge per branch"
+    parser.add_argument("--squash", action="store_const", const=True, help=about)
     parser.add_argument("--check", metavar="CMD", help="shell command that must succeed before the branch changes")
     parser.add_argument("--return", action="store_true", dest="give_back", help="return conflicts to agents as work")
-    parser.add_argument("--dry-run", action="store_true", help="print the result without changes or checks")
+    flag(parser, "--dry-run", about="print the result without changes or checks")
     json_flag(parser)
 
 
@@ -197,7 +195,7 @@ def worktrees_lines(listed: WorktreeList, screen: Screen) -> list[str]:
 def configure_worktree_rm(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("agents", metavar="AGENT", nargs="*", help="only of these agents (default: all of the run)")
     parser.add_argument("--run", metavar="RUN", required=True, help="ended run (r12)")
-    parser.add_argument("--force", action="store_true", help="also delete unmerged or uncommitted work")
+    flag(parser, "--force", about="also delete unmerged or uncommitted work")
 
 
 def run_worktree_rm(context: Context) -> int:

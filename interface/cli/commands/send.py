@@ -17,7 +17,7 @@ from interface.cli.command_parser import duration
 from interface.cli.context import Context
 from interface.cli.exits import Exit, of_failure, worst
 from interface.cli.output import Screen, escape, one_line
-from interface.cli.parsing import json_flag, jsonl_flag, message_argument, target_argument
+from interface.cli.parsing import flag, json_flag, jsonl_flag, message_argument, target_argument
 from interface.cli.prompts import answer_in_place, can_ask, decide_in_place, is_question, with_trust
 from interface.cli.requests import left_behind_lines
 from interface.cli.targets import target
@@ -29,15 +29,15 @@ _KEYLESS: Final = "set it and run awk restart --kernel"
 """A kernel keeps the environment of the process that started it."""
 _WAITS: Final = MappingProxyType(
     {
-        "credentials": "its provider refused the key; set another one, then restart --kernel from that shell",
-        "quota": "its provider's quota is used up; resume the agent once there is more",
-        "approval": "you have to approve what it wants to do; pending lists it",
-        "person": "a person has to answer; needs lists what is asked, answer says it",
+        "credentials": "its provider refused the key; set another key and run awk restart --kernel in that shell",
+        "quota": "the quota of its provider is used up; when it is renewed: awk resume",
+        "approval": "you have to approve or deny a tool call: awk needs",
+        "person": "a person has to answer: awk needs, awk answer",
         "budget": "its budget is used up; renew it: awk continue",
         "hops": "a limit of its workflow was reached; renew it: awk continue",
         "paused": "it is paused; resume it: awk resume",
         "stopped": "its agent was stopped; resume it: awk resume",
-        "error": "its agent is in error; ps shows why, reset clears it",
+        "error": "its agent is in error; see the reason: awk ps; re-enable it: awk reset",
     }
 )
 """Reasons of waits that only a person can end, with the action."""
@@ -54,13 +54,9 @@ def configure_send(parser: argparse.ArgumentParser) -> None:
             for word in words:
                 word.required = False
 
-    parser.add_argument(
-        "--batch",
-        action=Batch,
-        metavar="FILE",
-        help="file with one JSON object {to, text} per line instead of TARGET and MESSAGE; - reads standard input",
-    )
-    parser.add_argument("--wait", action="store_true", help="wait for the answers and print them")
+    about = "file with one JSON object {to, text} per line instead of TARGET and MESSAGE; - reads standard input"
+    parser.add_argument("--batch", action=Batch, metavar="FILE", help=about)
+    flag(parser, "--wait", about="wait for the answers and print them")
     parser.add_argument("--timeout", type=duration, metavar="D", help="with --wait: maximum time to wait (30s, 5m)")
     json_flag(parser)
 
@@ -387,7 +383,7 @@ class AnswerStream:
 def configure_serve(parser: argparse.ArgumentParser) -> None:
     target_argument(parser)
     message_argument(parser)
-    parser.add_argument("--json", action="store_true", help="print one JSON document (always on)")
+    flag(parser, "--json", about="print one JSON document (always on)")
 
 
 def run_serve(context: Context) -> int:

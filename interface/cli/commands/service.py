@@ -24,6 +24,7 @@ from interface.cli.command_parser import Subcommand, Subcommands
 from interface.cli.context import Context
 from interface.cli.exits import Exit
 from interface.cli.output import Screen, one_line
+from interface.cli.parsing import flag
 from interface.discovery import HOME, URL
 from interface.failure import Failure, Unreachable
 from interface.service import MARK, Service, UserService, plist_text, unit_text
@@ -54,7 +55,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     kinds = parser.add_mutually_exclusive_group()
     kinds.add_argument("--systemd", action="store_true", help="use systemd (default, except on macOS)")
     kinds.add_argument("--launchd", action="store_true", help="use launchd (default on macOS)")
-    parser.add_argument("--all", action="store_true", help="one service that starts all projects on demand")
+    flag(parser, "--all", about="one service that starts all projects on demand")
 
 
 configure_service_print = configure_service_install = configure_service_uninstall = _configure

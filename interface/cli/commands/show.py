@@ -8,7 +8,7 @@ from typing import Any, Final
 from interface.cli.commands.channel import message_lines
 from interface.cli.context import Context
 from interface.cli.output import Screen, escape, one_line, table
-from interface.cli.parsing import archive_flag, json_flag
+from interface.cli.parsing import archive_flag, flag, json_flag
 from interface.cli.requests import ENTRIES, count_flag, show_list
 from interface.cli.targets import RUN
 from interface.cli.transcript_view import entry_lines, unanswered_lines, usage_text
@@ -29,9 +29,9 @@ _STATUS_STYLES: Final = {"done": "green", "running": "cyan"}
 
 def configure_show(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("id", metavar="RUN|INSTRUCTION", help="run (r12, or review:main) or instruction (i7)")
-    parser.add_argument("--prompt", action="store_true", help="for an instruction: print the prompt of the model")
-    parser.add_argument("--steps", action="store_true", help="for an instruction: print each model and tool call")
-    parser.add_argument("--full", action="store_true", help="with --steps: print arguments and results in full")
+    flag(parser, "--prompt", about="for an instruction: print the prompt of the model")
+    flag(parser, "--steps", about="for an instruction: print each model and tool call")
+    flag(parser, "--full", about="with --steps: print arguments and results in full")
     count_flag(parser, what="with --steps: number of first calls")
     archive_flag(parser)
     json_flag(parser)

@@ -16,6 +16,7 @@ from interface import offline
 from interface.cli.command_parser import Subcommand, Subcommands
 from interface.cli.context import Context
 from interface.cli.output import Screen, one_line, table
+from interface.cli.parsing import flag
 from interface.failure import Failure
 from interface.safe_dir import SafeDir
 from interface.skill_folder import path_of, pins, put, remove
@@ -75,7 +76,7 @@ def skills_lines(found: SkillList, screen: Screen) -> list[str]:
 def configure_skills_import(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("source", metavar="SOURCE", help="skill or folder of skills as github:owner/repo@ref/path")
     parser.add_argument("names", metavar="NAME", nargs="*", help="only these skills")
-    parser.add_argument("--force", action="store_true", help="replace existing skills")
+    flag(parser, "--force", about="replace existing skills")
 
 
 def run_skills_import(context: Context) -> int:
@@ -104,7 +105,7 @@ def _fetch(context: Context, source: str) -> FetchedSkills:
 
 def configure_skills_update(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("names", metavar="NAME", nargs="*", help="only these skills (default: all imported skills)")
-    parser.add_argument("--force", action="store_true", help="also update changed skills; discard the changes")
+    flag(parser, "--force", about="also update changed skills; discard the changes")
 
 
 def run_skills_update(context: Context) -> int:
@@ -126,7 +127,7 @@ def run_skills_update(context: Context) -> int:
 
 def configure_skills_rm(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("names", metavar="NAME", nargs="+", help="names of imported skills")
-    parser.add_argument("--force", action="store_true", help="also delete locally changed skills")
+    flag(parser, "--force", about="also delete locally changed skills")
 
 
 def run_skills_rm(context: Context) -> int:

@@ -19,7 +19,7 @@ from interface.cli.command_parser import duration
 from interface.cli.context import Context
 from interface.cli.exits import Exit
 from interface.cli.output import Screen, one_line
-from interface.cli.parsing import all_projects_flag, continue_flag, json_flag, tag_flag, trust_flag, update_flag
+from interface.cli.parsing import AGENT, TARGET, all_projects_flag, flag, json_flag, trust_flag, workflow_flags
 from interface.cli.prompts import agrees, can_ask, confirm, with_trust
 from interface.cli.requests import NOTHING, left_behind_lines
 from interface.client import Client, new_key, quoted
@@ -35,11 +35,8 @@ _PASSED_ON: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUI
 
 def configure_start(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("workflow", metavar="FILE|NAME", nargs="?", help="workflow to start (default: only the kernel)")
-    tag_flag(parser)
-    trust_flag(parser)
-    update_flag(parser)
-    continue_flag(parser)
-    parser.add_argument("--foreground", action="store_true", help="run in the foreground and log to stderr")
+    workflow_flags(parser)
+    flag(parser, "--foreground", about="run in the foreground and log to stderr")
 
 
 def run_start(context: Context) -> int:
@@ -171,12 +168,12 @@ LADDER_SECONDS: Final = 25.0
 
 
 def configure_stop(parser: argparse.ArgumentParser) -> None:
-    targets = "alice, @review[:tag] or alice@review[:tag] (default: all)"
+    targets = f"{TARGET} (default: all work and the kernel)"
     parser.add_argument("targets", metavar="TARGET", nargs="*", help=targets)
     parser.add_argument("--grace", type=duration, metavar="D", help="time for running work to finish (default: 10s)")
-    parser.add_argument("--now", action="store_true", help="stop running work immediately")
-    parser.add_argument("--no-wait", action="store_true", help="return without waiting for processes to exit")
-    parser.add_argument("--yes", action="store_true", help="stop without confirmation")
+    flag(parser, "--now", about="stop running work immediately")
+    flag(parser, "--no-wait", about="return without waiting for processes to exit")
+    flag(parser, "--yes", about="stop without confirmation")
     all_projects_flag(parser, "stop the kernels of all your projects")
 
 
@@ -286,8 +283,8 @@ def stop_kernel(context: Context, client: Client, grace: float) -> None:
 
 
 def configure_restart(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("target", metavar="TARGET", nargs="?", help="alice or alice@review[:tag]")
-    parser.add_argument("--kernel", action="store_true", help="restart the kernel; running work then resumes")
+    parser.add_argument("target", metavar="TARGET", nargs="?", help=AGENT)
+    flag(parser, "--kernel", about="restart the kernel; unfinished work continues")
     trust_flag(parser)
     json_flag(parser)
 
@@ -321,8 +318,9 @@ _OVER: Final = ("done", "failed", "none")
 
 
 def configure_upgrade(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--to", metavar="PATH", help="environment or program (default: installed version)")
-    parser.add_argument("--status", action="store_true", help="print the result of the last upgrade")
+    about = "virtual environment or program of the new version (default: the installed one)"
+    parser.add_argument("--to", metavar="PATH", help=about)
+    flag(parser, "--status", about="print the result of the last upgrade")
     json_flag(parser)
 
 

@@ -10,7 +10,7 @@ from interface.cli.command_parser import Subcommand, Subcommands
 from interface.cli.context import Context
 from interface.cli.exits import Exit
 from interface.cli.output import Screen, one_line, table, view_lines
-from interface.cli.parsing import json_flag
+from interface.cli.parsing import flag, json_flag
 from interface.cli.prompts import can_ask, confirm
 from interface.client import new_key
 from interface.failure import Failure
@@ -22,11 +22,17 @@ RUNS: Final = 10
 MOST_RUNS: Final = 1_000_000
 GROUPS: Final = get_args(PruneGroup)
 """Kinds of data that can be pruned."""
+_TRUST: Final = (
+    "for your own backups: also restore consents and commands of open work; grants of awk trust are never restored"
+)
+_EXPLAINED: Final = (
+    "unfinished: rest of an interrupted prune; aside: state replaced by a restore; attempts: folders of ended ones"
+)
 
 
 def configure_backup(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", help="backup file, written atomically and readable only by its owner")
-    parser.add_argument("--force", action="store_true", help="replace an existing file")
+    flag(parser, "--force", about="replace an existing file")
     json_flag(parser)
 
 
@@ -51,15 +57,10 @@ def backup_lines(made: BackupReport, _screen: Screen) -> list[str]:
 
 def configure_restore(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", help="file of awk backup, or with --promote directory of a standby")
-    parser.add_argument("--promote", action="store_true", help="promote a standby; the original must not run again")
-    parser.add_argument(
-        "--force",
-        action="store_true",
-        help="move existing state aside first; with --promote, continue even if the original may be running",
-    )
-    parser.add_argument(
-        "--trust", action="store_true", help="also restore consents and commands, from own backups only"
-    )
+    flag(parser, "--promote", about="restore a standby copy; its original kernel must not run again")
+    about = "move existing state aside first; with --promote, continue even if the original may be running"
+    flag(parser, "--force", about=about)
+    flag(parser, "--trust", about=_TRUST)
     json_flag(parser)
 
 
@@ -75,7 +76,7 @@ def run_restore(context: Context) -> int:
 def restore_lines(done: RestoreReport, _screen: Screen) -> list[str]:
     head = done.backup
     lines = [one_line(f"restored the state of {head.at} into {done.project}: up to m{head.message}")]
-    lines += [one_line(f"what was there is in {path}") for path in done.aside]
+    lines += [one_line(f"previous state: {path}") for path in done.aside]
     lines += [
         one_line(f"branch {tree.branch} of {tree.run} is not in this project's git: fetch it from the original")
         for tree in done.missing
@@ -84,7 +85,7 @@ def restore_lines(done: RestoreReport, _screen: Screen) -> list[str]:
 
 
 def configure_df(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("-n", type=int, default=RUNS, metavar="N", help="maximum number of runs (0: all)")
+    parser.add_argument("-n", type=int, default=RUNS, metavar="N", help="number of largest runs (default: 10; 0: all)")
     json_flag(parser)
 
 
@@ -107,9 +108,10 @@ def df_lines(found: DiskUsage, screen: Screen) -> list[str]:
 
 
 def configure_prune(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("what", metavar="WHAT", nargs="*", help=f"groups (default: all): {', '.join(GROUPS)}")
-    parser.add_argument("--dry-run", action="store_true", help="list the data and reasons without deleting it")
-    parser.add_argument("--yes", action="store_true", help="delete without confirmation")
+    about = f"groups (default: all): {', '.join(GROUPS)}; {_EXPLAINED}"
+    parser.add_argument("what", metavar="WHAT", nargs="*", help=about)
+    flag(parser, "--dry-run", about="list the data and reasons without deleting it")
+    flag(parser, "--yes", about="delete without confirmation")
     json_flag(parser)
 
 
@@ -132,14 +134,14 @@ def run_prune(context: Context) -> int:
 
 
 def prune_lines(told: dict[str, Any], screen: Screen) -> list[str]:
-    rows = [["goes", row["group"], one_line(row["what"]), _size(row["bytes"]), row["why"]] for row in told["removed"]]
+    rows = [["delete", row["group"], one_line(row["what"]), _size(row["bytes"]), row["why"]] for row in told["removed"]]
     rows += [
-        ["stays", row["group"], one_line(row["what"]), _size(row["bytes"]), one_line(row["kept_because"])]
+        ["keep", row["group"], one_line(row["what"]), _size(row["bytes"]), one_line(row["kept_because"])]
         for row in told["kept"]
     ]
     lines = table(["", "GROUP", "WHAT", "SIZE", "WHY"], rows, screen, right=frozenset({"SIZE"})) if rows else []
     if not told["removed"]:
-        return [*lines, "nothing to remove"]
+        return [*lines, "nothing to delete"]
     what = "would be deleted" if told["dry_run"] else "deleted"
     return [*lines, f"{len(told['removed'])} {what}, {_size(told['total_bytes'])}"]
 
@@ -155,7 +157,7 @@ def _size(count: int) -> str:
 
 STANDBY_VERBS: Final = Subcommands(
     "standby",
-    (Subcommand("check", "Verify a standby copy in a temporary directory and print its last timestamp"),),
+    (Subcommand("check", "Verify a standby copy in a temporary directory and print the time of its last change"),),
 )
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from interface.cli.context import Context
 from interface.cli.exits import Exit
 from interface.cli.output import Screen, decode, one_line, read_fields, table, width
-from interface.cli.parsing import json_flag
+from interface.cli.parsing import TARGET, json_flag
 from interface.failure import Unreachable
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ _DOWN: Final = b'{"schema":"awk/status/1","state":"down","kernel":null,"agents":
 
 
 def configure_status(parser: "argparse.ArgumentParser") -> None:
-    parser.add_argument("target", metavar="TARGET", nargs="?", help="alice, @review[:tag] or alice@review")
+    parser.add_argument("target", metavar="TARGET", nargs="?", help=TARGET)
     json_flag(parser)
 
 
@@ -88,10 +88,8 @@ def status_lines(body: bytes, screen: Screen) -> list[str]:
 
 
 def configure_stats(parser: "argparse.ArgumentParser") -> None:
-    parser.add_argument(
-        "target", metavar="TARGET", nargs="?", help="alice, @review[:tag] or alice@review (default: all)"
-    )
-    by = "part it by agent, workflow, model or day (of UTC), or by two of them: day,model"
+    parser.add_argument("target", metavar="TARGET", nargs="?", help=f"{TARGET} (default: all)")
+    by = "group by agent, workflow, model or day (UTC), or by two of them: day,model"
     parser.add_argument("--by", type=_parts, metavar="WHAT", help=by)
     when = "start of the period: 7d, 2h, 2026-11-01 or 2026-11-01T12:00:00Z"
     parser.add_argument("--since", type=_moment, metavar="T", help=when)

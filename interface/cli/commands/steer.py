@@ -14,7 +14,7 @@ from typing import Any, Final
 from interface.cli.context import Context
 from interface.cli.exits import Exit, of_failure
 from interface.cli.output import Screen, decode, one_line
-from interface.cli.parsing import json_flag, target_argument
+from interface.cli.parsing import AGENT, flag, json_flag, target_argument
 from interface.cli.prompts import can_ask, confirm
 from interface.cli.requests import Row, act
 from interface.cli.targets import agent_path, agent_target, target
@@ -35,7 +35,7 @@ def bulk_flags(parser: argparse.ArgumentParser) -> None:
     """Declare ID... and the selection flags."""
     parser.add_argument("ids", metavar=WORDS, nargs="*", help="instructions (i7 i8), or all of a workflow (@review)")
     parser.add_argument("--agent", metavar="AGENT", help="all instructions of this agent: alice or alice@review[:tag]")
-    parser.add_argument("--dry-run", action="store_true", help="print the affected instructions without changing them")
+    flag(parser, "--dry-run", about="print the selected instructions without changes; not with ids")
     json_flag(parser)
 
 
@@ -98,30 +98,30 @@ def change_many(context: Context, action: str, body: Mapping[str, object]) -> in
 def bulk_lines(body: bytes, screen: Screen) -> list[str]:
     """Return a line for each changed instruction, and a line with the reason for each unchanged instruction."""
     report = decode(body, BulkReport)
-    done = {"cancel": "cancelled", "retry": "put back"}[report.action]
+    done = {"cancel": "cancelled", "retry": "queued again"}[report.action]
     count = report.matched if report.dry_run else report.changed
     what = f"{count:,} {'instruction' if count == 1 else 'instructions'}"
     head = f"{what} would be {done}" if report.dry_run else f"{what} {done}"
-    left = f"; {report.left:,} that {'runs' if report.left == 1 else 'run'} left alone" if report.left else ""
+    left = f"; {report.left:,} running not changed" if report.left else ""
     lines = [screen.style(head + left, "bold")]
     for one in report.instructions[:SHOWN]:
         where = "" if one.space.startswith("dm:") else f" in {one.space}"
         lines.append(f"  {one_line(f'{one.id} {one.status} ({one.agent}{where})')}")
     if count > SHOWN:
         lines.append(f"  and {count - SHOWN:,} more")
-    lines += [f"  {one_line(f'{one.id} was not: {one.detail}')}" for one in report.kept[:SHOWN]]
+    lines += [f"  {one_line(f'{one.id} not changed: {one.detail}')}" for one in report.kept[:SHOWN]]
     if report.rest:
-        lines.append(f"  {report.rest:,} more are meant: that is too much for one commit, say it again for the next")
+        lines.append(f"  {report.rest:,} more not changed: run the command again")
     missing = sum(report.kept_by.values()) - SHOWN
-    return [*lines, *([f"  and {missing:,} more were not"] if missing > 0 else [])]
+    return [*lines, *([f"  and {missing:,} more not changed"] if missing > 0 else [])]
 
 
-def configure_target(parser: argparse.ArgumentParser) -> None:
-    target_argument(parser)
+def configure_target(parser: argparse.ArgumentParser, *about: str) -> None:
+    target_argument(parser, *about)
     json_flag(parser)
 
 
-configure_pause = configure_resume = configure_continue = configure_reset = configure_target
+configure_pause = configure_resume = configure_continue = configure_target
 
 
 def act_on_target(context: Context, what: str) -> int:
@@ -133,6 +133,10 @@ def act_on_target(context: Context, what: str) -> int:
     else:
         path = f"/workflows/{quoted(str(asked.workflow))}/{quoted(asked.tag)}/{what}"
     return act(context, path, (), changed_lines, client=client)
+
+
+def configure_reset(parser: argparse.ArgumentParser) -> None:
+    configure_target(parser, AGENT)
 
 
 def act_on_agent(context: Context, what: str) -> int:
@@ -169,14 +173,14 @@ configure_promote = configure_instructions
 
 def configure_cancel(parser: argparse.ArgumentParser) -> None:
     bulk_flags(parser)
-    parser.add_argument("--queued", action="store_true", help="only queued instructions; running instructions continue")
-    parser.add_argument("--yes", action="store_true", help="cancel many instructions without confirmation")
+    flag(parser, "--queued", about="only queued instructions; running instructions continue")
+    flag(parser, "--yes", about="cancel a selection without confirmation; ids need none")
 
 
 def configure_retry(parser: argparse.ArgumentParser) -> None:
     bulk_flags(parser)
-    parser.add_argument("--all", action="store_true", help="all instructions that awk dead lists")
-    parser.add_argument("--fresh", action="store_true", help="start over; side effects may occur twice")
+    flag(parser, "--all", about="all instructions that awk dead lists")
+    flag(parser, "--fresh", about="start from the beginning; side effects may occur twice")
 
 
 def run_cancel(context: Context) -> int:
@@ -189,7 +193,8 @@ def run_cancel(context: Context) -> int:
 def configure_answer(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("ids", metavar="ID", nargs=1, help="instruction that waits for a person, as in awk needs (i7)")
     parser.add_argument("message", metavar="TEXT", help="answer, or - to read standard input")
-    parser.add_argument("--as", dest="name", metavar="AGENT", help="fail if another person is now the assignee")
+    about = "fail if another agent is now the assignee"
+    parser.add_argument("--as", dest="name", metavar="AGENT", help=about)
     json_flag(parser)
 
 

@@ -42,7 +42,7 @@ def space_lines(found: SpaceList, screen: Screen) -> list[str]:
         [one.space, one.state, one.run, f"{one.opener} in {one.instruction}", ", ".join(one.members)]
         for one in found.spaces
     ]
-    return table(["SPACE", "STATE", "RUN", "OPENED BY", "MEMBERS"], rows, screen) if rows else ["nothing was opened"]
+    return table(["SPACE", "STATE", "RUN", "OPENED BY", "MEMBERS"], rows, screen) if rows else ["no spaces"]
 
 
 def configure_space_members(parser: argparse.ArgumentParser) -> None:
@@ -83,7 +83,7 @@ TASK_VERBS: Final = Subcommands(
     (
         Subcommand("list", "List the tasks of a workflow with their states and assignees"),
         Subcommand("show", "Show a task, its dependencies and its result"),
-        Subcommand("add", "Add a task, with --for as work of an agent"),
+        Subcommand("add", "Add a task that an agent can claim, or receives with --for"),
         *generated("task"),
         Subcommand("graph", "Show the dependency graph of the tasks"),
     ),
@@ -117,7 +117,7 @@ def tasks_lines(listed: TaskList, screen: Screen) -> list[str]:
         [one.id, one.state, one.holder or one.for_ or "-", ", ".join(one.blocked_by) or "-", one.title]
         for one in listed.tasks
     ]
-    return table(["ID", "STATE", "AGENT", "WAITS FOR", "TITLE"], rows, screen) if rows else ["nothing is planned"]
+    return table(["ID", "STATE", "AGENT", "WAITS FOR", "TITLE"], rows, screen) if rows else ["no tasks"]
 
 
 def configure_task_show(parser: argparse.ArgumentParser) -> None:
@@ -160,12 +160,16 @@ def configure_task_add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("title", metavar="TITLE", help="title of the task")
     parser.add_argument("--text", metavar="TEXT", default="", help="description of the task")
     parser.add_argument("--key", metavar="KEY", help="additional name of the task")
-    parser.add_argument("--for", dest="for_", metavar="AGENT", help="assignee (default: any agent can claim it)")
-    parser.add_argument("--needs", metavar="TASK", action="append", default=[], help="dependency (id or key)")
+    about = "agent that receives the task (default: any agent can claim it)"
+    parser.add_argument("--for", dest="for_", metavar="AGENT", help=about)
+    about = "dependency (id or key); repeatable"
+    parser.add_argument("--needs", metavar="TASK", action="append", default=[], help=about)
     parser.add_argument("--parent", metavar="TASK", help="parent task")
-    parser.add_argument("--files", metavar="GLOB", action="append", default=[], help="files reserved for the task")
+    about = "files reserved for the task; repeatable"
+    parser.add_argument("--files", metavar="GLOB", action="append", default=[], help=about)
     parser.add_argument("--check", metavar="CMD", help="command that must exit with code 0 before the task is done")
-    parser.add_argument("--on-failure", choices=("hold", "skip", "cancel"), help="reaction to a failed dependency")
+    about = "after a failed dependency: hold (wait for a person, default), skip (start without it), cancel this task"
+    parser.add_argument("--on-failure", choices=("hold", "skip", "cancel"), help=about)
 
 
 def run_task_add(context: Context) -> int:
@@ -229,7 +233,7 @@ def graph_lines(listed: TaskList, screen: Screen) -> list[str]:
         behind = one_line(f"{one.title} ({'; '.join(remarks)})" if remarks else one.title)
         lines.append(f"{'  ' * depth}{one.id} {screen.style(one.state, _STYLES[one.state])} {behind}")
         waiting += [(follower, depth + 1) for follower in reversed(below.get(one.id, ()))]
-    return lines or ["nothing is planned"]
+    return lines or ["no tasks"]
 
 
 FEEDBACK_VERBS: Final = Subcommands(
@@ -251,7 +255,7 @@ def feedback_lines(found: FeedbackList, screen: Screen) -> list[str]:
         where = f" in {one.space}" if one.space else ""
         lines.append(screen.style(one_line(f"{one.id}  {one.author}{where}, {one.at}"), "bold"))
         lines += [f"  {line}".rstrip() for line in escape(one.text).rstrip("\n").split("\n")]
-    return lines or ["nothing was said about the work"]
+    return lines or ["no feedback"]
 
 
 def configure_feedback_add(parser: argparse.ArgumentParser) -> None:

@@ -17,6 +17,7 @@ from interface.cli.command_parser import Subcommand, Subcommands
 from interface.cli.commands.agent import agent_file_lines
 from interface.cli.context import Context
 from interface.cli.output import Screen, table
+from interface.cli.parsing import flag
 from interface.failure import Failure
 from interface.safe_dir import SafeDir
 from protocol.inspection import ProjectWritten, ToolList
@@ -82,7 +83,7 @@ def configure_tool_add(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="argument NAME:TYPE, with ? if optional (path:string, limit:integer?); ${path} in the command: its value",
     )
-    parser.add_argument("--read-only", action="store_true", help="the tool only reads; calls need no approval")
+    flag(parser, "--read-only", about="the tool only reads; calls need no approval")
     parser.add_argument("--timeout", metavar="D", help="timeout of a call (default: 120s)")
     parser.add_argument("--mock", metavar="TEXT", help="fixed result instead of a command")
 
@@ -130,7 +131,7 @@ def failure_of_flag(failure: Failure, name: str) -> Failure:
 def configure_tool_import(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", help="YAML or JSON file with the key tools:, such as a project file")
     parser.add_argument("names", metavar="NAME", nargs="*", help="only these tools")
-    parser.add_argument("--replace", action="store_true", help="replace tools of the same name")
+    flag(parser, "--replace", about="replace tools of the same name")
 
 
 def run_tool_import(context: Context) -> int:
@@ -164,7 +165,7 @@ def run_tool_import(context: Context) -> int:
 def configure_tool_mock(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", metavar="NAME", help="name of a project tool")
     parser.add_argument("message", metavar="TEXT", nargs="?", help="fixed result, or - to read standard input")
-    parser.add_argument("--off", action="store_true", help="remove the mock and run the command again")
+    flag(parser, "--off", about="remove the mock and run the command again")
 
 
 def run_tool_mock(context: Context) -> int:

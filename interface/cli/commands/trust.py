@@ -14,22 +14,21 @@ from interface import offline
 from interface.cli.context import Context
 from interface.cli.exits import Exit
 from interface.cli.output import Screen, one_line, table
-from interface.cli.parsing import json_flag
+from interface.cli.parsing import flag, json_flag
 from interface.cli.prompts import can_ask, unit_lines
 from interface.failure import Failure
 from interface.trust_file import TrustFile
 from protocol.trust import SHORT, Grant, Standing, TrustList, TrustReport, TrustRow, TrustUnit
 
 LIST, REVOKE = "list", "revoke"
+_WORDS: Final = "agent, workflow or file (default: all); or: list, to list consents; revoke ID..., to revoke consents"
 _STATES: Final = {"new": "not trusted", "changed": "changed since it was trusted", "kept": "trusted"}
 
 
 def configure_trust(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "words", metavar="FILE|NAME", nargs="*", help="agent, workflow or file (default: all); list; revoke ID..."
-    )
-    parser.add_argument("--yes", action="store_true", help="trust without confirmation")
-    parser.add_argument("--all", action="store_true", help="with revoke: all consents")
+    parser.add_argument("words", metavar="FILE|NAME", nargs="*", help=_WORDS)
+    flag(parser, "--yes", about="trust without confirmation")
+    flag(parser, "--all", about="with revoke: revoke all consents")
     json_flag(parser)
 
 
@@ -100,7 +99,7 @@ def trust_report_lines(rows: Sequence[TrustRow], screen: Screen) -> list[str]:
         head, *rest = unit_lines({"subject": row.subject, "digest": row.digest, "demands": row.demands}, screen)
         marked = unit_lines({"subject": "", "digest": "", "demands": row.demands, "before": before}, screen)[1:]
         lines += [f"{head}: {_STATES[row.state]}", *(marked if before else rest)]
-    return lines or ["nothing here needs trust"]
+    return lines or ["no file needs trust"]
 
 
 def revoke(context: Context, ids: list[str]) -> int:
@@ -118,4 +117,4 @@ def revoke(context: Context, ids: list[str]) -> int:
 
 def trust_lines(kept: TrustList, screen: Screen) -> list[str]:
     rows = [[one.id, one.subject, one.at, str(len(one.demands))] for one in kept.consents]
-    return table(["ID", "SUBJECT", "SINCE", "DEMANDS"], rows, screen) if rows else ["nothing is kept"]
+    return table(["ID", "SUBJECT", "SINCE", "DEMANDS"], rows, screen) if rows else ["no consents"]

@@ -38,13 +38,8 @@ class Standing(NamedTuple):
 
 def configure_wait(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("target", metavar="TARGET", help="alice, alice@review, @review:tag, r12 or i7")
-    parser.add_argument(
-        "--for",
-        dest="goal",
-        choices=("idle", "done", "needs"),
-        required=True,
-        help="idle: no work is left; done: the run, instruction or workflow has ended; needs: a person must act",
-    )
+    about = "idle: no work is left; done: the run, instruction or workflow has ended; needs: a person must act"
+    parser.add_argument("--for", dest="goal", choices=("idle", "done", "needs"), required=True, help=about)
     parser.add_argument("--timeout", type=duration, metavar="D", help="maximum time to wait (10s, 5m; exit code 124)")
     json_flag(parser)
 

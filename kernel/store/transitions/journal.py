@@ -162,4 +162,4 @@ def _check_repeated(tx: Transaction, instruction: str, epoch: int, entry: Entry)
     if body is None:
         raise Refused("conflict", f"entry {entry.k} of {instruction} is out of order: the next is {entries}")
     if body != _encode(entry):
-        raise Refused("conflict", f"entry {entry.k} of {instruction} is already written, with another body")
+        raise Refused("conflict", f"entry {entry.k} of {instruction} was already written with different content")

@@ -41,7 +41,7 @@ def open_space(
         return before
     if is_below(space):
         text = f"{place_of(space)} is already below a run's space and cannot contain spaces"
-        raise Refused("conflict", text, "open it from the run's own space")
+        raise Refused("conflict", text, "open the space from the main space of the run")
     run = _run(tx, space)
     there = spaces.open_below(tx.conn, space)
     known = RunSpaces(

@@ -121,9 +121,7 @@ def _needed(tx: Transaction, space: str, spec: TaskSpec, name: str, specs: Seque
     found = tasks.find(tx.conn, space, name)
     if found is None:
         keys = ", ".join(one.key for one in specs if one.key is not None)[:200]
-        text = (
-            f"task {(spec.key or spec.title)[:64]!r} refers to {name[:64]!r}, which is no key of this plan and no task"
-        )
+        text = f"task {(spec.key or spec.title)[:64]!r} needs {name[:64]!r}: neither a key of this plan nor a task"
         raise Refused("not_found", text, f"keys of this plan: {keys}" if keys else "give the tasks keys")
     return found
 

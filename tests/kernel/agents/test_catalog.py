@@ -176,7 +176,7 @@ MOCK = "backend: mock\nmock:\n"
         ("model: openai/x\nsystem_prompt: hi\nprompt: {system: x}", "system_prompt", "unknown key", "prompt: {system"),
         ("model: openai/x\nprompt: You are\n", "prompt", "needs keys, has 'You are'", "system, system_file"),
         ("model: openai/x\nprompt: {append: x}\n", "prompt.append", "only valid in a workflow", ""),
-        ("model: openai/x\nprompt: {system: a, system_file: b.md}\n", "prompt.system_file", "exclude each other", ""),
+        ("model: openai/x\nprompt: {system: a, system_file: b.md}\n", "prompt.system_file", "cannot be combined", ""),
         ("model: openai/x\nprompt: {system_file: no.md}\n", "prompt.system_file", "no.md not found", ""),
         ("model: openai/x\nprompt: {system_file: ../x}\n", "prompt.system_file", "leads outside", ""),
         ("model: openai/x\nprompt: {system_file: /etc/passwd}\n", "prompt.system_file", "not a path inside", ""),

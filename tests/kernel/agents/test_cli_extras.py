@@ -222,7 +222,7 @@ def test_a_copy_is_a_copy(home: Path, tmp_path: Path) -> None:
     assert os.access(copies / "bin/run", os.X_OK) and not os.access(copies / "SKILL.md", os.X_OK)
     assert not any(path.is_symlink() for path in (copies, *copies.rglob("*")))
     (elsewhere / "key").symlink_to(home / ".claude.json")
-    with pytest.raises(CauseError, match="key is a link: not copied"):
+    with pytest.raises(CauseError, match="key is a link, and links cannot be copied"):
         found(tmp_path, text)
 
 
@@ -231,7 +231,7 @@ def test_a_copy_is_a_copy(home: Path, tmp_path: Path) -> None:
     [
         (CLAUDE + "cli: {skills: [gone]}", "~/.claude/skills/gone not found"),
         (CLAUDE + "cli: {mcp_servers: [gone]}", "gone of ~/.claude.json not found"),
-        (CLAUDE + "cli: {mcp_servers: [old]}", "old of ~/.claude.json cannot be used: .*sse"),
+        (CLAUDE + "cli: {mcp_servers: [old]}", "old of ~/.claude.json is not valid: .*sse"),
         (CLAUDE + "cli: {mcp_servers: [none]}", "the entry has neither a command nor a url"),
         (CLAUDE + "cli: {mcp_servers: [near]}", "the command 'bin/box' is relative to the project"),
         (CODEX + "cli: {mcp_servers: [old]}", "cwd is not supported: servers start in the agent's working directory"),
@@ -271,7 +271,7 @@ def test_a_home_that_was_moved_is_found(home: Path, tmp_path: Path) -> None:
     (home / ".claude.json").rename(moved / ".claude.json")
     environ = {"HOME": str(home), "CLAUDE_CONFIG_DIR": str(moved)}
     found(tmp_path, CLAUDE + "cli: {skills: [deploy], hooks: true, mcp_servers: [box]}", environ)
-    with pytest.raises(CauseError, match="your home is unknown"):
+    with pytest.raises(CauseError, match="the home directory is unknown"):
         found(tmp_path, CLAUDE + "cli: {hooks: true}", {"PATH": "/bin"})
 
 

@@ -51,7 +51,7 @@ def test_a_login_is_a_demand_of_its_own(tmp_path: Path, backend: str) -> None:
             CLAUDE + "provider: {name: mine, base_url: 'http://127.0.0.1:9', dialect: anthropic}",
             "can only be used with its own vendor, but requests go to http://127.0.0.1:9",
         ),
-        (CLAUDE + "provider: {name: anthropic, api_key: $MINE}", "and api_key exclude each other"),
+        (CLAUDE + "provider: {name: anthropic, api_key: $MINE}", "and api_key cannot be combined"),
         (CODEX.replace("openai/gpt-5.5", "groq/x"), "is only valid for openai, but the model is from groq"),
     ],
 )

@@ -32,22 +32,22 @@ complete -c agent-worker -n '__agent_worker_at run' -l continue -d 'start with t
 complete -c agent-worker -n '__agent_worker_at run' -l timeout -d 'maximum duration, such as 10m (exit code 124 when exceeded)' -r -f
 complete -c agent-worker -n '__agent_worker_at run' -l max-cost -d 'maximum cost of the run in USD (exit code 6 when exceeded)' -r -f
 complete -c agent-worker -n '__agent_worker_at run' -l max-tokens -d 'maximum tokens (exit code 6 when exceeded)' -r -f
-complete -c agent-worker -n '__agent_worker_at run' -l exit-code-from -d 'take the exit code from the work of this agent only' -r -f -a '(__agent_worker_live agent)'
+complete -c agent-worker -n '__agent_worker_at run' -l exit-code-from -d 'only the work of this agent decides the exit code' -r -f -a '(__agent_worker_live agent)'
 complete -c agent-worker -n '__agent_worker_at run' -l fail-on -d 'never: always exit with code 0' -r -f -a 'error never'
-complete -c agent-worker -n '__agent_worker_at run' -l approve -d 'approval of tool calls; overrides agents\' files' -r -f -a 'auto ask all deny'
+complete -c agent-worker -n '__agent_worker_at run' -l approve -d 'override approval of all agents: auto (run all tools), ask (before changes), all (ask always), deny' -r -f -a 'auto ask all deny'
 complete -c agent-worker -n '__agent_worker_at run' -l detach -d 'return after the start; approvals wait in awk needs'
 complete -c agent-worker -n '__agent_worker_at run' -l report -d 'additional reports, separated by commas: github, junit:FILE, md:FILE, sarif:FILE' -r -f
 complete -c agent-worker -n '__agent_worker_at run' -l rm -d 'stop the kernel after the run if this command started it'
 complete -c agent-worker -n '__agent_worker_at run' -l dry-run -d 'print the execution plan without running it'
-complete -c agent-worker -n '__agent_worker_at run' -l compare -d 'compare the workflow with one agent in paired runs' -r -f -a 'solo'
+complete -c agent-worker -n '__agent_worker_at run' -l compare -d 'compare the workflow with one agent that has the prompts and tools of all members' -r -f -a 'solo'
 complete -c agent-worker -n '__agent_worker_at run' -l repeat -d 'with --compare: maximum number of pairs (default: 10)' -r -f
 complete -c agent-worker -n '__agent_worker_at run' -l check -d 'with --compare: shell command that decides success by exit code 0' -r -f
-complete -c agent-worker -n '__agent_worker_at run' -l margin -d 'with --compare: non-inferiority margin: failure rates within P count as equal (default: 0.2)' -r -f
-complete -c agent-worker -n '__agent_worker_at run' -l seed -d 'with --compare: seed of the order within pairs' -r -f
+complete -c agent-worker -n '__agent_worker_at run' -l margin -d 'with --compare: accepted loss of success rate of the cheaper side (default: 0.2)' -r -f
+complete -c agent-worker -n '__agent_worker_at run' -l seed -d 'with --compare: random seed of the order of the runs in each pair' -r -f
 complete -c agent-worker -n '__agent_worker_at run' -l total-cost -d 'with --compare: maximum total cost of all runs in USD' -r -f
 complete -c agent-worker -n '__agent_worker_at run' -l total-tokens -d 'with --compare: maximum total tokens of all runs' -r -f
 complete -c agent-worker -n '__agent_worker_at run' -l resume -d 'with --compare: continue this comparison (c3)' -r -f -a '(__agent_worker_live comparison)'
-complete -c agent-worker -n '__agent_worker_at run' -l keep -d 'with --compare: retain the project copy of each run'
+complete -c agent-worker -n '__agent_worker_at run' -l keep -d 'with --compare: keep the project copy in which each run works'
 complete -c agent-worker -n '__agent_worker_at run' -l json -d 'print one JSON document'
 complete -c agent-worker -n '__agent_worker_at run' -l jsonl -d 'print one JSON object per line as items arrive'
 complete -c agent-worker -n '__agent_worker_at run' -l project -d 'project directory (default: found from the current one)' -r -F
@@ -71,7 +71,7 @@ complete -c agent-worker -n '__agent_worker_at ask' -l project -d 'project direc
 complete -c agent-worker -n '__agent_worker_at ask' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c agent-worker -n '__agent_worker_at ask; and __agent_worker_turn 1 0 0' -f -a '(__agent_worker_live target)'
 complete -c agent-worker -n '__agent_worker_at ask; and __agent_worker_turn 1 1 1' -f
-complete -c agent-worker -n '__agent_worker_turn 0 0 0' -f -a 'serve' -d 'Send a message and print the answer as JSON'
+complete -c agent-worker -n '__agent_worker_turn 0 0 0' -f -a 'serve' -d 'Send a message and print the complete answer as JSON'
 complete -c agent-worker -n '__agent_worker_at serve' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at serve' -l json -d 'print one JSON document (always on)'
 complete -c agent-worker -n '__agent_worker_at serve' -l project -d 'project directory (default: found from the current one)' -r -F
@@ -105,7 +105,7 @@ complete -c agent-worker -n '__agent_worker_at stop' -s A -l all-projects -d 'st
 complete -c agent-worker -n '__agent_worker_at stop' -l project -d 'project directory (default: found from the current one)' -r -F
 complete -c agent-worker -n '__agent_worker_at stop' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c agent-worker -n '__agent_worker_at stop; and __agent_worker_turn 1 0 1000' -f -a '(__agent_worker_live target)'
-complete -c agent-worker -n '__agent_worker_turn 0 0 0' -f -a 'status' -d 'Show whether the kernel is running, without starting it'
+complete -c agent-worker -n '__agent_worker_turn 0 0 0' -f -a 'status' -d 'Show the state of the kernel or a target, without starting it'
 complete -c agent-worker -n '__agent_worker_at status' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at status' -l json -d 'print one JSON document'
 complete -c agent-worker -n '__agent_worker_at status' -l project -d 'project directory (default: found from the current one)' -r -F
@@ -139,7 +139,7 @@ complete -c agent-worker -n '__agent_worker_at service run' -s h -l help -d 'sho
 complete -c agent-worker -n '__agent_worker_at service run' -l json -d 'print one JSON document'
 complete -c agent-worker -n '__agent_worker_turn 0 0 0' -f -a 'restart' -d 'Restart the worker of an agent, or the kernel'
 complete -c agent-worker -n '__agent_worker_at restart' -s h -l help -d 'show this help message and exit'
-complete -c agent-worker -n '__agent_worker_at restart' -l kernel -d 'restart the kernel; running work then resumes'
+complete -c agent-worker -n '__agent_worker_at restart' -l kernel -d 'restart the kernel; unfinished work continues'
 complete -c agent-worker -n '__agent_worker_at restart' -l trust -d 'trust the commands in the project\'s files (setup, shell)'
 complete -c agent-worker -n '__agent_worker_at restart' -l json -d 'print one JSON document'
 complete -c agent-worker -n '__agent_worker_at restart' -l project -d 'project directory (default: found from the current one)' -r -F
@@ -147,7 +147,7 @@ complete -c agent-worker -n '__agent_worker_at restart' -s v -l verbose -d 'prin
 complete -c agent-worker -n '__agent_worker_at restart; and __agent_worker_turn 1 0 0' -f -a '(__agent_worker_live target)'
 complete -c agent-worker -n '__agent_worker_turn 0 0 0' -f -a 'upgrade' -d 'Replace the running kernel without interrupting work'
 complete -c agent-worker -n '__agent_worker_at upgrade' -s h -l help -d 'show this help message and exit'
-complete -c agent-worker -n '__agent_worker_at upgrade' -l to -d 'environment or program (default: installed version)' -r -f
+complete -c agent-worker -n '__agent_worker_at upgrade' -l to -d 'virtual environment or program of the new version (default: the installed one)' -r -f
 complete -c agent-worker -n '__agent_worker_at upgrade' -l status -d 'print the result of the last upgrade'
 complete -c agent-worker -n '__agent_worker_at upgrade' -l json -d 'print one JSON document'
 complete -c agent-worker -n '__agent_worker_at upgrade' -l project -d 'project directory (default: found from the current one)' -r -F
@@ -161,9 +161,9 @@ complete -c agent-worker -n '__agent_worker_at backup' -s v -l verbose -d 'print
 complete -c agent-worker -n '__agent_worker_at backup; and __agent_worker_turn 1 0 0' -F
 complete -c agent-worker -n '__agent_worker_turn 0 0 0' -f -a 'restore' -d 'Restore project state from a backup or standby copy'
 complete -c agent-worker -n '__agent_worker_at restore' -s h -l help -d 'show this help message and exit'
-complete -c agent-worker -n '__agent_worker_at restore' -l promote -d 'promote a standby; the original must not run again'
+complete -c agent-worker -n '__agent_worker_at restore' -l promote -d 'restore a standby copy; its original kernel must not run again'
 complete -c agent-worker -n '__agent_worker_at restore' -l force -d 'move existing state aside first; with --promote, continue even if the original may be running'
-complete -c agent-worker -n '__agent_worker_at restore' -l trust -d 'also restore consents and commands, from own backups only'
+complete -c agent-worker -n '__agent_worker_at restore' -l trust -d 'for your own backups: also restore consents and commands of open work; grants of awk trust are never restored'
 complete -c agent-worker -n '__agent_worker_at restore' -l json -d 'print one JSON document'
 complete -c agent-worker -n '__agent_worker_at restore' -l project -d 'project directory (default: found from the current one)' -r -F
 complete -c agent-worker -n '__agent_worker_at restore' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
@@ -173,7 +173,7 @@ complete -c agent-worker -n '__agent_worker_at standby' -s h -l help -d 'show th
 complete -c agent-worker -n '__agent_worker_at standby' -l json -d 'print one JSON document'
 complete -c agent-worker -n '__agent_worker_at standby' -l project -d 'project directory (default: found from the current one)' -r -F
 complete -c agent-worker -n '__agent_worker_at standby' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
-complete -c agent-worker -n '__agent_worker_at standby; and __agent_worker_turn 1 0 0' -f -a 'check' -d 'Verify a standby copy in a temporary directory and print its last timestamp.'
+complete -c agent-worker -n '__agent_worker_at standby; and __agent_worker_turn 1 0 0' -f -a 'check' -d 'Verify a standby copy in a temporary directory and print the time of its last change.'
 complete -c agent-worker -n '__agent_worker_at standby check' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at standby check' -l json -d 'print one JSON document'
 complete -c agent-worker -n '__agent_worker_at standby check; and __agent_worker_turn 2 0 0' -F
@@ -189,13 +189,13 @@ complete -c agent-worker -n '__agent_worker_at pause' -l json -d 'print one JSON
 complete -c agent-worker -n '__agent_worker_at pause' -l project -d 'project directory (default: found from the current one)' -r -F
 complete -c agent-worker -n '__agent_worker_at pause' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c agent-worker -n '__agent_worker_at pause; and __agent_worker_turn 1 0 0' -f -a '(__agent_worker_live target)'
-complete -c agent-worker -n '__agent_worker_turn 0 0 0' -f -a 'resume' -d 'Resume paused work, or retry a blocked provider'
+complete -c agent-worker -n '__agent_worker_turn 0 0 0' -f -a 'resume' -d 'Resume work that is paused, stopped, or blocked by a provider'
 complete -c agent-worker -n '__agent_worker_at resume' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at resume' -l json -d 'print one JSON document'
 complete -c agent-worker -n '__agent_worker_at resume' -l project -d 'project directory (default: found from the current one)' -r -F
 complete -c agent-worker -n '__agent_worker_at resume' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c agent-worker -n '__agent_worker_at resume; and __agent_worker_turn 1 0 0' -f -a '(__agent_worker_live target)'
-complete -c agent-worker -n '__agent_worker_turn 0 0 0' -f -a 'continue' -d 'Renew the limits of a workflow or the budget of an agent'
+complete -c agent-worker -n '__agent_worker_turn 0 0 0' -f -a 'continue' -d 'Renew the reached limits of a workflow or budget of an agent'
 complete -c agent-worker -n '__agent_worker_at continue' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at continue' -l json -d 'print one JSON document'
 complete -c agent-worker -n '__agent_worker_at continue' -l project -d 'project directory (default: found from the current one)' -r -F
@@ -219,7 +219,7 @@ complete -c agent-worker -n '__agent_worker_at deny' -s v -l verbose -d 'print m
 complete -c agent-worker -n '__agent_worker_at deny; and __agent_worker_turn 1 0 1000' -f -a '(__agent_worker_live deniable)'
 complete -c agent-worker -n '__agent_worker_turn 0 0 0' -f -a 'answer' -d 'Reply on behalf of a human agent'
 complete -c agent-worker -n '__agent_worker_at answer' -s h -l help -d 'show this help message and exit'
-complete -c agent-worker -n '__agent_worker_at answer' -l as -d 'fail if another person is now the assignee' -r -f -a '(__agent_worker_live agent)'
+complete -c agent-worker -n '__agent_worker_at answer' -l as -d 'fail if another agent is now the assignee' -r -f -a '(__agent_worker_live agent)'
 complete -c agent-worker -n '__agent_worker_at answer' -l json -d 'print one JSON document'
 complete -c agent-worker -n '__agent_worker_at answer' -l project -d 'project directory (default: found from the current one)' -r -F
 complete -c agent-worker -n '__agent_worker_at answer' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
@@ -272,7 +272,7 @@ complete -c agent-worker -n '__agent_worker_at grant; and __agent_worker_turn 1 
 complete -c agent-worker -n '__agent_worker_at grant revoke' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at grant revoke' -l json -d 'print one JSON document'
 complete -c agent-worker -n '__agent_worker_at grant revoke; and __agent_worker_turn 2 0 0' -f -a '(__agent_worker_live grant)'
-complete -c agent-worker -n '__agent_worker_turn 0 0 0' -f -a 'proposal' -d 'List proposals, vote on them, or cancel votes'
+complete -c agent-worker -n '__agent_worker_turn 0 0 0' -f -a 'proposal' -d 'List proposals, vote on them, or cancel them'
 complete -c agent-worker -n '__agent_worker_at proposal' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at proposal' -l json -d 'print one JSON document'
 complete -c agent-worker -n '__agent_worker_at proposal' -l project -d 'project directory (default: found from the current one)' -r -F
@@ -295,7 +295,7 @@ complete -c agent-worker -n '__agent_worker_at proposal vote' -l reason -d 'reas
 complete -c agent-worker -n '__agent_worker_at proposal vote' -l json -d 'print one JSON document'
 complete -c agent-worker -n '__agent_worker_at proposal vote; and __agent_worker_turn 2 0 0' -f -a '(__agent_worker_live proposal)'
 complete -c agent-worker -n '__agent_worker_at proposal vote; and __agent_worker_turn 2 1 1' -f -a '(__agent_worker_live choice)'
-complete -c agent-worker -n '__agent_worker_at proposal; and __agent_worker_turn 1 0 0' -f -a 'cancel' -d 'Cancel a vote without a result.'
+complete -c agent-worker -n '__agent_worker_at proposal; and __agent_worker_turn 1 0 0' -f -a 'cancel' -d 'Cancel a proposal: its vote ends without a result.'
 complete -c agent-worker -n '__agent_worker_at proposal cancel' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at proposal cancel' -l reason -d 'reason, visible to the members' -r -f
 complete -c agent-worker -n '__agent_worker_at proposal cancel' -l json -d 'print one JSON document'
@@ -319,12 +319,12 @@ complete -c agent-worker -n '__agent_worker_at rule add' -s h -l help -d 'show t
 complete -c agent-worker -n '__agent_worker_at rule add' -l json -d 'print one JSON document'
 complete -c agent-worker -n '__agent_worker_at rule add; and __agent_worker_turn 2 0 0' -F
 complete -c agent-worker -n '__agent_worker_at rule add; and __agent_worker_turn 2 1 1' -f -a '(__agent_worker_live channel)'
-complete -c agent-worker -n '__agent_worker_at rule; and __agent_worker_turn 1 0 0' -f -a 'rm' -d 'Disable rules without deleting them.'
+complete -c agent-worker -n '__agent_worker_at rule; and __agent_worker_turn 1 0 0' -f -a 'rm' -d 'Disable a rule without deleting it.'
 complete -c agent-worker -n '__agent_worker_at rule rm' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at rule rm' -l json -d 'print one JSON document'
 complete -c agent-worker -n '__agent_worker_at rule rm; and __agent_worker_turn 2 0 0' -f -a '(__agent_worker_live rule)'
 complete -c agent-worker -n '__agent_worker_at rule rm; and __agent_worker_turn 2 1 1' -f -a '(__agent_worker_live channel)'
-complete -c agent-worker -n '__agent_worker_at rule; and __agent_worker_turn 1 0 0' -f -a 'test' -d 'Test a rule against the messages of a run without taking effect.'
+complete -c agent-worker -n '__agent_worker_at rule; and __agent_worker_turn 1 0 0' -f -a 'test' -d 'Print the effects that a rule would have had on a run.'
 complete -c agent-worker -n '__agent_worker_at rule test' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at rule test' -l run -d 'run whose messages are tested' -r -f -a '(__agent_worker_live run)'
 complete -c agent-worker -n '__agent_worker_at rule test' -l json -d 'print one JSON document'
@@ -348,20 +348,20 @@ complete -c agent-worker -n '__agent_worker_at task show' -l archive -d 'read fr
 complete -c agent-worker -n '__agent_worker_at task show' -l json -d 'print one JSON document'
 complete -c agent-worker -n '__agent_worker_at task show; and __agent_worker_turn 2 0 0' -f -a '(__agent_worker_live channel)'
 complete -c agent-worker -n '__agent_worker_at task show; and __agent_worker_turn 2 1 1' -f -a '(__agent_worker_live task)'
-complete -c agent-worker -n '__agent_worker_at task; and __agent_worker_turn 1 0 0' -f -a 'add' -d 'Add a task, with --for as work of an agent.'
+complete -c agent-worker -n '__agent_worker_at task; and __agent_worker_turn 1 0 0' -f -a 'add' -d 'Add a task that an agent can claim, or receives with --for.'
 complete -c agent-worker -n '__agent_worker_at task add' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at task add' -l text -d 'description of the task' -r -f
 complete -c agent-worker -n '__agent_worker_at task add' -l key -d 'additional name of the task' -r -f
-complete -c agent-worker -n '__agent_worker_at task add' -l for -d 'assignee (default: any agent can claim it)' -r -f -a '(__agent_worker_live agent)'
-complete -c agent-worker -n '__agent_worker_at task add' -l needs -d 'dependency (id or key)' -r -f -a '(__agent_worker_live task)'
+complete -c agent-worker -n '__agent_worker_at task add' -l for -d 'agent that receives the task (default: any agent can claim it)' -r -f -a '(__agent_worker_live agent)'
+complete -c agent-worker -n '__agent_worker_at task add' -l needs -d 'dependency (id or key); repeatable' -r -f -a '(__agent_worker_live task)'
 complete -c agent-worker -n '__agent_worker_at task add' -l parent -d 'parent task' -r -f -a '(__agent_worker_live task)'
-complete -c agent-worker -n '__agent_worker_at task add' -l files -d 'files reserved for the task' -r -f
+complete -c agent-worker -n '__agent_worker_at task add' -l files -d 'files reserved for the task; repeatable' -r -f
 complete -c agent-worker -n '__agent_worker_at task add' -l check -d 'command that must exit with code 0 before the task is done' -r -f
-complete -c agent-worker -n '__agent_worker_at task add' -l on-failure -d 'reaction to a failed dependency' -r -f -a 'hold skip cancel'
+complete -c agent-worker -n '__agent_worker_at task add' -l on-failure -d 'after a failed dependency: hold (wait for a person, default), skip (start without it), cancel this task' -r -f -a 'hold skip cancel'
 complete -c agent-worker -n '__agent_worker_at task add' -l json -d 'print one JSON document'
 complete -c agent-worker -n '__agent_worker_at task add; and __agent_worker_turn 2 0 0' -f -a '(__agent_worker_live channel)'
 complete -c agent-worker -n '__agent_worker_at task add; and __agent_worker_turn 2 1 1' -f
-complete -c agent-worker -n '__agent_worker_at task; and __agent_worker_turn 1 0 0' -f -a 'claim' -d 'Claim tasks, so that no agent works on them.'
+complete -c agent-worker -n '__agent_worker_at task; and __agent_worker_turn 1 0 0' -f -a 'claim' -d 'Claim tasks for yourself, so that no agent works on them.'
 complete -c agent-worker -n '__agent_worker_at task claim' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at task claim' -l json -d 'print one JSON document'
 complete -c agent-worker -n '__agent_worker_at task claim; and __agent_worker_turn 2 0 0' -f -a '(__agent_worker_live channel)'
@@ -432,7 +432,7 @@ complete -c agent-worker -n '__agent_worker_at doc create; and __agent_worker_tu
 complete -c agent-worker -n '__agent_worker_at doc create; and __agent_worker_turn 2 2 2' -f
 complete -c agent-worker -n '__agent_worker_at doc; and __agent_worker_turn 1 0 0' -f -a 'delete' -d 'Delete a document but retain its history.'
 complete -c agent-worker -n '__agent_worker_at doc delete' -s h -l help -d 'show this help message and exit'
-complete -c agent-worker -n '__agent_worker_at doc delete' -l if-version -d 'write only if this is the latest version' -r -f
+complete -c agent-worker -n '__agent_worker_at doc delete' -l if-version -d 'delete only if this is the latest version' -r -f
 complete -c agent-worker -n '__agent_worker_at doc delete' -l reason -d 'reason, stored with the version' -r -f
 complete -c agent-worker -n '__agent_worker_at doc delete' -l json -d 'print one JSON document'
 complete -c agent-worker -n '__agent_worker_at doc delete; and __agent_worker_turn 2 0 0' -f -a '(__agent_worker_live channel)'
@@ -463,7 +463,7 @@ complete -c agent-worker -n '__agent_worker_at doc suggestions' -s n -d 'number 
 complete -c agent-worker -n '__agent_worker_at doc suggestions' -l archive -d 'read from this file of awk export, without a kernel' -r -F
 complete -c agent-worker -n '__agent_worker_at doc suggestions' -l json -d 'print one JSON document'
 complete -c agent-worker -n '__agent_worker_at doc suggestions; and __agent_worker_turn 2 0 0' -f -a '(__agent_worker_live channel)'
-complete -c agent-worker -n '__agent_worker_at doc; and __agent_worker_turn 1 0 0' -f -a 'accept' -d 'Accept a suggestion as the latest version.'
+complete -c agent-worker -n '__agent_worker_at doc; and __agent_worker_turn 1 0 0' -f -a 'accept' -d 'Accept a suggestion, merged with later changes, as the latest version.'
 complete -c agent-worker -n '__agent_worker_at doc accept' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at doc accept' -l reason -d 'reason, visible to the members' -r -f
 complete -c agent-worker -n '__agent_worker_at doc accept' -l json -d 'print one JSON document'
@@ -478,20 +478,20 @@ complete -c agent-worker -n '__agent_worker_at doc reject; and __agent_worker_tu
 complete -c agent-worker -n '__agent_worker_turn 0 0 0' -f -a 'cancel' -d 'Cancel instructions'
 complete -c agent-worker -n '__agent_worker_at cancel' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at cancel' -l agent -d 'all instructions of this agent: alice or alice@review[:tag]' -r -f -a '(__agent_worker_live agent)'
-complete -c agent-worker -n '__agent_worker_at cancel' -l dry-run -d 'print the affected instructions without changing them'
+complete -c agent-worker -n '__agent_worker_at cancel' -l dry-run -d 'print the selected instructions without changes; not with ids'
 complete -c agent-worker -n '__agent_worker_at cancel' -l json -d 'print one JSON document'
 complete -c agent-worker -n '__agent_worker_at cancel' -l queued -d 'only queued instructions; running instructions continue'
-complete -c agent-worker -n '__agent_worker_at cancel' -l yes -d 'cancel many instructions without confirmation'
+complete -c agent-worker -n '__agent_worker_at cancel' -l yes -d 'cancel a selection without confirmation; ids need none'
 complete -c agent-worker -n '__agent_worker_at cancel' -l project -d 'project directory (default: found from the current one)' -r -F
 complete -c agent-worker -n '__agent_worker_at cancel' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c agent-worker -n '__agent_worker_at cancel; and __agent_worker_turn 1 0 1000' -f -a '(__agent_worker_live steered)'
 complete -c agent-worker -n '__agent_worker_turn 0 0 0' -f -a 'retry' -d 'Retry failed or dead-lettered instructions'
 complete -c agent-worker -n '__agent_worker_at retry' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at retry' -l agent -d 'all instructions of this agent: alice or alice@review[:tag]' -r -f -a '(__agent_worker_live agent)'
-complete -c agent-worker -n '__agent_worker_at retry' -l dry-run -d 'print the affected instructions without changing them'
+complete -c agent-worker -n '__agent_worker_at retry' -l dry-run -d 'print the selected instructions without changes; not with ids'
 complete -c agent-worker -n '__agent_worker_at retry' -l json -d 'print one JSON document'
 complete -c agent-worker -n '__agent_worker_at retry' -l all -d 'all instructions that awk dead lists'
-complete -c agent-worker -n '__agent_worker_at retry' -l fresh -d 'start over; side effects may occur twice'
+complete -c agent-worker -n '__agent_worker_at retry' -l fresh -d 'start from the beginning; side effects may occur twice'
 complete -c agent-worker -n '__agent_worker_at retry' -l project -d 'project directory (default: found from the current one)' -r -F
 complete -c agent-worker -n '__agent_worker_at retry' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c agent-worker -n '__agent_worker_at retry; and __agent_worker_turn 1 0 1000' -f -a '(__agent_worker_live steered)'
@@ -609,8 +609,8 @@ complete -c agent-worker -n '__agent_worker_at queue; and __agent_worker_turn 1 
 complete -c agent-worker -n '__agent_worker_turn 0 0 0' -f -a 'needs' -d 'List work that is blocked until you act'
 complete -c agent-worker -n '__agent_worker_at needs' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at needs' -s f -l follow -d 'print new and resolved items as they change'
-complete -c agent-worker -n '__agent_worker_at needs' -l approvals -d 'list only approvals, with their input (exit code 0)'
-complete -c agent-worker -n '__agent_worker_at needs' -l rules -d 'list the rules of approve --always; awk deny deletes one'
+complete -c agent-worker -n '__agent_worker_at needs' -l approvals -d 'list only approval requests, with their input; always exit with code 0'
+complete -c agent-worker -n '__agent_worker_at needs' -l rules -d 'list the approval rules of awk approve --always; awk deny deletes one'
 complete -c agent-worker -n '__agent_worker_at needs' -s A -l all-projects -d 'include all your projects with a running kernel'
 complete -c agent-worker -n '__agent_worker_at needs' -s n -d 'number of entries (default: 1000; 0: all)' -r -f
 complete -c agent-worker -n '__agent_worker_at needs' -l json -d 'print one JSON document'
@@ -639,7 +639,7 @@ complete -c agent-worker -n '__agent_worker_at feedback add' -l json -d 'print o
 complete -c agent-worker -n '__agent_worker_at feedback add; and __agent_worker_turn 2 0 0' -f
 complete -c agent-worker -n '__agent_worker_turn 0 0 0' -f -a 'stats' -d 'Show tokens, cost, time and results of work'
 complete -c agent-worker -n '__agent_worker_at stats' -s h -l help -d 'show this help message and exit'
-complete -c agent-worker -n '__agent_worker_at stats' -l by -d 'part it by agent, workflow, model or day (of UTC), or by two of them: day,model' -r -f
+complete -c agent-worker -n '__agent_worker_at stats' -l by -d 'group by agent, workflow, model or day (UTC), or by two of them: day,model' -r -f
 complete -c agent-worker -n '__agent_worker_at stats' -l since -d 'start of the period: 7d, 2h, 2026-11-01 or 2026-11-01T12:00:00Z' -r -f
 complete -c agent-worker -n '__agent_worker_at stats' -l until -d 'end of the period, as for --since (default: now)' -r -f
 complete -c agent-worker -n '__agent_worker_at stats' -l json -d 'print one JSON document'
@@ -648,7 +648,7 @@ complete -c agent-worker -n '__agent_worker_at stats' -s v -l verbose -d 'print 
 complete -c agent-worker -n '__agent_worker_at stats; and __agent_worker_turn 1 0 0' -f -a '(__agent_worker_live target)'
 complete -c agent-worker -n '__agent_worker_turn 0 0 0' -f -a 'dead' -d 'List dead-lettered instructions'
 complete -c agent-worker -n '__agent_worker_at dead' -s h -l help -d 'show this help message and exit'
-complete -c agent-worker -n '__agent_worker_at dead' -l clear -d 'hide current entries; show and retry still find them'
+complete -c agent-worker -n '__agent_worker_at dead' -l clear -d 'hide the current entries; awk show and awk retry still accept them'
 complete -c agent-worker -n '__agent_worker_at dead' -s n -d 'number of latest entries (default: 1000; 0: all)' -r -f
 complete -c agent-worker -n '__agent_worker_at dead' -l json -d 'print one JSON document'
 complete -c agent-worker -n '__agent_worker_at dead' -l project -d 'project directory (default: found from the current one)' -r -F
@@ -694,7 +694,7 @@ complete -c agent-worker -n '__agent_worker_at diff' -l json -d 'print one JSON 
 complete -c agent-worker -n '__agent_worker_at diff' -l project -d 'project directory (default: found from the current one)' -r -F
 complete -c agent-worker -n '__agent_worker_at diff' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c agent-worker -n '__agent_worker_at diff; and __agent_worker_turn 1 0 0' -f -a '(__agent_worker_live diffed)'
-complete -c agent-worker -n '__agent_worker_turn 0 0 0' -f -a 'attach' -d 'Follow an agent or a workflow and approve its calls'
+complete -c agent-worker -n '__agent_worker_turn 0 0 0' -f -a 'attach' -d 'Follow an agent or a workflow, and approve or deny its calls'
 complete -c agent-worker -n '__agent_worker_at attach' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at attach' -l jsonl -d 'print one JSON object per line as items arrive'
 complete -c agent-worker -n '__agent_worker_at attach' -l project -d 'project directory (default: found from the current one)' -r -F
@@ -721,19 +721,19 @@ complete -c agent-worker -n '__agent_worker_at worktree prune' -l run -d 'only o
 complete -c agent-worker -n '__agent_worker_at worktree prune' -l json -d 'print one JSON document'
 complete -c agent-worker -n '__agent_worker_turn 0 0 0' -f -a 'logs' -d 'Show logs of workers and attempts'
 complete -c agent-worker -n '__agent_worker_at logs' -s h -l help -d 'show this help message and exit'
-complete -c agent-worker -n '__agent_worker_at logs' -l previous -d 'previous attempt, or kernel process without a target'
+complete -c agent-worker -n '__agent_worker_at logs' -l previous -d 'only the previous attempt; without TARGET, the previous kernel process'
 complete -c agent-worker -n '__agent_worker_at logs' -l level -d 'minimum level of log lines' -r -f -a 'debug info warning error'
 complete -c agent-worker -n '__agent_worker_at logs' -s n -d 'number of latest lines (default: all; 0: all)' -r -f
-complete -c agent-worker -n '__agent_worker_at logs' -s f -l follow -d 'print new events; without --since only those'
-complete -c agent-worker -n '__agent_worker_at logs' -l since -d 'only events within this duration (10m, 2h)' -r -f
+complete -c agent-worker -n '__agent_worker_at logs' -s f -l follow -d 'print new events as they occur; -f alone prints no earlier events'
+complete -c agent-worker -n '__agent_worker_at logs' -l since -d 'only events of the last 10m, 2h, ...' -r -f
 complete -c agent-worker -n '__agent_worker_at logs' -l jsonl -d 'print one JSON object per line as items arrive'
 complete -c agent-worker -n '__agent_worker_at logs' -l project -d 'project directory (default: found from the current one)' -r -F
 complete -c agent-worker -n '__agent_worker_at logs' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c agent-worker -n '__agent_worker_at logs; and __agent_worker_turn 1 0 0' -f -a '(__agent_worker_live target)'
 complete -c agent-worker -n '__agent_worker_turn 0 0 0' -f -a 'events' -d 'Show kernel events'
 complete -c agent-worker -n '__agent_worker_at events' -s h -l help -d 'show this help message and exit'
-complete -c agent-worker -n '__agent_worker_at events' -s f -l follow -d 'print new events; without --since only those'
-complete -c agent-worker -n '__agent_worker_at events' -l since -d 'only events within this duration (10m, 2h)' -r -f
+complete -c agent-worker -n '__agent_worker_at events' -s f -l follow -d 'print new events as they occur; -f alone prints no earlier events'
+complete -c agent-worker -n '__agent_worker_at events' -l since -d 'only events of the last 10m, 2h, ...' -r -f
 complete -c agent-worker -n '__agent_worker_at events' -l jsonl -d 'print one JSON object per line as items arrive'
 complete -c agent-worker -n '__agent_worker_at events' -l project -d 'project directory (default: found from the current one)' -r -F
 complete -c agent-worker -n '__agent_worker_at events' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
@@ -744,7 +744,7 @@ complete -c agent-worker -n '__agent_worker_at doctor' -l project -d 'project di
 complete -c agent-worker -n '__agent_worker_at doctor' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c agent-worker -n '__agent_worker_turn 0 0 0' -f -a 'df' -d 'Show disk usage of project state'
 complete -c agent-worker -n '__agent_worker_at df' -s h -l help -d 'show this help message and exit'
-complete -c agent-worker -n '__agent_worker_at df' -s n -d 'maximum number of runs (0: all)' -r -f
+complete -c agent-worker -n '__agent_worker_at df' -s n -d 'number of largest runs (default: 10; 0: all)' -r -f
 complete -c agent-worker -n '__agent_worker_at df' -l json -d 'print one JSON document'
 complete -c agent-worker -n '__agent_worker_at df' -l project -d 'project directory (default: found from the current one)' -r -F
 complete -c agent-worker -n '__agent_worker_at df' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
@@ -771,7 +771,7 @@ complete -c agent-worker -n '__agent_worker_at agent' -l project -d 'project dir
 complete -c agent-worker -n '__agent_worker_at agent' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c agent-worker -n '__agent_worker_at agent; and __agent_worker_turn 1 0 0' -f -a 'list' -d 'List the agents of the project.'
 complete -c agent-worker -n '__agent_worker_at agent list' -s h -l help -d 'show this help message and exit'
-complete -c agent-worker -n '__agent_worker_at agent list' -l running -d 'fail if no kernel runs (default: read the files)'
+complete -c agent-worker -n '__agent_worker_at agent list' -l running -d 'require a running kernel (default: read the files if none runs)'
 complete -c agent-worker -n '__agent_worker_at agent list' -l json -d 'print one JSON document'
 complete -c agent-worker -n '__agent_worker_at agent; and __agent_worker_turn 1 0 0' -f -a 'info' -d 'Show the definition and the state of an agent.'
 complete -c agent-worker -n '__agent_worker_at agent info' -s h -l help -d 'show this help message and exit'
@@ -779,14 +779,14 @@ complete -c agent-worker -n '__agent_worker_at agent info' -l json -d 'print one
 complete -c agent-worker -n '__agent_worker_at agent info; and __agent_worker_turn 2 0 0' -f -a '(__agent_worker_live agent)'
 complete -c agent-worker -n '__agent_worker_at agent; and __agent_worker_turn 1 0 0' -f -a 'create' -d 'Create an agent.'
 complete -c agent-worker -n '__agent_worker_at agent create' -s h -l help -d 'show this help message and exit'
-complete -c agent-worker -n '__agent_worker_at agent create' -l ephemeral -d 'create it without a file until the kernel stops'
+complete -c agent-worker -n '__agent_worker_at agent create' -l ephemeral -d 'create an agent without a file; the agent exists until the kernel stops'
 complete -c agent-worker -n '__agent_worker_at agent create' -s m -l model -d 'model as provider/name, or an alias' -r -f
 complete -c agent-worker -n '__agent_worker_at agent create' -s b -l backend -d 'backend that runs the agent (default: sdk)' -r -f
 complete -c agent-worker -n '__agent_worker_at agent create' -s s -l system -d 'system prompt' -r -f
 complete -c agent-worker -n '__agent_worker_at agent create' -l system-file -d 'project file that contains the system prompt' -r -F
 complete -c agent-worker -n '__agent_worker_at agent create' -l role -d 'role of the agent in a few words' -r -f
 complete -c agent-worker -n '__agent_worker_at agent create' -l expertise -d 'areas of expertise, separated by commas' -r -f
-complete -c agent-worker -n '__agent_worker_at agent create' -l from -d 'ephemeral agent or Claude Code file to convert' -r -F -a '(__agent_worker_live agent)'
+complete -c agent-worker -n '__agent_worker_at agent create' -l from -d 'convert this ephemeral agent or Claude Code file' -r -F -a '(__agent_worker_live agent)'
 complete -c agent-worker -n '__agent_worker_at agent create' -l json -d 'print one JSON document'
 complete -c agent-worker -n '__agent_worker_at agent create; and __agent_worker_turn 2 0 0' -f
 complete -c agent-worker -n '__agent_worker_at agent; and __agent_worker_turn 1 0 0' -f -a 'edit' -d 'Edit the file of an agent in $EDITOR or with KEY=VALUE.'
@@ -802,32 +802,32 @@ complete -c agent-worker -n '__agent_worker_at agent delete; and __agent_worker_
 complete -c agent-worker -n '__agent_worker_at agent; and __agent_worker_turn 1 0 0' -f -a 'memory' -d 'Show or change the memory of an agent.'
 complete -c agent-worker -n '__agent_worker_at agent memory' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at agent memory' -l json -d 'print one JSON document'
-complete -c agent-worker -n '__agent_worker_at agent memory; and __agent_worker_turn 2 0 0' -f -a 'get' -d ''
+complete -c agent-worker -n '__agent_worker_at agent memory; and __agent_worker_turn 2 0 0' -f -a 'get' -d 'Print the value of a key.'
 complete -c agent-worker -n '__agent_worker_at agent memory get' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at agent memory get' -l json -d 'print one JSON document'
 complete -c agent-worker -n '__agent_worker_at agent memory get; and __agent_worker_turn 3 0 0' -f
-complete -c agent-worker -n '__agent_worker_at agent memory; and __agent_worker_turn 2 0 0' -f -a 'set' -d ''
+complete -c agent-worker -n '__agent_worker_at agent memory; and __agent_worker_turn 2 0 0' -f -a 'set' -d 'Store a value under a key.'
 complete -c agent-worker -n '__agent_worker_at agent memory set' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at agent memory set' -l json -d 'print one JSON document'
 complete -c agent-worker -n '__agent_worker_at agent memory set' -l tier -d 'memory tier (default: working)' -r -f -a 'core working archive'
 complete -c agent-worker -n '__agent_worker_at agent memory set' -l visibility -d 'readers of the item (default: private)' -r -f -a 'private shareable public'
 complete -c agent-worker -n '__agent_worker_at agent memory set; and __agent_worker_turn 3 0 0' -f
 complete -c agent-worker -n '__agent_worker_at agent memory set; and __agent_worker_turn 3 1 1' -f
-complete -c agent-worker -n '__agent_worker_at agent memory; and __agent_worker_turn 2 0 0' -f -a 'rm' -d ''
+complete -c agent-worker -n '__agent_worker_at agent memory; and __agent_worker_turn 2 0 0' -f -a 'rm' -d 'Delete an entry.'
 complete -c agent-worker -n '__agent_worker_at agent memory rm' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at agent memory rm' -l json -d 'print one JSON document'
 complete -c agent-worker -n '__agent_worker_at agent memory rm; and __agent_worker_turn 3 0 0' -f
-complete -c agent-worker -n '__agent_worker_at agent memory; and __agent_worker_turn 2 0 0' -f -a 'search' -d ''
+complete -c agent-worker -n '__agent_worker_at agent memory; and __agent_worker_turn 2 0 0' -f -a 'search' -d 'Search the memory by words.'
 complete -c agent-worker -n '__agent_worker_at agent memory search' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at agent memory search' -l json -d 'print one JSON document'
 complete -c agent-worker -n '__agent_worker_at agent memory search' -l archive -d 'include archived items'
 complete -c agent-worker -n '__agent_worker_at agent memory search' -s n -d 'maximum number of results (default: 10; 0: all)' -r -f
 complete -c agent-worker -n '__agent_worker_at agent memory search; and __agent_worker_turn 3 0 0' -f
-complete -c agent-worker -n '__agent_worker_at agent memory; and __agent_worker_turn 2 0 0' -f -a 'purge' -d ''
+complete -c agent-worker -n '__agent_worker_at agent memory; and __agent_worker_turn 2 0 0' -f -a 'purge' -d 'Delete all entries from a source, and everything derived from them.'
 complete -c agent-worker -n '__agent_worker_at agent memory purge' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at agent memory purge' -l json -d 'print one JSON document'
 complete -c agent-worker -n '__agent_worker_at agent memory purge' -l source -d 'source: id of a message (m12), or user, agent, tool, web' -r -f
-complete -c agent-worker -n '__agent_worker_at agent memory; and __agent_worker_turn 2 0 0' -f -a 'tray' -d ''
+complete -c agent-worker -n '__agent_worker_at agent memory; and __agent_worker_turn 2 0 0' -f -a 'tray' -d 'List suggested items, or decide whether to store one.'
 complete -c agent-worker -n '__agent_worker_at agent memory tray' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at agent memory tray' -l json -d 'print one JSON document'
 complete -c agent-worker -n '__agent_worker_at agent memory tray; and __agent_worker_turn 3 0 0' -f -a 'approve reject'
@@ -835,34 +835,34 @@ complete -c agent-worker -n '__agent_worker_at agent memory tray; and __agent_wo
 complete -c agent-worker -n '__agent_worker_at agent; and __agent_worker_turn 1 0 0' -f -a 'notes' -d 'Show or add notes of an agent.'
 complete -c agent-worker -n '__agent_worker_at agent notes' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at agent notes' -l json -d 'print one JSON document'
-complete -c agent-worker -n '__agent_worker_at agent notes; and __agent_worker_turn 2 0 0' -f -a 'add' -d ''
+complete -c agent-worker -n '__agent_worker_at agent notes; and __agent_worker_turn 2 0 0' -f -a 'add' -d 'Add a note.'
 complete -c agent-worker -n '__agent_worker_at agent notes add' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at agent notes add' -l json -d 'print one JSON document'
 complete -c agent-worker -n '__agent_worker_at agent notes add; and __agent_worker_turn 3 0 0' -f
-complete -c agent-worker -n '__agent_worker_at agent notes; and __agent_worker_turn 2 0 0' -f -a 'show' -d ''
+complete -c agent-worker -n '__agent_worker_at agent notes; and __agent_worker_turn 2 0 0' -f -a 'show' -d 'Print a note.'
 complete -c agent-worker -n '__agent_worker_at agent notes show' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at agent notes show' -l json -d 'print one JSON document'
 complete -c agent-worker -n '__agent_worker_at agent notes show; and __agent_worker_turn 3 0 0' -f
 complete -c agent-worker -n '__agent_worker_at agent; and __agent_worker_turn 1 0 0' -f -a 'soul' -d 'Show the traits of an agent and decide on the changes it proposes.'
 complete -c agent-worker -n '__agent_worker_at agent soul' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at agent soul' -l json -d 'print one JSON document'
-complete -c agent-worker -n '__agent_worker_at agent soul; and __agent_worker_turn 2 0 0' -f -a 'show' -d ''
+complete -c agent-worker -n '__agent_worker_at agent soul; and __agent_worker_turn 2 0 0' -f -a 'show' -d 'Show the traits and the open suggestions.'
 complete -c agent-worker -n '__agent_worker_at agent soul show' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at agent soul show' -l json -d 'print one JSON document'
-complete -c agent-worker -n '__agent_worker_at agent soul; and __agent_worker_turn 2 0 0' -f -a 'history' -d ''
+complete -c agent-worker -n '__agent_worker_at agent soul; and __agent_worker_turn 2 0 0' -f -a 'history' -d 'List the versions and their changes.'
 complete -c agent-worker -n '__agent_worker_at agent soul history' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at agent soul history' -l json -d 'print one JSON document'
-complete -c agent-worker -n '__agent_worker_at agent soul; and __agent_worker_turn 2 0 0' -f -a 'approve' -d ''
+complete -c agent-worker -n '__agent_worker_at agent soul; and __agent_worker_turn 2 0 0' -f -a 'approve' -d 'Approve a suggested trait.'
 complete -c agent-worker -n '__agent_worker_at agent soul approve' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at agent soul approve' -l json -d 'print one JSON document'
 complete -c agent-worker -n '__agent_worker_at agent soul approve' -l reason -d 'reason, stored with the decision' -r -f
 complete -c agent-worker -n '__agent_worker_at agent soul approve; and __agent_worker_turn 3 0 0' -f -a '(__agent_worker_live soul)'
-complete -c agent-worker -n '__agent_worker_at agent soul; and __agent_worker_turn 2 0 0' -f -a 'reject' -d ''
+complete -c agent-worker -n '__agent_worker_at agent soul; and __agent_worker_turn 2 0 0' -f -a 'reject' -d 'Reject a suggested trait.'
 complete -c agent-worker -n '__agent_worker_at agent soul reject' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at agent soul reject' -l json -d 'print one JSON document'
 complete -c agent-worker -n '__agent_worker_at agent soul reject' -l reason -d 'reason, stored with the decision' -r -f
 complete -c agent-worker -n '__agent_worker_at agent soul reject; and __agent_worker_turn 3 0 0' -f -a '(__agent_worker_live soul)'
-complete -c agent-worker -n '__agent_worker_at agent soul; and __agent_worker_turn 2 0 0' -f -a 'rollback' -d ''
+complete -c agent-worker -n '__agent_worker_at agent soul; and __agent_worker_turn 2 0 0' -f -a 'rollback' -d 'Restore an earlier version.'
 complete -c agent-worker -n '__agent_worker_at agent soul rollback' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at agent soul rollback' -l json -d 'print one JSON document'
 complete -c agent-worker -n '__agent_worker_at agent soul rollback' -l reason -d 'reason, stored with the new version' -r -f
@@ -870,15 +870,15 @@ complete -c agent-worker -n '__agent_worker_at agent soul rollback; and __agent_
 complete -c agent-worker -n '__agent_worker_at agent; and __agent_worker_turn 1 0 0' -f -a 'todo' -d 'Show or change the to-do list of an agent.'
 complete -c agent-worker -n '__agent_worker_at agent todo' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at agent todo' -l json -d 'print one JSON document'
-complete -c agent-worker -n '__agent_worker_at agent todo; and __agent_worker_turn 2 0 0' -f -a 'add' -d ''
+complete -c agent-worker -n '__agent_worker_at agent todo; and __agent_worker_turn 2 0 0' -f -a 'add' -d 'Add an item.'
 complete -c agent-worker -n '__agent_worker_at agent todo add' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at agent todo add' -l json -d 'print one JSON document'
 complete -c agent-worker -n '__agent_worker_at agent todo add; and __agent_worker_turn 3 0 0' -f
-complete -c agent-worker -n '__agent_worker_at agent todo; and __agent_worker_turn 2 0 0' -f -a 'done' -d ''
+complete -c agent-worker -n '__agent_worker_at agent todo; and __agent_worker_turn 2 0 0' -f -a 'done' -d 'Mark an item as done.'
 complete -c agent-worker -n '__agent_worker_at agent todo done' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at agent todo done' -l json -d 'print one JSON document'
 complete -c agent-worker -n '__agent_worker_at agent todo done; and __agent_worker_turn 3 0 0' -f
-complete -c agent-worker -n '__agent_worker_at agent todo; and __agent_worker_turn 2 0 0' -f -a 'rm' -d ''
+complete -c agent-worker -n '__agent_worker_at agent todo; and __agent_worker_turn 2 0 0' -f -a 'rm' -d 'Delete an item.'
 complete -c agent-worker -n '__agent_worker_at agent todo rm' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at agent todo rm' -l json -d 'print one JSON document'
 complete -c agent-worker -n '__agent_worker_at agent todo rm; and __agent_worker_turn 3 0 0' -f
@@ -895,7 +895,7 @@ complete -c agent-worker -n '__agent_worker_at memory; and __agent_worker_turn 1
 complete -c agent-worker -n '__agent_worker_at memory eval' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at memory eval' -l json -d 'print one JSON document'
 complete -c agent-worker -n '__agent_worker_at memory eval; and __agent_worker_turn 2 0 0' -F
-complete -c agent-worker -n '__agent_worker_at memory; and __agent_worker_turn 1 0 0' -f -a 'growth' -d 'Measure junk in memory over generated runs, with and without the guard.'
+complete -c agent-worker -n '__agent_worker_at memory; and __agent_worker_turn 1 0 0' -f -a 'growth' -d 'Simulate runs and measure junk in memory, with and without the guard model.'
 complete -c agent-worker -n '__agent_worker_at memory growth' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at memory growth' -l seed -d 'random seed of the generated runs (default: 1)' -r -f
 complete -c agent-worker -n '__agent_worker_at memory growth' -l json -d 'print one JSON document'
@@ -973,8 +973,8 @@ complete -c agent-worker -n '__agent_worker_at skills install-self' -s h -l help
 complete -c agent-worker -n '__agent_worker_at skills install-self' -l json -d 'print one JSON document'
 complete -c agent-worker -n '__agent_worker_turn 0 0 0' -f -a 'init' -d 'Create example files in this project'
 complete -c agent-worker -n '__agent_worker_at init' -s h -l help -d 'show this help message and exit'
-complete -c agent-worker -n '__agent_worker_at init' -l example -d 'which one (default: hello); list: only say which there are' -r -f -a 'handbook hello memory nodes review team verdict list'
-complete -c agent-worker -n '__agent_worker_at init' -l backend -d 'this program does the work of its agents, in place of their scripts' -r -f -a 'claude codex cursor opencode'
+complete -c agent-worker -n '__agent_worker_at init' -l example -d 'example to create (default: hello); list: print the examples' -r -f -a 'handbook hello memory nodes review team verdict list'
+complete -c agent-worker -n '__agent_worker_at init' -l backend -d 'program that runs the agents (default: scripted answers without a model)' -r -f -a 'claude codex cursor opencode'
 complete -c agent-worker -n '__agent_worker_at init' -s m -l model -d 'with --backend: model of the agents (claude: sonnet)' -r -f
 complete -c agent-worker -n '__agent_worker_at init' -l project -d 'project directory (default: found from the current one)' -r -F
 complete -c agent-worker -n '__agent_worker_at init' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
@@ -992,7 +992,7 @@ complete -c agent-worker -n '__agent_worker_at config' -s v -l verbose -d 'print
 complete -c agent-worker -n '__agent_worker_at config; and __agent_worker_turn 1 0 0' -F -a '(__agent_worker_live named)'
 complete -c agent-worker -n '__agent_worker_turn 0 0 0' -f -a 'schema' -d 'Print the JSON Schema of a file for editors'
 complete -c agent-worker -n '__agent_worker_at schema' -s h -l help -d 'show this help message and exit'
-complete -c agent-worker -n '__agent_worker_at schema' -l write -d 'write all schemas to the paths in file headers'
+complete -c agent-worker -n '__agent_worker_at schema' -l write -d 'write all schemas to .agents/.schema, which headers of files refer to'
 complete -c agent-worker -n '__agent_worker_at schema' -l project -d 'project directory (default: found from the current one)' -r -F
 complete -c agent-worker -n '__agent_worker_at schema' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c agent-worker -n '__agent_worker_at schema; and __agent_worker_turn 1 0 0' -f -a 'agent workflow project'
@@ -1004,7 +1004,7 @@ complete -c agent-worker -n '__agent_worker_at completion; and __agent_worker_tu
 complete -c agent-worker -n '__agent_worker_turn 0 0 0' -f -a 'trust' -d 'Trust the commands and connections of project files'
 complete -c agent-worker -n '__agent_worker_at trust' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at trust' -l yes -d 'trust without confirmation'
-complete -c agent-worker -n '__agent_worker_at trust' -l all -d 'with revoke: all consents'
+complete -c agent-worker -n '__agent_worker_at trust' -l all -d 'with revoke: revoke all consents'
 complete -c agent-worker -n '__agent_worker_at trust' -l json -d 'print one JSON document'
 complete -c agent-worker -n '__agent_worker_at trust' -l project -d 'project directory (default: found from the current one)' -r -F
 complete -c agent-worker -n '__agent_worker_at trust' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
@@ -1032,8 +1032,8 @@ complete -c agent-worker -n '__agent_worker_at mcp-serve' -l project -d 'project
 complete -c agent-worker -n '__agent_worker_at mcp-serve' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c agent-worker -n '__agent_worker_turn 0 0 0' -f -a 'node' -d 'List and add nodes, or run as one'
 complete -c agent-worker -n '__agent_worker_at node' -s h -l help -d 'show this help message and exit'
-complete -c agent-worker -n '__agent_worker_at node' -l join -d 'join the kernel of this token (- reads standard input)' -r -f
-complete -c agent-worker -n '__agent_worker_at node' -l project-id -d 'serve this project\'s kernel over standard streams' -r -f -a '(__agent_worker_live instruction)'
+complete -c agent-worker -n '__agent_worker_at node' -l join -d 'run as a node of the kernel that created this token; - reads standard input' -r -f
+complete -c agent-worker -n '__agent_worker_at node' -l project-id -d 'run as a node over standard input and output (used by the kernel)' -r -f -a '(__agent_worker_live instruction)'
 complete -c agent-worker -n '__agent_worker_at node' -l json -d 'print one JSON document'
 complete -c agent-worker -n '__agent_worker_at node' -l project -d 'project directory (default: found from the current one)' -r -F
 complete -c agent-worker -n '__agent_worker_at node' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
@@ -1050,7 +1050,7 @@ complete -c agent-worker -n '__agent_worker_at node add' -l container -d 'docker
 complete -c agent-worker -n '__agent_worker_at node add' -l pod -d 'kubectl: running pod' -r -f
 complete -c agent-worker -n '__agent_worker_at node add' -l namespace -d 'kubectl: namespace' -r -f
 complete -c agent-worker -n '__agent_worker_at node add' -l address -d 'ray: address of the cluster' -r -f
-complete -c agent-worker -n '__agent_worker_at node add' -l command -d 'command on the node (default: agent-worker)' -r -f
+complete -c agent-worker -n '__agent_worker_at node add' -l command -d 'agent-worker program on the node (default: agent-worker)' -r -f
 complete -c agent-worker -n '__agent_worker_at node add' -l label -d 'label that agents can require; repeatable' -r -f
 complete -c agent-worker -n '__agent_worker_at node add' -l workers -d 'maximum number of concurrent attempts (default: 8)' -r -f
 complete -c agent-worker -n '__agent_worker_at node add' -l json -d 'print one JSON document'
@@ -1060,7 +1060,7 @@ complete -c agent-worker -n '__agent_worker_at node drain' -s h -l help -d 'show
 complete -c agent-worker -n '__agent_worker_at node drain' -l undo -d 'make the node available again'
 complete -c agent-worker -n '__agent_worker_at node drain' -l json -d 'print one JSON document'
 complete -c agent-worker -n '__agent_worker_at node drain; and __agent_worker_turn 2 0 0' -f
-complete -c agent-worker -n '__agent_worker_at node; and __agent_worker_turn 1 0 0' -f -a 'rm' -d 'Remove a node that was added by command.'
+complete -c agent-worker -n '__agent_worker_at node; and __agent_worker_turn 1 0 0' -f -a 'rm' -d 'Remove a node that awk node add created.'
 complete -c agent-worker -n '__agent_worker_at node rm' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at node rm' -l force -d 'also if attempts run there; they run again elsewhere'
 complete -c agent-worker -n '__agent_worker_at node rm' -l json -d 'print one JSON document'
@@ -1073,7 +1073,7 @@ complete -c agent-worker -n '__agent_worker_at webhook' -s v -l verbose -d 'prin
 complete -c agent-worker -n '__agent_worker_at webhook; and __agent_worker_turn 1 0 0' -f -a 'list' -d 'List the webhooks of the project file with their state.'
 complete -c agent-worker -n '__agent_worker_at webhook list' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at webhook list' -l json -d 'print one JSON document'
-complete -c agent-worker -n '__agent_worker_at webhook; and __agent_worker_turn 1 0 0' -f -a 'retry' -d 'Retry the deliveries of a webhook, including those after a 410.'
+complete -c agent-worker -n '__agent_worker_at webhook; and __agent_worker_turn 1 0 0' -f -a 'retry' -d 'Retry the deliveries of a webhook, also if its server answered 410.'
 complete -c agent-worker -n '__agent_worker_at webhook retry' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at webhook retry' -l json -d 'print one JSON document'
 complete -c agent-worker -n '__agent_worker_at webhook retry; and __agent_worker_turn 2 0 0' -f
@@ -1106,22 +1106,22 @@ complete -c awk -n '__agent_worker_at run' -l continue -d 'start with the previo
 complete -c awk -n '__agent_worker_at run' -l timeout -d 'maximum duration, such as 10m (exit code 124 when exceeded)' -r -f
 complete -c awk -n '__agent_worker_at run' -l max-cost -d 'maximum cost of the run in USD (exit code 6 when exceeded)' -r -f
 complete -c awk -n '__agent_worker_at run' -l max-tokens -d 'maximum tokens (exit code 6 when exceeded)' -r -f
-complete -c awk -n '__agent_worker_at run' -l exit-code-from -d 'take the exit code from the work of this agent only' -r -f -a '(__agent_worker_live agent)'
+complete -c awk -n '__agent_worker_at run' -l exit-code-from -d 'only the work of this agent decides the exit code' -r -f -a '(__agent_worker_live agent)'
 complete -c awk -n '__agent_worker_at run' -l fail-on -d 'never: always exit with code 0' -r -f -a 'error never'
-complete -c awk -n '__agent_worker_at run' -l approve -d 'approval of tool calls; overrides agents\' files' -r -f -a 'auto ask all deny'
+complete -c awk -n '__agent_worker_at run' -l approve -d 'override approval of all agents: auto (run all tools), ask (before changes), all (ask always), deny' -r -f -a 'auto ask all deny'
 complete -c awk -n '__agent_worker_at run' -l detach -d 'return after the start; approvals wait in awk needs'
 complete -c awk -n '__agent_worker_at run' -l report -d 'additional reports, separated by commas: github, junit:FILE, md:FILE, sarif:FILE' -r -f
 complete -c awk -n '__agent_worker_at run' -l rm -d 'stop the kernel after the run if this command started it'
 complete -c awk -n '__agent_worker_at run' -l dry-run -d 'print the execution plan without running it'
-complete -c awk -n '__agent_worker_at run' -l compare -d 'compare the workflow with one agent in paired runs' -r -f -a 'solo'
+complete -c awk -n '__agent_worker_at run' -l compare -d 'compare the workflow with one agent that has the prompts and tools of all members' -r -f -a 'solo'
 complete -c awk -n '__agent_worker_at run' -l repeat -d 'with --compare: maximum number of pairs (default: 10)' -r -f
 complete -c awk -n '__agent_worker_at run' -l check -d 'with --compare: shell command that decides success by exit code 0' -r -f
-complete -c awk -n '__agent_worker_at run' -l margin -d 'with --compare: non-inferiority margin: failure rates within P count as equal (default: 0.2)' -r -f
-complete -c awk -n '__agent_worker_at run' -l seed -d 'with --compare: seed of the order within pairs' -r -f
+complete -c awk -n '__agent_worker_at run' -l margin -d 'with --compare: accepted loss of success rate of the cheaper side (default: 0.2)' -r -f
+complete -c awk -n '__agent_worker_at run' -l seed -d 'with --compare: random seed of the order of the runs in each pair' -r -f
 complete -c awk -n '__agent_worker_at run' -l total-cost -d 'with --compare: maximum total cost of all runs in USD' -r -f
 complete -c awk -n '__agent_worker_at run' -l total-tokens -d 'with --compare: maximum total tokens of all runs' -r -f
 complete -c awk -n '__agent_worker_at run' -l resume -d 'with --compare: continue this comparison (c3)' -r -f -a '(__agent_worker_live comparison)'
-complete -c awk -n '__agent_worker_at run' -l keep -d 'with --compare: retain the project copy of each run'
+complete -c awk -n '__agent_worker_at run' -l keep -d 'with --compare: keep the project copy in which each run works'
 complete -c awk -n '__agent_worker_at run' -l json -d 'print one JSON document'
 complete -c awk -n '__agent_worker_at run' -l jsonl -d 'print one JSON object per line as items arrive'
 complete -c awk -n '__agent_worker_at run' -l project -d 'project directory (default: found from the current one)' -r -F
@@ -1145,7 +1145,7 @@ complete -c awk -n '__agent_worker_at ask' -l project -d 'project directory (def
 complete -c awk -n '__agent_worker_at ask' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c awk -n '__agent_worker_at ask; and __agent_worker_turn 1 0 0' -f -a '(__agent_worker_live target)'
 complete -c awk -n '__agent_worker_at ask; and __agent_worker_turn 1 1 1' -f
-complete -c awk -n '__agent_worker_turn 0 0 0' -f -a 'serve' -d 'Send a message and print the answer as JSON'
+complete -c awk -n '__agent_worker_turn 0 0 0' -f -a 'serve' -d 'Send a message and print the complete answer as JSON'
 complete -c awk -n '__agent_worker_at serve' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at serve' -l json -d 'print one JSON document (always on)'
 complete -c awk -n '__agent_worker_at serve' -l project -d 'project directory (default: found from the current one)' -r -F
@@ -1179,7 +1179,7 @@ complete -c awk -n '__agent_worker_at stop' -s A -l all-projects -d 'stop the ke
 complete -c awk -n '__agent_worker_at stop' -l project -d 'project directory (default: found from the current one)' -r -F
 complete -c awk -n '__agent_worker_at stop' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c awk -n '__agent_worker_at stop; and __agent_worker_turn 1 0 1000' -f -a '(__agent_worker_live target)'
-complete -c awk -n '__agent_worker_turn 0 0 0' -f -a 'status' -d 'Show whether the kernel is running, without starting it'
+complete -c awk -n '__agent_worker_turn 0 0 0' -f -a 'status' -d 'Show the state of the kernel or a target, without starting it'
 complete -c awk -n '__agent_worker_at status' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at status' -l json -d 'print one JSON document'
 complete -c awk -n '__agent_worker_at status' -l project -d 'project directory (default: found from the current one)' -r -F
@@ -1213,7 +1213,7 @@ complete -c awk -n '__agent_worker_at service run' -s h -l help -d 'show this he
 complete -c awk -n '__agent_worker_at service run' -l json -d 'print one JSON document'
 complete -c awk -n '__agent_worker_turn 0 0 0' -f -a 'restart' -d 'Restart the worker of an agent, or the kernel'
 complete -c awk -n '__agent_worker_at restart' -s h -l help -d 'show this help message and exit'
-complete -c awk -n '__agent_worker_at restart' -l kernel -d 'restart the kernel; running work then resumes'
+complete -c awk -n '__agent_worker_at restart' -l kernel -d 'restart the kernel; unfinished work continues'
 complete -c awk -n '__agent_worker_at restart' -l trust -d 'trust the commands in the project\'s files (setup, shell)'
 complete -c awk -n '__agent_worker_at restart' -l json -d 'print one JSON document'
 complete -c awk -n '__agent_worker_at restart' -l project -d 'project directory (default: found from the current one)' -r -F
@@ -1221,7 +1221,7 @@ complete -c awk -n '__agent_worker_at restart' -s v -l verbose -d 'print more de
 complete -c awk -n '__agent_worker_at restart; and __agent_worker_turn 1 0 0' -f -a '(__agent_worker_live target)'
 complete -c awk -n '__agent_worker_turn 0 0 0' -f -a 'upgrade' -d 'Replace the running kernel without interrupting work'
 complete -c awk -n '__agent_worker_at upgrade' -s h -l help -d 'show this help message and exit'
-complete -c awk -n '__agent_worker_at upgrade' -l to -d 'environment or program (default: installed version)' -r -f
+complete -c awk -n '__agent_worker_at upgrade' -l to -d 'virtual environment or program of the new version (default: the installed one)' -r -f
 complete -c awk -n '__agent_worker_at upgrade' -l status -d 'print the result of the last upgrade'
 complete -c awk -n '__agent_worker_at upgrade' -l json -d 'print one JSON document'
 complete -c awk -n '__agent_worker_at upgrade' -l project -d 'project directory (default: found from the current one)' -r -F
@@ -1235,9 +1235,9 @@ complete -c awk -n '__agent_worker_at backup' -s v -l verbose -d 'print more det
 complete -c awk -n '__agent_worker_at backup; and __agent_worker_turn 1 0 0' -F
 complete -c awk -n '__agent_worker_turn 0 0 0' -f -a 'restore' -d 'Restore project state from a backup or standby copy'
 complete -c awk -n '__agent_worker_at restore' -s h -l help -d 'show this help message and exit'
-complete -c awk -n '__agent_worker_at restore' -l promote -d 'promote a standby; the original must not run again'
+complete -c awk -n '__agent_worker_at restore' -l promote -d 'restore a standby copy; its original kernel must not run again'
 complete -c awk -n '__agent_worker_at restore' -l force -d 'move existing state aside first; with --promote, continue even if the original may be running'
-complete -c awk -n '__agent_worker_at restore' -l trust -d 'also restore consents and commands, from own backups only'
+complete -c awk -n '__agent_worker_at restore' -l trust -d 'for your own backups: also restore consents and commands of open work; grants of awk trust are never restored'
 complete -c awk -n '__agent_worker_at restore' -l json -d 'print one JSON document'
 complete -c awk -n '__agent_worker_at restore' -l project -d 'project directory (default: found from the current one)' -r -F
 complete -c awk -n '__agent_worker_at restore' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
@@ -1247,7 +1247,7 @@ complete -c awk -n '__agent_worker_at standby' -s h -l help -d 'show this help m
 complete -c awk -n '__agent_worker_at standby' -l json -d 'print one JSON document'
 complete -c awk -n '__agent_worker_at standby' -l project -d 'project directory (default: found from the current one)' -r -F
 complete -c awk -n '__agent_worker_at standby' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
-complete -c awk -n '__agent_worker_at standby; and __agent_worker_turn 1 0 0' -f -a 'check' -d 'Verify a standby copy in a temporary directory and print its last timestamp.'
+complete -c awk -n '__agent_worker_at standby; and __agent_worker_turn 1 0 0' -f -a 'check' -d 'Verify a standby copy in a temporary directory and print the time of its last change.'
 complete -c awk -n '__agent_worker_at standby check' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at standby check' -l json -d 'print one JSON document'
 complete -c awk -n '__agent_worker_at standby check; and __agent_worker_turn 2 0 0' -F
@@ -1263,13 +1263,13 @@ complete -c awk -n '__agent_worker_at pause' -l json -d 'print one JSON document
 complete -c awk -n '__agent_worker_at pause' -l project -d 'project directory (default: found from the current one)' -r -F
 complete -c awk -n '__agent_worker_at pause' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c awk -n '__agent_worker_at pause; and __agent_worker_turn 1 0 0' -f -a '(__agent_worker_live target)'
-complete -c awk -n '__agent_worker_turn 0 0 0' -f -a 'resume' -d 'Resume paused work, or retry a blocked provider'
+complete -c awk -n '__agent_worker_turn 0 0 0' -f -a 'resume' -d 'Resume work that is paused, stopped, or blocked by a provider'
 complete -c awk -n '__agent_worker_at resume' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at resume' -l json -d 'print one JSON document'
 complete -c awk -n '__agent_worker_at resume' -l project -d 'project directory (default: found from the current one)' -r -F
 complete -c awk -n '__agent_worker_at resume' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c awk -n '__agent_worker_at resume; and __agent_worker_turn 1 0 0' -f -a '(__agent_worker_live target)'
-complete -c awk -n '__agent_worker_turn 0 0 0' -f -a 'continue' -d 'Renew the limits of a workflow or the budget of an agent'
+complete -c awk -n '__agent_worker_turn 0 0 0' -f -a 'continue' -d 'Renew the reached limits of a workflow or budget of an agent'
 complete -c awk -n '__agent_worker_at continue' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at continue' -l json -d 'print one JSON document'
 complete -c awk -n '__agent_worker_at continue' -l project -d 'project directory (default: found from the current one)' -r -F
@@ -1293,7 +1293,7 @@ complete -c awk -n '__agent_worker_at deny' -s v -l verbose -d 'print more detai
 complete -c awk -n '__agent_worker_at deny; and __agent_worker_turn 1 0 1000' -f -a '(__agent_worker_live deniable)'
 complete -c awk -n '__agent_worker_turn 0 0 0' -f -a 'answer' -d 'Reply on behalf of a human agent'
 complete -c awk -n '__agent_worker_at answer' -s h -l help -d 'show this help message and exit'
-complete -c awk -n '__agent_worker_at answer' -l as -d 'fail if another person is now the assignee' -r -f -a '(__agent_worker_live agent)'
+complete -c awk -n '__agent_worker_at answer' -l as -d 'fail if another agent is now the assignee' -r -f -a '(__agent_worker_live agent)'
 complete -c awk -n '__agent_worker_at answer' -l json -d 'print one JSON document'
 complete -c awk -n '__agent_worker_at answer' -l project -d 'project directory (default: found from the current one)' -r -F
 complete -c awk -n '__agent_worker_at answer' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
@@ -1346,7 +1346,7 @@ complete -c awk -n '__agent_worker_at grant; and __agent_worker_turn 1 0 0' -f -
 complete -c awk -n '__agent_worker_at grant revoke' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at grant revoke' -l json -d 'print one JSON document'
 complete -c awk -n '__agent_worker_at grant revoke; and __agent_worker_turn 2 0 0' -f -a '(__agent_worker_live grant)'
-complete -c awk -n '__agent_worker_turn 0 0 0' -f -a 'proposal' -d 'List proposals, vote on them, or cancel votes'
+complete -c awk -n '__agent_worker_turn 0 0 0' -f -a 'proposal' -d 'List proposals, vote on them, or cancel them'
 complete -c awk -n '__agent_worker_at proposal' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at proposal' -l json -d 'print one JSON document'
 complete -c awk -n '__agent_worker_at proposal' -l project -d 'project directory (default: found from the current one)' -r -F
@@ -1369,7 +1369,7 @@ complete -c awk -n '__agent_worker_at proposal vote' -l reason -d 'reason, visib
 complete -c awk -n '__agent_worker_at proposal vote' -l json -d 'print one JSON document'
 complete -c awk -n '__agent_worker_at proposal vote; and __agent_worker_turn 2 0 0' -f -a '(__agent_worker_live proposal)'
 complete -c awk -n '__agent_worker_at proposal vote; and __agent_worker_turn 2 1 1' -f -a '(__agent_worker_live choice)'
-complete -c awk -n '__agent_worker_at proposal; and __agent_worker_turn 1 0 0' -f -a 'cancel' -d 'Cancel a vote without a result.'
+complete -c awk -n '__agent_worker_at proposal; and __agent_worker_turn 1 0 0' -f -a 'cancel' -d 'Cancel a proposal: its vote ends without a result.'
 complete -c awk -n '__agent_worker_at proposal cancel' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at proposal cancel' -l reason -d 'reason, visible to the members' -r -f
 complete -c awk -n '__agent_worker_at proposal cancel' -l json -d 'print one JSON document'
@@ -1393,12 +1393,12 @@ complete -c awk -n '__agent_worker_at rule add' -s h -l help -d 'show this help 
 complete -c awk -n '__agent_worker_at rule add' -l json -d 'print one JSON document'
 complete -c awk -n '__agent_worker_at rule add; and __agent_worker_turn 2 0 0' -F
 complete -c awk -n '__agent_worker_at rule add; and __agent_worker_turn 2 1 1' -f -a '(__agent_worker_live channel)'
-complete -c awk -n '__agent_worker_at rule; and __agent_worker_turn 1 0 0' -f -a 'rm' -d 'Disable rules without deleting them.'
+complete -c awk -n '__agent_worker_at rule; and __agent_worker_turn 1 0 0' -f -a 'rm' -d 'Disable a rule without deleting it.'
 complete -c awk -n '__agent_worker_at rule rm' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at rule rm' -l json -d 'print one JSON document'
 complete -c awk -n '__agent_worker_at rule rm; and __agent_worker_turn 2 0 0' -f -a '(__agent_worker_live rule)'
 complete -c awk -n '__agent_worker_at rule rm; and __agent_worker_turn 2 1 1' -f -a '(__agent_worker_live channel)'
-complete -c awk -n '__agent_worker_at rule; and __agent_worker_turn 1 0 0' -f -a 'test' -d 'Test a rule against the messages of a run without taking effect.'
+complete -c awk -n '__agent_worker_at rule; and __agent_worker_turn 1 0 0' -f -a 'test' -d 'Print the effects that a rule would have had on a run.'
 complete -c awk -n '__agent_worker_at rule test' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at rule test' -l run -d 'run whose messages are tested' -r -f -a '(__agent_worker_live run)'
 complete -c awk -n '__agent_worker_at rule test' -l json -d 'print one JSON document'
@@ -1422,20 +1422,20 @@ complete -c awk -n '__agent_worker_at task show' -l archive -d 'read from this f
 complete -c awk -n '__agent_worker_at task show' -l json -d 'print one JSON document'
 complete -c awk -n '__agent_worker_at task show; and __agent_worker_turn 2 0 0' -f -a '(__agent_worker_live channel)'
 complete -c awk -n '__agent_worker_at task show; and __agent_worker_turn 2 1 1' -f -a '(__agent_worker_live task)'
-complete -c awk -n '__agent_worker_at task; and __agent_worker_turn 1 0 0' -f -a 'add' -d 'Add a task, with --for as work of an agent.'
+complete -c awk -n '__agent_worker_at task; and __agent_worker_turn 1 0 0' -f -a 'add' -d 'Add a task that an agent can claim, or receives with --for.'
 complete -c awk -n '__agent_worker_at task add' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at task add' -l text -d 'description of the task' -r -f
 complete -c awk -n '__agent_worker_at task add' -l key -d 'additional name of the task' -r -f
-complete -c awk -n '__agent_worker_at task add' -l for -d 'assignee (default: any agent can claim it)' -r -f -a '(__agent_worker_live agent)'
-complete -c awk -n '__agent_worker_at task add' -l needs -d 'dependency (id or key)' -r -f -a '(__agent_worker_live task)'
+complete -c awk -n '__agent_worker_at task add' -l for -d 'agent that receives the task (default: any agent can claim it)' -r -f -a '(__agent_worker_live agent)'
+complete -c awk -n '__agent_worker_at task add' -l needs -d 'dependency (id or key); repeatable' -r -f -a '(__agent_worker_live task)'
 complete -c awk -n '__agent_worker_at task add' -l parent -d 'parent task' -r -f -a '(__agent_worker_live task)'
-complete -c awk -n '__agent_worker_at task add' -l files -d 'files reserved for the task' -r -f
+complete -c awk -n '__agent_worker_at task add' -l files -d 'files reserved for the task; repeatable' -r -f
 complete -c awk -n '__agent_worker_at task add' -l check -d 'command that must exit with code 0 before the task is done' -r -f
-complete -c awk -n '__agent_worker_at task add' -l on-failure -d 'reaction to a failed dependency' -r -f -a 'hold skip cancel'
+complete -c awk -n '__agent_worker_at task add' -l on-failure -d 'after a failed dependency: hold (wait for a person, default), skip (start without it), cancel this task' -r -f -a 'hold skip cancel'
 complete -c awk -n '__agent_worker_at task add' -l json -d 'print one JSON document'
 complete -c awk -n '__agent_worker_at task add; and __agent_worker_turn 2 0 0' -f -a '(__agent_worker_live channel)'
 complete -c awk -n '__agent_worker_at task add; and __agent_worker_turn 2 1 1' -f
-complete -c awk -n '__agent_worker_at task; and __agent_worker_turn 1 0 0' -f -a 'claim' -d 'Claim tasks, so that no agent works on them.'
+complete -c awk -n '__agent_worker_at task; and __agent_worker_turn 1 0 0' -f -a 'claim' -d 'Claim tasks for yourself, so that no agent works on them.'
 complete -c awk -n '__agent_worker_at task claim' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at task claim' -l json -d 'print one JSON document'
 complete -c awk -n '__agent_worker_at task claim; and __agent_worker_turn 2 0 0' -f -a '(__agent_worker_live channel)'
@@ -1506,7 +1506,7 @@ complete -c awk -n '__agent_worker_at doc create; and __agent_worker_turn 2 1 1'
 complete -c awk -n '__agent_worker_at doc create; and __agent_worker_turn 2 2 2' -f
 complete -c awk -n '__agent_worker_at doc; and __agent_worker_turn 1 0 0' -f -a 'delete' -d 'Delete a document but retain its history.'
 complete -c awk -n '__agent_worker_at doc delete' -s h -l help -d 'show this help message and exit'
-complete -c awk -n '__agent_worker_at doc delete' -l if-version -d 'write only if this is the latest version' -r -f
+complete -c awk -n '__agent_worker_at doc delete' -l if-version -d 'delete only if this is the latest version' -r -f
 complete -c awk -n '__agent_worker_at doc delete' -l reason -d 'reason, stored with the version' -r -f
 complete -c awk -n '__agent_worker_at doc delete' -l json -d 'print one JSON document'
 complete -c awk -n '__agent_worker_at doc delete; and __agent_worker_turn 2 0 0' -f -a '(__agent_worker_live channel)'
@@ -1537,7 +1537,7 @@ complete -c awk -n '__agent_worker_at doc suggestions' -s n -d 'number of entrie
 complete -c awk -n '__agent_worker_at doc suggestions' -l archive -d 'read from this file of awk export, without a kernel' -r -F
 complete -c awk -n '__agent_worker_at doc suggestions' -l json -d 'print one JSON document'
 complete -c awk -n '__agent_worker_at doc suggestions; and __agent_worker_turn 2 0 0' -f -a '(__agent_worker_live channel)'
-complete -c awk -n '__agent_worker_at doc; and __agent_worker_turn 1 0 0' -f -a 'accept' -d 'Accept a suggestion as the latest version.'
+complete -c awk -n '__agent_worker_at doc; and __agent_worker_turn 1 0 0' -f -a 'accept' -d 'Accept a suggestion, merged with later changes, as the latest version.'
 complete -c awk -n '__agent_worker_at doc accept' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at doc accept' -l reason -d 'reason, visible to the members' -r -f
 complete -c awk -n '__agent_worker_at doc accept' -l json -d 'print one JSON document'
@@ -1552,20 +1552,20 @@ complete -c awk -n '__agent_worker_at doc reject; and __agent_worker_turn 2 1 1'
 complete -c awk -n '__agent_worker_turn 0 0 0' -f -a 'cancel' -d 'Cancel instructions'
 complete -c awk -n '__agent_worker_at cancel' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at cancel' -l agent -d 'all instructions of this agent: alice or alice@review[:tag]' -r -f -a '(__agent_worker_live agent)'
-complete -c awk -n '__agent_worker_at cancel' -l dry-run -d 'print the affected instructions without changing them'
+complete -c awk -n '__agent_worker_at cancel' -l dry-run -d 'print the selected instructions without changes; not with ids'
 complete -c awk -n '__agent_worker_at cancel' -l json -d 'print one JSON document'
 complete -c awk -n '__agent_worker_at cancel' -l queued -d 'only queued instructions; running instructions continue'
-complete -c awk -n '__agent_worker_at cancel' -l yes -d 'cancel many instructions without confirmation'
+complete -c awk -n '__agent_worker_at cancel' -l yes -d 'cancel a selection without confirmation; ids need none'
 complete -c awk -n '__agent_worker_at cancel' -l project -d 'project directory (default: found from the current one)' -r -F
 complete -c awk -n '__agent_worker_at cancel' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c awk -n '__agent_worker_at cancel; and __agent_worker_turn 1 0 1000' -f -a '(__agent_worker_live steered)'
 complete -c awk -n '__agent_worker_turn 0 0 0' -f -a 'retry' -d 'Retry failed or dead-lettered instructions'
 complete -c awk -n '__agent_worker_at retry' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at retry' -l agent -d 'all instructions of this agent: alice or alice@review[:tag]' -r -f -a '(__agent_worker_live agent)'
-complete -c awk -n '__agent_worker_at retry' -l dry-run -d 'print the affected instructions without changing them'
+complete -c awk -n '__agent_worker_at retry' -l dry-run -d 'print the selected instructions without changes; not with ids'
 complete -c awk -n '__agent_worker_at retry' -l json -d 'print one JSON document'
 complete -c awk -n '__agent_worker_at retry' -l all -d 'all instructions that awk dead lists'
-complete -c awk -n '__agent_worker_at retry' -l fresh -d 'start over; side effects may occur twice'
+complete -c awk -n '__agent_worker_at retry' -l fresh -d 'start from the beginning; side effects may occur twice'
 complete -c awk -n '__agent_worker_at retry' -l project -d 'project directory (default: found from the current one)' -r -F
 complete -c awk -n '__agent_worker_at retry' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c awk -n '__agent_worker_at retry; and __agent_worker_turn 1 0 1000' -f -a '(__agent_worker_live steered)'
@@ -1683,8 +1683,8 @@ complete -c awk -n '__agent_worker_at queue; and __agent_worker_turn 1 0 0' -f -
 complete -c awk -n '__agent_worker_turn 0 0 0' -f -a 'needs' -d 'List work that is blocked until you act'
 complete -c awk -n '__agent_worker_at needs' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at needs' -s f -l follow -d 'print new and resolved items as they change'
-complete -c awk -n '__agent_worker_at needs' -l approvals -d 'list only approvals, with their input (exit code 0)'
-complete -c awk -n '__agent_worker_at needs' -l rules -d 'list the rules of approve --always; awk deny deletes one'
+complete -c awk -n '__agent_worker_at needs' -l approvals -d 'list only approval requests, with their input; always exit with code 0'
+complete -c awk -n '__agent_worker_at needs' -l rules -d 'list the approval rules of awk approve --always; awk deny deletes one'
 complete -c awk -n '__agent_worker_at needs' -s A -l all-projects -d 'include all your projects with a running kernel'
 complete -c awk -n '__agent_worker_at needs' -s n -d 'number of entries (default: 1000; 0: all)' -r -f
 complete -c awk -n '__agent_worker_at needs' -l json -d 'print one JSON document'
@@ -1713,7 +1713,7 @@ complete -c awk -n '__agent_worker_at feedback add' -l json -d 'print one JSON d
 complete -c awk -n '__agent_worker_at feedback add; and __agent_worker_turn 2 0 0' -f
 complete -c awk -n '__agent_worker_turn 0 0 0' -f -a 'stats' -d 'Show tokens, cost, time and results of work'
 complete -c awk -n '__agent_worker_at stats' -s h -l help -d 'show this help message and exit'
-complete -c awk -n '__agent_worker_at stats' -l by -d 'part it by agent, workflow, model or day (of UTC), or by two of them: day,model' -r -f
+complete -c awk -n '__agent_worker_at stats' -l by -d 'group by agent, workflow, model or day (UTC), or by two of them: day,model' -r -f
 complete -c awk -n '__agent_worker_at stats' -l since -d 'start of the period: 7d, 2h, 2026-11-01 or 2026-11-01T12:00:00Z' -r -f
 complete -c awk -n '__agent_worker_at stats' -l until -d 'end of the period, as for --since (default: now)' -r -f
 complete -c awk -n '__agent_worker_at stats' -l json -d 'print one JSON document'
@@ -1722,7 +1722,7 @@ complete -c awk -n '__agent_worker_at stats' -s v -l verbose -d 'print more deta
 complete -c awk -n '__agent_worker_at stats; and __agent_worker_turn 1 0 0' -f -a '(__agent_worker_live target)'
 complete -c awk -n '__agent_worker_turn 0 0 0' -f -a 'dead' -d 'List dead-lettered instructions'
 complete -c awk -n '__agent_worker_at dead' -s h -l help -d 'show this help message and exit'
-complete -c awk -n '__agent_worker_at dead' -l clear -d 'hide current entries; show and retry still find them'
+complete -c awk -n '__agent_worker_at dead' -l clear -d 'hide the current entries; awk show and awk retry still accept them'
 complete -c awk -n '__agent_worker_at dead' -s n -d 'number of latest entries (default: 1000; 0: all)' -r -f
 complete -c awk -n '__agent_worker_at dead' -l json -d 'print one JSON document'
 complete -c awk -n '__agent_worker_at dead' -l project -d 'project directory (default: found from the current one)' -r -F
@@ -1768,7 +1768,7 @@ complete -c awk -n '__agent_worker_at diff' -l json -d 'print one JSON document'
 complete -c awk -n '__agent_worker_at diff' -l project -d 'project directory (default: found from the current one)' -r -F
 complete -c awk -n '__agent_worker_at diff' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c awk -n '__agent_worker_at diff; and __agent_worker_turn 1 0 0' -f -a '(__agent_worker_live diffed)'
-complete -c awk -n '__agent_worker_turn 0 0 0' -f -a 'attach' -d 'Follow an agent or a workflow and approve its calls'
+complete -c awk -n '__agent_worker_turn 0 0 0' -f -a 'attach' -d 'Follow an agent or a workflow, and approve or deny its calls'
 complete -c awk -n '__agent_worker_at attach' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at attach' -l jsonl -d 'print one JSON object per line as items arrive'
 complete -c awk -n '__agent_worker_at attach' -l project -d 'project directory (default: found from the current one)' -r -F
@@ -1795,19 +1795,19 @@ complete -c awk -n '__agent_worker_at worktree prune' -l run -d 'only of this ru
 complete -c awk -n '__agent_worker_at worktree prune' -l json -d 'print one JSON document'
 complete -c awk -n '__agent_worker_turn 0 0 0' -f -a 'logs' -d 'Show logs of workers and attempts'
 complete -c awk -n '__agent_worker_at logs' -s h -l help -d 'show this help message and exit'
-complete -c awk -n '__agent_worker_at logs' -l previous -d 'previous attempt, or kernel process without a target'
+complete -c awk -n '__agent_worker_at logs' -l previous -d 'only the previous attempt; without TARGET, the previous kernel process'
 complete -c awk -n '__agent_worker_at logs' -l level -d 'minimum level of log lines' -r -f -a 'debug info warning error'
 complete -c awk -n '__agent_worker_at logs' -s n -d 'number of latest lines (default: all; 0: all)' -r -f
-complete -c awk -n '__agent_worker_at logs' -s f -l follow -d 'print new events; without --since only those'
-complete -c awk -n '__agent_worker_at logs' -l since -d 'only events within this duration (10m, 2h)' -r -f
+complete -c awk -n '__agent_worker_at logs' -s f -l follow -d 'print new events as they occur; -f alone prints no earlier events'
+complete -c awk -n '__agent_worker_at logs' -l since -d 'only events of the last 10m, 2h, ...' -r -f
 complete -c awk -n '__agent_worker_at logs' -l jsonl -d 'print one JSON object per line as items arrive'
 complete -c awk -n '__agent_worker_at logs' -l project -d 'project directory (default: found from the current one)' -r -F
 complete -c awk -n '__agent_worker_at logs' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c awk -n '__agent_worker_at logs; and __agent_worker_turn 1 0 0' -f -a '(__agent_worker_live target)'
 complete -c awk -n '__agent_worker_turn 0 0 0' -f -a 'events' -d 'Show kernel events'
 complete -c awk -n '__agent_worker_at events' -s h -l help -d 'show this help message and exit'
-complete -c awk -n '__agent_worker_at events' -s f -l follow -d 'print new events; without --since only those'
-complete -c awk -n '__agent_worker_at events' -l since -d 'only events within this duration (10m, 2h)' -r -f
+complete -c awk -n '__agent_worker_at events' -s f -l follow -d 'print new events as they occur; -f alone prints no earlier events'
+complete -c awk -n '__agent_worker_at events' -l since -d 'only events of the last 10m, 2h, ...' -r -f
 complete -c awk -n '__agent_worker_at events' -l jsonl -d 'print one JSON object per line as items arrive'
 complete -c awk -n '__agent_worker_at events' -l project -d 'project directory (default: found from the current one)' -r -F
 complete -c awk -n '__agent_worker_at events' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
@@ -1818,7 +1818,7 @@ complete -c awk -n '__agent_worker_at doctor' -l project -d 'project directory (
 complete -c awk -n '__agent_worker_at doctor' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c awk -n '__agent_worker_turn 0 0 0' -f -a 'df' -d 'Show disk usage of project state'
 complete -c awk -n '__agent_worker_at df' -s h -l help -d 'show this help message and exit'
-complete -c awk -n '__agent_worker_at df' -s n -d 'maximum number of runs (0: all)' -r -f
+complete -c awk -n '__agent_worker_at df' -s n -d 'number of largest runs (default: 10; 0: all)' -r -f
 complete -c awk -n '__agent_worker_at df' -l json -d 'print one JSON document'
 complete -c awk -n '__agent_worker_at df' -l project -d 'project directory (default: found from the current one)' -r -F
 complete -c awk -n '__agent_worker_at df' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
@@ -1845,7 +1845,7 @@ complete -c awk -n '__agent_worker_at agent' -l project -d 'project directory (d
 complete -c awk -n '__agent_worker_at agent' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c awk -n '__agent_worker_at agent; and __agent_worker_turn 1 0 0' -f -a 'list' -d 'List the agents of the project.'
 complete -c awk -n '__agent_worker_at agent list' -s h -l help -d 'show this help message and exit'
-complete -c awk -n '__agent_worker_at agent list' -l running -d 'fail if no kernel runs (default: read the files)'
+complete -c awk -n '__agent_worker_at agent list' -l running -d 'require a running kernel (default: read the files if none runs)'
 complete -c awk -n '__agent_worker_at agent list' -l json -d 'print one JSON document'
 complete -c awk -n '__agent_worker_at agent; and __agent_worker_turn 1 0 0' -f -a 'info' -d 'Show the definition and the state of an agent.'
 complete -c awk -n '__agent_worker_at agent info' -s h -l help -d 'show this help message and exit'
@@ -1853,14 +1853,14 @@ complete -c awk -n '__agent_worker_at agent info' -l json -d 'print one JSON doc
 complete -c awk -n '__agent_worker_at agent info; and __agent_worker_turn 2 0 0' -f -a '(__agent_worker_live agent)'
 complete -c awk -n '__agent_worker_at agent; and __agent_worker_turn 1 0 0' -f -a 'create' -d 'Create an agent.'
 complete -c awk -n '__agent_worker_at agent create' -s h -l help -d 'show this help message and exit'
-complete -c awk -n '__agent_worker_at agent create' -l ephemeral -d 'create it without a file until the kernel stops'
+complete -c awk -n '__agent_worker_at agent create' -l ephemeral -d 'create an agent without a file; the agent exists until the kernel stops'
 complete -c awk -n '__agent_worker_at agent create' -s m -l model -d 'model as provider/name, or an alias' -r -f
 complete -c awk -n '__agent_worker_at agent create' -s b -l backend -d 'backend that runs the agent (default: sdk)' -r -f
 complete -c awk -n '__agent_worker_at agent create' -s s -l system -d 'system prompt' -r -f
 complete -c awk -n '__agent_worker_at agent create' -l system-file -d 'project file that contains the system prompt' -r -F
 complete -c awk -n '__agent_worker_at agent create' -l role -d 'role of the agent in a few words' -r -f
 complete -c awk -n '__agent_worker_at agent create' -l expertise -d 'areas of expertise, separated by commas' -r -f
-complete -c awk -n '__agent_worker_at agent create' -l from -d 'ephemeral agent or Claude Code file to convert' -r -F -a '(__agent_worker_live agent)'
+complete -c awk -n '__agent_worker_at agent create' -l from -d 'convert this ephemeral agent or Claude Code file' -r -F -a '(__agent_worker_live agent)'
 complete -c awk -n '__agent_worker_at agent create' -l json -d 'print one JSON document'
 complete -c awk -n '__agent_worker_at agent create; and __agent_worker_turn 2 0 0' -f
 complete -c awk -n '__agent_worker_at agent; and __agent_worker_turn 1 0 0' -f -a 'edit' -d 'Edit the file of an agent in $EDITOR or with KEY=VALUE.'
@@ -1876,32 +1876,32 @@ complete -c awk -n '__agent_worker_at agent delete; and __agent_worker_turn 2 0 
 complete -c awk -n '__agent_worker_at agent; and __agent_worker_turn 1 0 0' -f -a 'memory' -d 'Show or change the memory of an agent.'
 complete -c awk -n '__agent_worker_at agent memory' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at agent memory' -l json -d 'print one JSON document'
-complete -c awk -n '__agent_worker_at agent memory; and __agent_worker_turn 2 0 0' -f -a 'get' -d ''
+complete -c awk -n '__agent_worker_at agent memory; and __agent_worker_turn 2 0 0' -f -a 'get' -d 'Print the value of a key.'
 complete -c awk -n '__agent_worker_at agent memory get' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at agent memory get' -l json -d 'print one JSON document'
 complete -c awk -n '__agent_worker_at agent memory get; and __agent_worker_turn 3 0 0' -f
-complete -c awk -n '__agent_worker_at agent memory; and __agent_worker_turn 2 0 0' -f -a 'set' -d ''
+complete -c awk -n '__agent_worker_at agent memory; and __agent_worker_turn 2 0 0' -f -a 'set' -d 'Store a value under a key.'
 complete -c awk -n '__agent_worker_at agent memory set' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at agent memory set' -l json -d 'print one JSON document'
 complete -c awk -n '__agent_worker_at agent memory set' -l tier -d 'memory tier (default: working)' -r -f -a 'core working archive'
 complete -c awk -n '__agent_worker_at agent memory set' -l visibility -d 'readers of the item (default: private)' -r -f -a 'private shareable public'
 complete -c awk -n '__agent_worker_at agent memory set; and __agent_worker_turn 3 0 0' -f
 complete -c awk -n '__agent_worker_at agent memory set; and __agent_worker_turn 3 1 1' -f
-complete -c awk -n '__agent_worker_at agent memory; and __agent_worker_turn 2 0 0' -f -a 'rm' -d ''
+complete -c awk -n '__agent_worker_at agent memory; and __agent_worker_turn 2 0 0' -f -a 'rm' -d 'Delete an entry.'
 complete -c awk -n '__agent_worker_at agent memory rm' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at agent memory rm' -l json -d 'print one JSON document'
 complete -c awk -n '__agent_worker_at agent memory rm; and __agent_worker_turn 3 0 0' -f
-complete -c awk -n '__agent_worker_at agent memory; and __agent_worker_turn 2 0 0' -f -a 'search' -d ''
+complete -c awk -n '__agent_worker_at agent memory; and __agent_worker_turn 2 0 0' -f -a 'search' -d 'Search the memory by words.'
 complete -c awk -n '__agent_worker_at agent memory search' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at agent memory search' -l json -d 'print one JSON document'
 complete -c awk -n '__agent_worker_at agent memory search' -l archive -d 'include archived items'
 complete -c awk -n '__agent_worker_at agent memory search' -s n -d 'maximum number of results (default: 10; 0: all)' -r -f
 complete -c awk -n '__agent_worker_at agent memory search; and __agent_worker_turn 3 0 0' -f
-complete -c awk -n '__agent_worker_at agent memory; and __agent_worker_turn 2 0 0' -f -a 'purge' -d ''
+complete -c awk -n '__agent_worker_at agent memory; and __agent_worker_turn 2 0 0' -f -a 'purge' -d 'Delete all entries from a source, and everything derived from them.'
 complete -c awk -n '__agent_worker_at agent memory purge' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at agent memory purge' -l json -d 'print one JSON document'
 complete -c awk -n '__agent_worker_at agent memory purge' -l source -d 'source: id of a message (m12), or user, agent, tool, web' -r -f
-complete -c awk -n '__agent_worker_at agent memory; and __agent_worker_turn 2 0 0' -f -a 'tray' -d ''
+complete -c awk -n '__agent_worker_at agent memory; and __agent_worker_turn 2 0 0' -f -a 'tray' -d 'List suggested items, or decide whether to store one.'
 complete -c awk -n '__agent_worker_at agent memory tray' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at agent memory tray' -l json -d 'print one JSON document'
 complete -c awk -n '__agent_worker_at agent memory tray; and __agent_worker_turn 3 0 0' -f -a 'approve reject'
@@ -1909,34 +1909,34 @@ complete -c awk -n '__agent_worker_at agent memory tray; and __agent_worker_turn
 complete -c awk -n '__agent_worker_at agent; and __agent_worker_turn 1 0 0' -f -a 'notes' -d 'Show or add notes of an agent.'
 complete -c awk -n '__agent_worker_at agent notes' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at agent notes' -l json -d 'print one JSON document'
-complete -c awk -n '__agent_worker_at agent notes; and __agent_worker_turn 2 0 0' -f -a 'add' -d ''
+complete -c awk -n '__agent_worker_at agent notes; and __agent_worker_turn 2 0 0' -f -a 'add' -d 'Add a note.'
 complete -c awk -n '__agent_worker_at agent notes add' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at agent notes add' -l json -d 'print one JSON document'
 complete -c awk -n '__agent_worker_at agent notes add; and __agent_worker_turn 3 0 0' -f
-complete -c awk -n '__agent_worker_at agent notes; and __agent_worker_turn 2 0 0' -f -a 'show' -d ''
+complete -c awk -n '__agent_worker_at agent notes; and __agent_worker_turn 2 0 0' -f -a 'show' -d 'Print a note.'
 complete -c awk -n '__agent_worker_at agent notes show' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at agent notes show' -l json -d 'print one JSON document'
 complete -c awk -n '__agent_worker_at agent notes show; and __agent_worker_turn 3 0 0' -f
 complete -c awk -n '__agent_worker_at agent; and __agent_worker_turn 1 0 0' -f -a 'soul' -d 'Show the traits of an agent and decide on the changes it proposes.'
 complete -c awk -n '__agent_worker_at agent soul' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at agent soul' -l json -d 'print one JSON document'
-complete -c awk -n '__agent_worker_at agent soul; and __agent_worker_turn 2 0 0' -f -a 'show' -d ''
+complete -c awk -n '__agent_worker_at agent soul; and __agent_worker_turn 2 0 0' -f -a 'show' -d 'Show the traits and the open suggestions.'
 complete -c awk -n '__agent_worker_at agent soul show' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at agent soul show' -l json -d 'print one JSON document'
-complete -c awk -n '__agent_worker_at agent soul; and __agent_worker_turn 2 0 0' -f -a 'history' -d ''
+complete -c awk -n '__agent_worker_at agent soul; and __agent_worker_turn 2 0 0' -f -a 'history' -d 'List the versions and their changes.'
 complete -c awk -n '__agent_worker_at agent soul history' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at agent soul history' -l json -d 'print one JSON document'
-complete -c awk -n '__agent_worker_at agent soul; and __agent_worker_turn 2 0 0' -f -a 'approve' -d ''
+complete -c awk -n '__agent_worker_at agent soul; and __agent_worker_turn 2 0 0' -f -a 'approve' -d 'Approve a suggested trait.'
 complete -c awk -n '__agent_worker_at agent soul approve' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at agent soul approve' -l json -d 'print one JSON document'
 complete -c awk -n '__agent_worker_at agent soul approve' -l reason -d 'reason, stored with the decision' -r -f
 complete -c awk -n '__agent_worker_at agent soul approve; and __agent_worker_turn 3 0 0' -f -a '(__agent_worker_live soul)'
-complete -c awk -n '__agent_worker_at agent soul; and __agent_worker_turn 2 0 0' -f -a 'reject' -d ''
+complete -c awk -n '__agent_worker_at agent soul; and __agent_worker_turn 2 0 0' -f -a 'reject' -d 'Reject a suggested trait.'
 complete -c awk -n '__agent_worker_at agent soul reject' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at agent soul reject' -l json -d 'print one JSON document'
 complete -c awk -n '__agent_worker_at agent soul reject' -l reason -d 'reason, stored with the decision' -r -f
 complete -c awk -n '__agent_worker_at agent soul reject; and __agent_worker_turn 3 0 0' -f -a '(__agent_worker_live soul)'
-complete -c awk -n '__agent_worker_at agent soul; and __agent_worker_turn 2 0 0' -f -a 'rollback' -d ''
+complete -c awk -n '__agent_worker_at agent soul; and __agent_worker_turn 2 0 0' -f -a 'rollback' -d 'Restore an earlier version.'
 complete -c awk -n '__agent_worker_at agent soul rollback' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at agent soul rollback' -l json -d 'print one JSON document'
 complete -c awk -n '__agent_worker_at agent soul rollback' -l reason -d 'reason, stored with the new version' -r -f
@@ -1944,15 +1944,15 @@ complete -c awk -n '__agent_worker_at agent soul rollback; and __agent_worker_tu
 complete -c awk -n '__agent_worker_at agent; and __agent_worker_turn 1 0 0' -f -a 'todo' -d 'Show or change the to-do list of an agent.'
 complete -c awk -n '__agent_worker_at agent todo' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at agent todo' -l json -d 'print one JSON document'
-complete -c awk -n '__agent_worker_at agent todo; and __agent_worker_turn 2 0 0' -f -a 'add' -d ''
+complete -c awk -n '__agent_worker_at agent todo; and __agent_worker_turn 2 0 0' -f -a 'add' -d 'Add an item.'
 complete -c awk -n '__agent_worker_at agent todo add' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at agent todo add' -l json -d 'print one JSON document'
 complete -c awk -n '__agent_worker_at agent todo add; and __agent_worker_turn 3 0 0' -f
-complete -c awk -n '__agent_worker_at agent todo; and __agent_worker_turn 2 0 0' -f -a 'done' -d ''
+complete -c awk -n '__agent_worker_at agent todo; and __agent_worker_turn 2 0 0' -f -a 'done' -d 'Mark an item as done.'
 complete -c awk -n '__agent_worker_at agent todo done' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at agent todo done' -l json -d 'print one JSON document'
 complete -c awk -n '__agent_worker_at agent todo done; and __agent_worker_turn 3 0 0' -f
-complete -c awk -n '__agent_worker_at agent todo; and __agent_worker_turn 2 0 0' -f -a 'rm' -d ''
+complete -c awk -n '__agent_worker_at agent todo; and __agent_worker_turn 2 0 0' -f -a 'rm' -d 'Delete an item.'
 complete -c awk -n '__agent_worker_at agent todo rm' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at agent todo rm' -l json -d 'print one JSON document'
 complete -c awk -n '__agent_worker_at agent todo rm; and __agent_worker_turn 3 0 0' -f
@@ -1969,7 +1969,7 @@ complete -c awk -n '__agent_worker_at memory; and __agent_worker_turn 1 0 0' -f 
 complete -c awk -n '__agent_worker_at memory eval' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at memory eval' -l json -d 'print one JSON document'
 complete -c awk -n '__agent_worker_at memory eval; and __agent_worker_turn 2 0 0' -F
-complete -c awk -n '__agent_worker_at memory; and __agent_worker_turn 1 0 0' -f -a 'growth' -d 'Measure junk in memory over generated runs, with and without the guard.'
+complete -c awk -n '__agent_worker_at memory; and __agent_worker_turn 1 0 0' -f -a 'growth' -d 'Simulate runs and measure junk in memory, with and without the guard model.'
 complete -c awk -n '__agent_worker_at memory growth' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at memory growth' -l seed -d 'random seed of the generated runs (default: 1)' -r -f
 complete -c awk -n '__agent_worker_at memory growth' -l json -d 'print one JSON document'
@@ -2047,8 +2047,8 @@ complete -c awk -n '__agent_worker_at skills install-self' -s h -l help -d 'show
 complete -c awk -n '__agent_worker_at skills install-self' -l json -d 'print one JSON document'
 complete -c awk -n '__agent_worker_turn 0 0 0' -f -a 'init' -d 'Create example files in this project'
 complete -c awk -n '__agent_worker_at init' -s h -l help -d 'show this help message and exit'
-complete -c awk -n '__agent_worker_at init' -l example -d 'which one (default: hello); list: only say which there are' -r -f -a 'handbook hello memory nodes review team verdict list'
-complete -c awk -n '__agent_worker_at init' -l backend -d 'this program does the work of its agents, in place of their scripts' -r -f -a 'claude codex cursor opencode'
+complete -c awk -n '__agent_worker_at init' -l example -d 'example to create (default: hello); list: print the examples' -r -f -a 'handbook hello memory nodes review team verdict list'
+complete -c awk -n '__agent_worker_at init' -l backend -d 'program that runs the agents (default: scripted answers without a model)' -r -f -a 'claude codex cursor opencode'
 complete -c awk -n '__agent_worker_at init' -s m -l model -d 'with --backend: model of the agents (claude: sonnet)' -r -f
 complete -c awk -n '__agent_worker_at init' -l project -d 'project directory (default: found from the current one)' -r -F
 complete -c awk -n '__agent_worker_at init' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
@@ -2066,7 +2066,7 @@ complete -c awk -n '__agent_worker_at config' -s v -l verbose -d 'print more det
 complete -c awk -n '__agent_worker_at config; and __agent_worker_turn 1 0 0' -F -a '(__agent_worker_live named)'
 complete -c awk -n '__agent_worker_turn 0 0 0' -f -a 'schema' -d 'Print the JSON Schema of a file for editors'
 complete -c awk -n '__agent_worker_at schema' -s h -l help -d 'show this help message and exit'
-complete -c awk -n '__agent_worker_at schema' -l write -d 'write all schemas to the paths in file headers'
+complete -c awk -n '__agent_worker_at schema' -l write -d 'write all schemas to .agents/.schema, which headers of files refer to'
 complete -c awk -n '__agent_worker_at schema' -l project -d 'project directory (default: found from the current one)' -r -F
 complete -c awk -n '__agent_worker_at schema' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c awk -n '__agent_worker_at schema; and __agent_worker_turn 1 0 0' -f -a 'agent workflow project'
@@ -2078,7 +2078,7 @@ complete -c awk -n '__agent_worker_at completion; and __agent_worker_turn 1 0 0'
 complete -c awk -n '__agent_worker_turn 0 0 0' -f -a 'trust' -d 'Trust the commands and connections of project files'
 complete -c awk -n '__agent_worker_at trust' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at trust' -l yes -d 'trust without confirmation'
-complete -c awk -n '__agent_worker_at trust' -l all -d 'with revoke: all consents'
+complete -c awk -n '__agent_worker_at trust' -l all -d 'with revoke: revoke all consents'
 complete -c awk -n '__agent_worker_at trust' -l json -d 'print one JSON document'
 complete -c awk -n '__agent_worker_at trust' -l project -d 'project directory (default: found from the current one)' -r -F
 complete -c awk -n '__agent_worker_at trust' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
@@ -2106,8 +2106,8 @@ complete -c awk -n '__agent_worker_at mcp-serve' -l project -d 'project director
 complete -c awk -n '__agent_worker_at mcp-serve' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c awk -n '__agent_worker_turn 0 0 0' -f -a 'node' -d 'List and add nodes, or run as one'
 complete -c awk -n '__agent_worker_at node' -s h -l help -d 'show this help message and exit'
-complete -c awk -n '__agent_worker_at node' -l join -d 'join the kernel of this token (- reads standard input)' -r -f
-complete -c awk -n '__agent_worker_at node' -l project-id -d 'serve this project\'s kernel over standard streams' -r -f -a '(__agent_worker_live instruction)'
+complete -c awk -n '__agent_worker_at node' -l join -d 'run as a node of the kernel that created this token; - reads standard input' -r -f
+complete -c awk -n '__agent_worker_at node' -l project-id -d 'run as a node over standard input and output (used by the kernel)' -r -f -a '(__agent_worker_live instruction)'
 complete -c awk -n '__agent_worker_at node' -l json -d 'print one JSON document'
 complete -c awk -n '__agent_worker_at node' -l project -d 'project directory (default: found from the current one)' -r -F
 complete -c awk -n '__agent_worker_at node' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
@@ -2124,7 +2124,7 @@ complete -c awk -n '__agent_worker_at node add' -l container -d 'docker: running
 complete -c awk -n '__agent_worker_at node add' -l pod -d 'kubectl: running pod' -r -f
 complete -c awk -n '__agent_worker_at node add' -l namespace -d 'kubectl: namespace' -r -f
 complete -c awk -n '__agent_worker_at node add' -l address -d 'ray: address of the cluster' -r -f
-complete -c awk -n '__agent_worker_at node add' -l command -d 'command on the node (default: agent-worker)' -r -f
+complete -c awk -n '__agent_worker_at node add' -l command -d 'agent-worker program on the node (default: agent-worker)' -r -f
 complete -c awk -n '__agent_worker_at node add' -l label -d 'label that agents can require; repeatable' -r -f
 complete -c awk -n '__agent_worker_at node add' -l workers -d 'maximum number of concurrent attempts (default: 8)' -r -f
 complete -c awk -n '__agent_worker_at node add' -l json -d 'print one JSON document'
@@ -2134,7 +2134,7 @@ complete -c awk -n '__agent_worker_at node drain' -s h -l help -d 'show this hel
 complete -c awk -n '__agent_worker_at node drain' -l undo -d 'make the node available again'
 complete -c awk -n '__agent_worker_at node drain' -l json -d 'print one JSON document'
 complete -c awk -n '__agent_worker_at node drain; and __agent_worker_turn 2 0 0' -f
-complete -c awk -n '__agent_worker_at node; and __agent_worker_turn 1 0 0' -f -a 'rm' -d 'Remove a node that was added by command.'
+complete -c awk -n '__agent_worker_at node; and __agent_worker_turn 1 0 0' -f -a 'rm' -d 'Remove a node that awk node add created.'
 complete -c awk -n '__agent_worker_at node rm' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at node rm' -l force -d 'also if attempts run there; they run again elsewhere'
 complete -c awk -n '__agent_worker_at node rm' -l json -d 'print one JSON document'
@@ -2147,7 +2147,7 @@ complete -c awk -n '__agent_worker_at webhook' -s v -l verbose -d 'print more de
 complete -c awk -n '__agent_worker_at webhook; and __agent_worker_turn 1 0 0' -f -a 'list' -d 'List the webhooks of the project file with their state.'
 complete -c awk -n '__agent_worker_at webhook list' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at webhook list' -l json -d 'print one JSON document'
-complete -c awk -n '__agent_worker_at webhook; and __agent_worker_turn 1 0 0' -f -a 'retry' -d 'Retry the deliveries of a webhook, including those after a 410.'
+complete -c awk -n '__agent_worker_at webhook; and __agent_worker_turn 1 0 0' -f -a 'retry' -d 'Retry the deliveries of a webhook, also if its server answered 410.'
 complete -c awk -n '__agent_worker_at webhook retry' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at webhook retry' -l json -d 'print one JSON document'
 complete -c awk -n '__agent_worker_at webhook retry; and __agent_worker_turn 2 0 0' -f

@@ -16,14 +16,14 @@ _agent_worker() {
     local _agent_worker_program=$words[1]
     local -a choices
     if (( CURRENT == 2 )); then
-        choices=('run:Run a workflow to its end and report the result' 'send:Send a message to an agent or a workflow' 'ask:Send a message and stream the answer' 'serve:Send a message and print the answer as JSON' 'call:Call an agent tool from a program that an attempt runs' 'start:Start the kernel, or a workflow that keeps running' 'stop:Stop workflows, agents or the kernel' 'status:Show whether the kernel is running, without starting it' 'service:Install the kernel as a system service' 'restart:Restart the worker of an agent, or the kernel' 'upgrade:Replace the running kernel without interrupting work' 'backup:Back up project state to a file, also while the kernel runs' 'restore:Restore project state from a backup or standby copy' 'standby:Verify a standby copy of project state' 'reset:Re-enable an agent that was stopped after repeated failures' 'pause:Pause the work of an agent or a workflow' 'resume:Resume paused work, or retry a blocked provider' 'continue:Renew the limits of a workflow or the budget of an agent' 'approve:Approve pending tool calls' 'deny:Deny pending tool calls, or delete an approval rule' 'answer:Reply on behalf of a human agent' 'space:List or close spaces, or change their members' 'reassign:Reassign a question to another member of its workspace' 'grant:Grant an agent more permissions, limited by time or calls' 'proposal:List proposals, vote on them, or cancel votes' 'rule:List, define and test rules' 'task:List, add and complete shared tasks' 'doc:Read and write shared documents' 'cancel:Cancel instructions' 'retry:Retry failed or dead-lettered instructions' 'clear:Delete the conversation of a run, workflow or agent permanently' 'prune:Delete data that is no longer needed to free disk space' 'merge:Merge the branches of a run, completely or not at all' 'promote:Move instructions to the front of the queue' 'ps:List agents with their state, activity and cost' 'projects:List your projects and the state of their kernels' 'top:Watch agents live (q quits)' 'open:Open the web page of the project, or print its address' 'channel:Show the latest messages of a workflow or an agent' 'resource:Print or add long texts that messages refer to' 'inbox:List the unhandled messages of an agent' 'queue:List the queued instructions of an agent' 'needs:List work that is blocked until you act' 'audit:List memory queries between agents' 'feedback:List or add feedback on the work' 'stats:Show tokens, cost, time and results of work' 'dead:List dead-lettered instructions' 'runs:List runs of workflows, latest first' 'show:Show a run or an instruction' 'export:Export the conversation of a run or a space to one file' 'import:Verify an export file and summarize its contents' 'diff:Show changes in the working trees of agents' 'attach:Follow an agent or a workflow and approve its calls' 'worktree:List and delete the git working trees of agents' 'logs:Show logs of workers and attempts' 'events:Show kernel events' 'doctor:Diagnose problems of this installation and suggest fixes' 'df:Show disk usage of project state' 'wait:Wait until an agent, run or instruction is idle, done or blocked' 'watch:Follow a run to its end' 'agent:Create, edit and delete agents and their context' 'memory:Measure memory search and growth' 'tool:List, add and mock tools of agents' 'worker:Check the protocol of a worker program' 'skills:List, import and update skills' 'init:Create example files in this project' 'validate:Validate the files of the project' 'config:Show effective settings and their sources' 'schema:Print the JSON Schema of a file for editors' 'completion:Print the completion script of a shell' 'trust:Trust the commands and connections of project files' 'token:Create, list and revoke API tokens' 'mcp-serve:Serve MCP on standard input and output for a coding agent' 'node:List and add nodes, or run as one' 'webhook:List webhooks and retry their deliveries' 'providers:List model providers and the state of their keys' 'backends:List the backends that can run agents' 'version:Print the version' 'help:Show help for a command, a group or a topic')
+        choices=('run:Run a workflow to its end and report the result' 'send:Send a message to an agent or a workflow' 'ask:Send a message and stream the answer' 'serve:Send a message and print the complete answer as JSON' 'call:Call an agent tool from a program that an attempt runs' 'start:Start the kernel, or a workflow that keeps running' 'stop:Stop workflows, agents or the kernel' 'status:Show the state of the kernel or a target, without starting it' 'service:Install the kernel as a system service' 'restart:Restart the worker of an agent, or the kernel' 'upgrade:Replace the running kernel without interrupting work' 'backup:Back up project state to a file, also while the kernel runs' 'restore:Restore project state from a backup or standby copy' 'standby:Verify a standby copy of project state' 'reset:Re-enable an agent that was stopped after repeated failures' 'pause:Pause the work of an agent or a workflow' 'resume:Resume work that is paused, stopped, or blocked by a provider' 'continue:Renew the reached limits of a workflow or budget of an agent' 'approve:Approve pending tool calls' 'deny:Deny pending tool calls, or delete an approval rule' 'answer:Reply on behalf of a human agent' 'space:List or close spaces, or change their members' 'reassign:Reassign a question to another member of its workspace' 'grant:Grant an agent more permissions, limited by time or calls' 'proposal:List proposals, vote on them, or cancel them' 'rule:List, define and test rules' 'task:List, add and complete shared tasks' 'doc:Read and write shared documents' 'cancel:Cancel instructions' 'retry:Retry failed or dead-lettered instructions' 'clear:Delete the conversation of a run, workflow or agent permanently' 'prune:Delete data that is no longer needed to free disk space' 'merge:Merge the branches of a run, completely or not at all' 'promote:Move instructions to the front of the queue' 'ps:List agents with their state, activity and cost' 'projects:List your projects and the state of their kernels' 'top:Watch agents live (q quits)' 'open:Open the web page of the project, or print its address' 'channel:Show the latest messages of a workflow or an agent' 'resource:Print or add long texts that messages refer to' 'inbox:List the unhandled messages of an agent' 'queue:List the queued instructions of an agent' 'needs:List work that is blocked until you act' 'audit:List memory queries between agents' 'feedback:List or add feedback on the work' 'stats:Show tokens, cost, time and results of work' 'dead:List dead-lettered instructions' 'runs:List runs of workflows, latest first' 'show:Show a run or an instruction' 'export:Export the conversation of a run or a space to one file' 'import:Verify an export file and summarize its contents' 'diff:Show changes in the working trees of agents' 'attach:Follow an agent or a workflow, and approve or deny its calls' 'worktree:List and delete the git working trees of agents' 'logs:Show logs of workers and attempts' 'events:Show kernel events' 'doctor:Diagnose problems of this installation and suggest fixes' 'df:Show disk usage of project state' 'wait:Wait until an agent, run or instruction is idle, done or blocked' 'watch:Follow a run to its end' 'agent:Create, edit and delete agents and their context' 'memory:Measure memory search and growth' 'tool:List, add and mock tools of agents' 'worker:Check the protocol of a worker program' 'skills:List, import and update skills' 'init:Create example files in this project' 'validate:Validate the files of the project' 'config:Show effective settings and their sources' 'schema:Print the JSON Schema of a file for editors' 'completion:Print the completion script of a shell' 'trust:Trust the commands and connections of project files' 'token:Create, list and revoke API tokens' 'mcp-serve:Serve MCP on standard input and output for a coding agent' 'node:List and add nodes, or run as one' 'webhook:List webhooks and retry their deliveries' 'providers:List model providers and the state of their keys' 'backends:List the backends that can run agents' 'version:Print the version' 'help:Show help for a command, a group or a topic')
         _describe -t commands command choices
         return
     fi
     case "$words[2]" in
         run)
             shift 1 words; (( CURRENT -= 1 ))
-            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--tag[tag of the workflow instance (default\: main)]:value: ' '--trust[trust the commands in the project'"'"'s files (setup, shell)]' '--update[resolve remote refs again and pin the new commits]' '--continue[start with the previous conversation]' '--timeout[maximum duration, such as 10m (exit code 124 when exceeded)]:value: ' '--max-cost[maximum cost of the run in USD (exit code 6 when exceeded)]:value: ' '--max-tokens[maximum tokens (exit code 6 when exceeded)]:value: ' '--exit-code-from[take the exit code from the work of this agent only]:value: _agent_worker_live agent' '--fail-on[never\: always exit with code 0]:value:(error never)' '--approve[approval of tool calls; overrides agents'"'"' files]:value:(auto ask all deny)' '--detach[return after the start; approvals wait in awk needs]' '--report[additional reports, separated by commas\: github, junit\:FILE, md\:FILE, sarif\:FILE]:value: ' '--rm[stop the kernel after the run if this command started it]' '--dry-run[print the execution plan without running it]' '--compare[compare the workflow with one agent in paired runs]:value:(solo)' '--repeat[with --compare\: maximum number of pairs (default\: 10)]:value: ' '--check[with --compare\: shell command that decides success by exit code 0]:value: ' '--margin[with --compare\: non-inferiority margin\: failure rates within P count as equal (default\: 0.2)]:value: ' '--seed[with --compare\: seed of the order within pairs]:value: ' '--total-cost[with --compare\: maximum total cost of all runs in USD]:value: ' '--total-tokens[with --compare\: maximum total tokens of all runs]:value: ' '--resume[with --compare\: continue this comparison (c3)]:value: _agent_worker_live comparison' '--keep[with --compare\: retain the project copy of each run]' '--json[print one JSON document]' '--jsonl[print one JSON object per line as items arrive]' '--project[project directory (default\: found from the current one)]:value:_files' '-v[print more detail; -vv prints tracebacks]' '--verbose[print more detail; -vv prints tracebacks]' '1:argument: _agent_worker_both workflow'
+            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--tag[tag of the workflow instance (default\: main)]:value: ' '--trust[trust the commands in the project'"'"'s files (setup, shell)]' '--update[resolve remote refs again and pin the new commits]' '--continue[start with the previous conversation]' '--timeout[maximum duration, such as 10m (exit code 124 when exceeded)]:value: ' '--max-cost[maximum cost of the run in USD (exit code 6 when exceeded)]:value: ' '--max-tokens[maximum tokens (exit code 6 when exceeded)]:value: ' '--exit-code-from[only the work of this agent decides the exit code]:value: _agent_worker_live agent' '--fail-on[never\: always exit with code 0]:value:(error never)' '--approve[override approval of all agents\: auto (run all tools), ask (before changes), all (ask always), deny]:value:(auto ask all deny)' '--detach[return after the start; approvals wait in awk needs]' '--report[additional reports, separated by commas\: github, junit\:FILE, md\:FILE, sarif\:FILE]:value: ' '--rm[stop the kernel after the run if this command started it]' '--dry-run[print the execution plan without running it]' '--compare[compare the workflow with one agent that has the prompts and tools of all members]:value:(solo)' '--repeat[with --compare\: maximum number of pairs (default\: 10)]:value: ' '--check[with --compare\: shell command that decides success by exit code 0]:value: ' '--margin[with --compare\: accepted loss of success rate of the cheaper side (default\: 0.2)]:value: ' '--seed[with --compare\: random seed of the order of the runs in each pair]:value: ' '--total-cost[with --compare\: maximum total cost of all runs in USD]:value: ' '--total-tokens[with --compare\: maximum total tokens of all runs]:value: ' '--resume[with --compare\: continue this comparison (c3)]:value: _agent_worker_live comparison' '--keep[with --compare\: keep the project copy in which each run works]' '--json[print one JSON document]' '--jsonl[print one JSON object per line as items arrive]' '--project[project directory (default\: found from the current one)]:value:_files' '-v[print more detail; -vv prints tracebacks]' '--verbose[print more detail; -vv prints tracebacks]' '1:argument: _agent_worker_both workflow'
             ;;
         send)
             shift 1 words; (( CURRENT -= 1 ))
@@ -80,11 +80,11 @@ _agent_worker() {
             ;;
         restart)
             shift 1 words; (( CURRENT -= 1 ))
-            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--kernel[restart the kernel; running work then resumes]' '--trust[trust the commands in the project'"'"'s files (setup, shell)]' '--json[print one JSON document]' '--project[project directory (default\: found from the current one)]:value:_files' '-v[print more detail; -vv prints tracebacks]' '--verbose[print more detail; -vv prints tracebacks]' '1:argument: _agent_worker_live target'
+            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--kernel[restart the kernel; unfinished work continues]' '--trust[trust the commands in the project'"'"'s files (setup, shell)]' '--json[print one JSON document]' '--project[project directory (default\: found from the current one)]:value:_files' '-v[print more detail; -vv prints tracebacks]' '--verbose[print more detail; -vv prints tracebacks]' '1:argument: _agent_worker_live target'
             ;;
         upgrade)
             shift 1 words; (( CURRENT -= 1 ))
-            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--to[environment or program (default\: installed version)]:value: ' '--status[print the result of the last upgrade]' '--json[print one JSON document]' '--project[project directory (default\: found from the current one)]:value:_files' '-v[print more detail; -vv prints tracebacks]' '--verbose[print more detail; -vv prints tracebacks]'
+            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--to[virtual environment or program of the new version (default\: the installed one)]:value: ' '--status[print the result of the last upgrade]' '--json[print one JSON document]' '--project[project directory (default\: found from the current one)]:value:_files' '-v[print more detail; -vv prints tracebacks]' '--verbose[print more detail; -vv prints tracebacks]'
             ;;
         backup)
             shift 1 words; (( CURRENT -= 1 ))
@@ -92,11 +92,11 @@ _agent_worker() {
             ;;
         restore)
             shift 1 words; (( CURRENT -= 1 ))
-            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--promote[promote a standby; the original must not run again]' '--force[move existing state aside first; with --promote, continue even if the original may be running]' '--trust[also restore consents and commands, from own backups only]' '--json[print one JSON document]' '--project[project directory (default\: found from the current one)]:value:_files' '-v[print more detail; -vv prints tracebacks]' '--verbose[print more detail; -vv prints tracebacks]' 1:argument:_files
+            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--promote[restore a standby copy; its original kernel must not run again]' '--force[move existing state aside first; with --promote, continue even if the original may be running]' '--trust[for your own backups\: also restore consents and commands of open work; grants of awk trust are never restored]' '--json[print one JSON document]' '--project[project directory (default\: found from the current one)]:value:_files' '-v[print more detail; -vv prints tracebacks]' '--verbose[print more detail; -vv prints tracebacks]' 1:argument:_files
             ;;
         standby)
             if (( CURRENT == 3 )); then
-                choices=('check:Verify a standby copy in a temporary directory and print its last timestamp.')
+                choices=('check:Verify a standby copy in a temporary directory and print the time of its last change.')
                 _describe -t verbs verb choices
                 return
             fi
@@ -133,7 +133,7 @@ _agent_worker() {
             ;;
         answer)
             shift 1 words; (( CURRENT -= 1 ))
-            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--as[fail if another person is now the assignee]:value: _agent_worker_live agent' '--json[print one JSON document]' '--project[project directory (default\: found from the current one)]:value:_files' '-v[print more detail; -vv prints tracebacks]' '--verbose[print more detail; -vv prints tracebacks]' '1:argument: _agent_worker_live instruction' '2:argument: '
+            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--as[fail if another agent is now the assignee]:value: _agent_worker_live agent' '--json[print one JSON document]' '--project[project directory (default\: found from the current one)]:value:_files' '-v[print more detail; -vv prints tracebacks]' '--verbose[print more detail; -vv prints tracebacks]' '1:argument: _agent_worker_live instruction' '2:argument: '
             ;;
         space)
             if (( CURRENT == 3 )); then
@@ -183,7 +183,7 @@ _agent_worker() {
             ;;
         proposal)
             if (( CURRENT == 3 )); then
-                choices=('list:List open proposals, or all proposals of one workflow.' 'show:Show a proposal, its votes and its result.' 'vote:Vote on a proposal; a vote is final.' 'cancel:Cancel a vote without a result.')
+                choices=('list:List open proposals, or all proposals of one workflow.' 'show:Show a proposal, its votes and its result.' 'vote:Vote on a proposal; a vote is final.' 'cancel:Cancel a proposal: its vote ends without a result.')
                 _describe -t verbs verb choices
                 return
             fi
@@ -208,7 +208,7 @@ _agent_worker() {
             ;;
         rule)
             if (( CURRENT == 3 )); then
-                choices=('list:List the rules of a workflow with author and number of firings.' 'show:Show one rule.' 'add:Add or replace rules from a file.' 'rm:Disable rules without deleting them.' 'test:Test a rule against the messages of a run without taking effect.')
+                choices=('list:List the rules of a workflow with author and number of firings.' 'show:Show one rule.' 'add:Add or replace rules from a file.' 'rm:Disable a rule without deleting it.' 'test:Print the effects that a rule would have had on a run.')
                 _describe -t verbs verb choices
                 return
             fi
@@ -237,7 +237,7 @@ _agent_worker() {
             ;;
         task)
             if (( CURRENT == 3 )); then
-                choices=('list:List the tasks of a workflow with their states and assignees.' 'show:Show a task, its dependencies and its result.' 'add:Add a task, with --for as work of an agent.' 'claim:Claim tasks, so that no agent works on them.' 'done:Mark tasks as done, so that their dependents can start.' 'fail:Mark tasks as failed.' 'cancel:Cancel unfinished tasks.' 'graph:Show the dependency graph of the tasks.')
+                choices=('list:List the tasks of a workflow with their states and assignees.' 'show:Show a task, its dependencies and its result.' 'add:Add a task that an agent can claim, or receives with --for.' 'claim:Claim tasks for yourself, so that no agent works on them.' 'done:Mark tasks as done, so that their dependents can start.' 'fail:Mark tasks as failed.' 'cancel:Cancel unfinished tasks.' 'graph:Show the dependency graph of the tasks.')
                 _describe -t verbs verb choices
                 return
             fi
@@ -252,7 +252,7 @@ _agent_worker() {
                     ;;
                 add)
                     shift 2 words; (( CURRENT -= 2 ))
-                    _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--text[description of the task]:value: ' '--key[additional name of the task]:value: ' '--for[assignee (default\: any agent can claim it)]:value: _agent_worker_live agent' '--needs[dependency (id or key)]:value: _agent_worker_live task' '--parent[parent task]:value: _agent_worker_live task' '--files[files reserved for the task]:value: ' '--check[command that must exit with code 0 before the task is done]:value: ' '--on-failure[reaction to a failed dependency]:value:(hold skip cancel)' '--json[print one JSON document]' '1:argument: _agent_worker_live channel' '2:argument: '
+                    _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--text[description of the task]:value: ' '--key[additional name of the task]:value: ' '--for[agent that receives the task (default\: any agent can claim it)]:value: _agent_worker_live agent' '--needs[dependency (id or key); repeatable]:value: _agent_worker_live task' '--parent[parent task]:value: _agent_worker_live task' '--files[files reserved for the task; repeatable]:value: ' '--check[command that must exit with code 0 before the task is done]:value: ' '--on-failure[after a failed dependency\: hold (wait for a person, default), skip (start without it), cancel this task]:value:(hold skip cancel)' '--json[print one JSON document]' '1:argument: _agent_worker_live channel' '2:argument: '
                     ;;
                 claim)
                     shift 2 words; (( CURRENT -= 2 ))
@@ -278,7 +278,7 @@ _agent_worker() {
             ;;
         doc)
             if (( CURRENT == 3 )); then
-                choices=('list:List the documents of a workflow.' 'read:Print a document or one of its versions.' 'write:Replace the text of a document.' 'append:Append text to a document.' 'create:Create a document.' 'delete:Delete a document but retain its history.' 'history:List the versions of a document, latest first.' 'diff:Show the changes of a version.' 'blame:Show the author and version of each line.' 'suggestions:List suggested changes.' 'accept:Accept a suggestion as the latest version.' 'reject:Reject a suggestion.')
+                choices=('list:List the documents of a workflow.' 'read:Print a document or one of its versions.' 'write:Replace the text of a document.' 'append:Append text to a document.' 'create:Create a document.' 'delete:Delete a document but retain its history.' 'history:List the versions of a document, latest first.' 'diff:Show the changes of a version.' 'blame:Show the author and version of each line.' 'suggestions:List suggested changes.' 'accept:Accept a suggestion, merged with later changes, as the latest version.' 'reject:Reject a suggestion.')
                 _describe -t verbs verb choices
                 return
             fi
@@ -305,7 +305,7 @@ _agent_worker() {
                     ;;
                 delete)
                     shift 2 words; (( CURRENT -= 2 ))
-                    _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--if-version[write only if this is the latest version]:value: ' '--reason[reason, stored with the version]:value: ' '--json[print one JSON document]' '1:argument: _agent_worker_live channel' '2:argument: _agent_worker_live document'
+                    _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--if-version[delete only if this is the latest version]:value: ' '--reason[reason, stored with the version]:value: ' '--json[print one JSON document]' '1:argument: _agent_worker_live channel' '2:argument: _agent_worker_live document'
                     ;;
                 history)
                     shift 2 words; (( CURRENT -= 2 ))
@@ -335,11 +335,11 @@ _agent_worker() {
             ;;
         cancel)
             shift 1 words; (( CURRENT -= 1 ))
-            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--agent[all instructions of this agent\: alice or alice@review\[\:tag\]]:value: _agent_worker_live agent' '--dry-run[print the affected instructions without changing them]' '--json[print one JSON document]' '--queued[only queued instructions; running instructions continue]' '--yes[cancel many instructions without confirmation]' '--project[project directory (default\: found from the current one)]:value:_files' '-v[print more detail; -vv prints tracebacks]' '--verbose[print more detail; -vv prints tracebacks]' '*:argument: _agent_worker_live steered'
+            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--agent[all instructions of this agent\: alice or alice@review\[\:tag\]]:value: _agent_worker_live agent' '--dry-run[print the selected instructions without changes; not with ids]' '--json[print one JSON document]' '--queued[only queued instructions; running instructions continue]' '--yes[cancel a selection without confirmation; ids need none]' '--project[project directory (default\: found from the current one)]:value:_files' '-v[print more detail; -vv prints tracebacks]' '--verbose[print more detail; -vv prints tracebacks]' '*:argument: _agent_worker_live steered'
             ;;
         retry)
             shift 1 words; (( CURRENT -= 1 ))
-            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--agent[all instructions of this agent\: alice or alice@review\[\:tag\]]:value: _agent_worker_live agent' '--dry-run[print the affected instructions without changing them]' '--json[print one JSON document]' '--all[all instructions that awk dead lists]' '--fresh[start over; side effects may occur twice]' '--project[project directory (default\: found from the current one)]:value:_files' '-v[print more detail; -vv prints tracebacks]' '--verbose[print more detail; -vv prints tracebacks]' '*:argument: _agent_worker_live steered'
+            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--agent[all instructions of this agent\: alice or alice@review\[\:tag\]]:value: _agent_worker_live agent' '--dry-run[print the selected instructions without changes; not with ids]' '--json[print one JSON document]' '--all[all instructions that awk dead lists]' '--fresh[start from the beginning; side effects may occur twice]' '--project[project directory (default\: found from the current one)]:value:_files' '-v[print more detail; -vv prints tracebacks]' '--verbose[print more detail; -vv prints tracebacks]' '*:argument: _agent_worker_live steered'
             ;;
         clear)
             shift 1 words; (( CURRENT -= 1 ))
@@ -408,7 +408,7 @@ _agent_worker() {
             ;;
         needs)
             shift 1 words; (( CURRENT -= 1 ))
-            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '-f[print new and resolved items as they change]' '--follow[print new and resolved items as they change]' '--approvals[list only approvals, with their input (exit code 0)]' '--rules[list the rules of approve --always; awk deny deletes one]' '-A[include all your projects with a running kernel]' '--all-projects[include all your projects with a running kernel]' '-n[number of entries (default\: 1000; 0\: all)]:value: ' '--json[print one JSON document]' '--project[project directory (default\: found from the current one)]:value:_files' '-v[print more detail; -vv prints tracebacks]' '--verbose[print more detail; -vv prints tracebacks]' '1:argument: _agent_worker_live approval'
+            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '-f[print new and resolved items as they change]' '--follow[print new and resolved items as they change]' '--approvals[list only approval requests, with their input; always exit with code 0]' '--rules[list the approval rules of awk approve --always; awk deny deletes one]' '-A[include all your projects with a running kernel]' '--all-projects[include all your projects with a running kernel]' '-n[number of entries (default\: 1000; 0\: all)]:value: ' '--json[print one JSON document]' '--project[project directory (default\: found from the current one)]:value:_files' '-v[print more detail; -vv prints tracebacks]' '--verbose[print more detail; -vv prints tracebacks]' '1:argument: _agent_worker_live approval'
             ;;
         audit)
             shift 1 words; (( CURRENT -= 1 ))
@@ -433,11 +433,11 @@ _agent_worker() {
             ;;
         stats)
             shift 1 words; (( CURRENT -= 1 ))
-            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--by[part it by agent, workflow, model or day (of UTC), or by two of them\: day,model]:value: ' '--since[start of the period\: 7d, 2h, 2026-11-01 or 2026-11-01T12\:00\:00Z]:value: ' '--until[end of the period, as for --since (default\: now)]:value: ' '--json[print one JSON document]' '--project[project directory (default\: found from the current one)]:value:_files' '-v[print more detail; -vv prints tracebacks]' '--verbose[print more detail; -vv prints tracebacks]' '1:argument: _agent_worker_live target'
+            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--by[group by agent, workflow, model or day (UTC), or by two of them\: day,model]:value: ' '--since[start of the period\: 7d, 2h, 2026-11-01 or 2026-11-01T12\:00\:00Z]:value: ' '--until[end of the period, as for --since (default\: now)]:value: ' '--json[print one JSON document]' '--project[project directory (default\: found from the current one)]:value:_files' '-v[print more detail; -vv prints tracebacks]' '--verbose[print more detail; -vv prints tracebacks]' '1:argument: _agent_worker_live target'
             ;;
         dead)
             shift 1 words; (( CURRENT -= 1 ))
-            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--clear[hide current entries; show and retry still find them]' '-n[number of latest entries (default\: 1000; 0\: all)]:value: ' '--json[print one JSON document]' '--project[project directory (default\: found from the current one)]:value:_files' '-v[print more detail; -vv prints tracebacks]' '--verbose[print more detail; -vv prints tracebacks]'
+            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--clear[hide the current entries; awk show and awk retry still accept them]' '-n[number of latest entries (default\: 1000; 0\: all)]:value: ' '--json[print one JSON document]' '--project[project directory (default\: found from the current one)]:value:_files' '-v[print more detail; -vv prints tracebacks]' '--verbose[print more detail; -vv prints tracebacks]'
             ;;
         runs)
             shift 1 words; (( CURRENT -= 1 ))
@@ -486,11 +486,11 @@ _agent_worker() {
             ;;
         logs)
             shift 1 words; (( CURRENT -= 1 ))
-            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--previous[previous attempt, or kernel process without a target]' '--level[minimum level of log lines]:value:(debug info warning error)' '-n[number of latest lines (default\: all; 0\: all)]:value: ' '-f[print new events; without --since only those]' '--follow[print new events; without --since only those]' '--since[only events within this duration (10m, 2h)]:value: ' '--jsonl[print one JSON object per line as items arrive]' '--project[project directory (default\: found from the current one)]:value:_files' '-v[print more detail; -vv prints tracebacks]' '--verbose[print more detail; -vv prints tracebacks]' '1:argument: _agent_worker_live target'
+            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--previous[only the previous attempt; without TARGET, the previous kernel process]' '--level[minimum level of log lines]:value:(debug info warning error)' '-n[number of latest lines (default\: all; 0\: all)]:value: ' '-f[print new events as they occur; -f alone prints no earlier events]' '--follow[print new events as they occur; -f alone prints no earlier events]' '--since[only events of the last 10m, 2h, ...]:value: ' '--jsonl[print one JSON object per line as items arrive]' '--project[project directory (default\: found from the current one)]:value:_files' '-v[print more detail; -vv prints tracebacks]' '--verbose[print more detail; -vv prints tracebacks]' '1:argument: _agent_worker_live target'
             ;;
         events)
             shift 1 words; (( CURRENT -= 1 ))
-            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '-f[print new events; without --since only those]' '--follow[print new events; without --since only those]' '--since[only events within this duration (10m, 2h)]:value: ' '--jsonl[print one JSON object per line as items arrive]' '--project[project directory (default\: found from the current one)]:value:_files' '-v[print more detail; -vv prints tracebacks]' '--verbose[print more detail; -vv prints tracebacks]'
+            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '-f[print new events as they occur; -f alone prints no earlier events]' '--follow[print new events as they occur; -f alone prints no earlier events]' '--since[only events of the last 10m, 2h, ...]:value: ' '--jsonl[print one JSON object per line as items arrive]' '--project[project directory (default\: found from the current one)]:value:_files' '-v[print more detail; -vv prints tracebacks]' '--verbose[print more detail; -vv prints tracebacks]'
             ;;
         doctor)
             shift 1 words; (( CURRENT -= 1 ))
@@ -498,7 +498,7 @@ _agent_worker() {
             ;;
         df)
             shift 1 words; (( CURRENT -= 1 ))
-            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '-n[maximum number of runs (0\: all)]:value: ' '--json[print one JSON document]' '--project[project directory (default\: found from the current one)]:value:_files' '-v[print more detail; -vv prints tracebacks]' '--verbose[print more detail; -vv prints tracebacks]'
+            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '-n[number of largest runs (default\: 10; 0\: all)]:value: ' '--json[print one JSON document]' '--project[project directory (default\: found from the current one)]:value:_files' '-v[print more detail; -vv prints tracebacks]' '--verbose[print more detail; -vv prints tracebacks]'
             ;;
         wait)
             shift 1 words; (( CURRENT -= 1 ))
@@ -517,7 +517,7 @@ _agent_worker() {
             case "$words[3]" in
                 list)
                     shift 2 words; (( CURRENT -= 2 ))
-                    _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--running[fail if no kernel runs (default\: read the files)]' '--json[print one JSON document]'
+                    _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--running[require a running kernel (default\: read the files if none runs)]' '--json[print one JSON document]'
                     ;;
                 info)
                     shift 2 words; (( CURRENT -= 2 ))
@@ -525,7 +525,7 @@ _agent_worker() {
                     ;;
                 create)
                     shift 2 words; (( CURRENT -= 2 ))
-                    _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--ephemeral[create it without a file until the kernel stops]' '-m[model as provider/name, or an alias]:value: ' '--model[model as provider/name, or an alias]:value: ' '-b[backend that runs the agent (default\: sdk)]:value: ' '--backend[backend that runs the agent (default\: sdk)]:value: ' '-s[system prompt]:value: ' '--system[system prompt]:value: ' '--system-file[project file that contains the system prompt]:value:_files' '--role[role of the agent in a few words]:value: ' '--expertise[areas of expertise, separated by commas]:value: ' '--from[ephemeral agent or Claude Code file to convert]:value: _agent_worker_both agent' '--json[print one JSON document]' '1:argument: '
+                    _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--ephemeral[create an agent without a file; the agent exists until the kernel stops]' '-m[model as provider/name, or an alias]:value: ' '--model[model as provider/name, or an alias]:value: ' '-b[backend that runs the agent (default\: sdk)]:value: ' '--backend[backend that runs the agent (default\: sdk)]:value: ' '-s[system prompt]:value: ' '--system[system prompt]:value: ' '--system-file[project file that contains the system prompt]:value:_files' '--role[role of the agent in a few words]:value: ' '--expertise[areas of expertise, separated by commas]:value: ' '--from[convert this ephemeral agent or Claude Code file]:value: _agent_worker_both agent' '--json[print one JSON document]' '1:argument: '
                     ;;
                 edit)
                     shift 2 words; (( CURRENT -= 2 ))
@@ -559,7 +559,7 @@ _agent_worker() {
             ;;
         memory)
             if (( CURRENT == 3 )); then
-                choices=('eval:Measure how often memory search finds the answer to a question.' 'growth:Measure junk in memory over generated runs, with and without the guard.')
+                choices=('eval:Measure how often memory search finds the answer to a question.' 'growth:Simulate runs and measure junk in memory, with and without the guard model.')
                 _describe -t verbs verb choices
                 return
             fi
@@ -647,7 +647,7 @@ _agent_worker() {
             ;;
         init)
             shift 1 words; (( CURRENT -= 1 ))
-            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--example[which one (default\: hello); list\: only say which there are]:value:(handbook hello memory nodes review team verdict list)' '--backend[this program does the work of its agents, in place of their scripts]:value:(claude codex cursor opencode)' '-m[with --backend\: model of the agents (claude\: sonnet)]:value: ' '--model[with --backend\: model of the agents (claude\: sonnet)]:value: ' '--project[project directory (default\: found from the current one)]:value:_files' '-v[print more detail; -vv prints tracebacks]' '--verbose[print more detail; -vv prints tracebacks]'
+            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--example[example to create (default\: hello); list\: print the examples]:value:(handbook hello memory nodes review team verdict list)' '--backend[program that runs the agents (default\: scripted answers without a model)]:value:(claude codex cursor opencode)' '-m[with --backend\: model of the agents (claude\: sonnet)]:value: ' '--model[with --backend\: model of the agents (claude\: sonnet)]:value: ' '--project[project directory (default\: found from the current one)]:value:_files' '-v[print more detail; -vv prints tracebacks]' '--verbose[print more detail; -vv prints tracebacks]'
             ;;
         validate)
             shift 1 words; (( CURRENT -= 1 ))
@@ -659,7 +659,7 @@ _agent_worker() {
             ;;
         schema)
             shift 1 words; (( CURRENT -= 1 ))
-            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--write[write all schemas to the paths in file headers]' '--project[project directory (default\: found from the current one)]:value:_files' '-v[print more detail; -vv prints tracebacks]' '--verbose[print more detail; -vv prints tracebacks]' '1:argument:(agent workflow project)'
+            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--write[write all schemas to .agents/.schema, which headers of files refer to]' '--project[project directory (default\: found from the current one)]:value:_files' '-v[print more detail; -vv prints tracebacks]' '--verbose[print more detail; -vv prints tracebacks]' '1:argument:(agent workflow project)'
             ;;
         completion)
             shift 1 words; (( CURRENT -= 1 ))
@@ -667,7 +667,7 @@ _agent_worker() {
             ;;
         trust)
             shift 1 words; (( CURRENT -= 1 ))
-            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--yes[trust without confirmation]' '--all[with revoke\: all consents]' '--json[print one JSON document]' '--project[project directory (default\: found from the current one)]:value:_files' '-v[print more detail; -vv prints tracebacks]' '--verbose[print more detail; -vv prints tracebacks]' '*:argument: _agent_worker_both named'
+            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--yes[trust without confirmation]' '--all[with revoke\: revoke all consents]' '--json[print one JSON document]' '--project[project directory (default\: found from the current one)]:value:_files' '-v[print more detail; -vv prints tracebacks]' '--verbose[print more detail; -vv prints tracebacks]' '*:argument: _agent_worker_both named'
             ;;
         token)
             if (( CURRENT == 3 )); then
@@ -696,7 +696,7 @@ _agent_worker() {
             ;;
         node)
             if (( CURRENT == 3 )); then
-                choices=('list:List the nodes with their state and problems.' 'add:Add a node that the project file does not define.' 'drain:Drain a node: running work continues, no new work starts there.' 'rm:Remove a node that was added by command.')
+                choices=('list:List the nodes with their state and problems.' 'add:Add a node that the project file does not define.' 'drain:Drain a node: running work continues, no new work starts there.' 'rm:Remove a node that awk node add created.')
                 _describe -t verbs verb choices
                 return
             fi
@@ -707,7 +707,7 @@ _agent_worker() {
                     ;;
                 add)
                     shift 2 words; (( CURRENT -= 2 ))
-                    _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--via[engine of the connection]:value:(ssh slurm kubectl docker ray command)' '--join[create a join token and print the command for the node]' '--host[ssh, slurm\: host of the node; with --join\: address of this kernel]:value: ' '--image[docker, kubectl\: image of the container to start]:value: ' '--container[docker\: running container; kubectl\: container of the pod]:value: ' '--pod[kubectl\: running pod]:value: ' '--namespace[kubectl\: namespace]:value: ' '--address[ray\: address of the cluster]:value: ' '--command[command on the node (default\: agent-worker)]:value: ' '--label[label that agents can require; repeatable]:value: ' '--workers[maximum number of concurrent attempts (default\: 8)]:value: ' '--json[print one JSON document]' '1:argument: '
+                    _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--via[engine of the connection]:value:(ssh slurm kubectl docker ray command)' '--join[create a join token and print the command for the node]' '--host[ssh, slurm\: host of the node; with --join\: address of this kernel]:value: ' '--image[docker, kubectl\: image of the container to start]:value: ' '--container[docker\: running container; kubectl\: container of the pod]:value: ' '--pod[kubectl\: running pod]:value: ' '--namespace[kubectl\: namespace]:value: ' '--address[ray\: address of the cluster]:value: ' '--command[agent-worker program on the node (default\: agent-worker)]:value: ' '--label[label that agents can require; repeatable]:value: ' '--workers[maximum number of concurrent attempts (default\: 8)]:value: ' '--json[print one JSON document]' '1:argument: '
                     ;;
                 drain)
                     shift 2 words; (( CURRENT -= 2 ))
@@ -721,7 +721,7 @@ _agent_worker() {
             ;;
         webhook)
             if (( CURRENT == 3 )); then
-                choices=('list:List the webhooks of the project file with their state.' 'retry:Retry the deliveries of a webhook, including those after a 410.')
+                choices=('list:List the webhooks of the project file with their state.' 'retry:Retry the deliveries of a webhook, also if its server answered 410.')
                 _describe -t verbs verb choices
                 return
             fi

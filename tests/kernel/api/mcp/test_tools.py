@@ -76,7 +76,7 @@ async def test_no_part_of_a_channel_is_left_out_without_a_word(kernel: ServedKer
     assert await pages("before", None) == [["n3", "n4"], ["n1", "n2"], ["n0"]]
     assert await pages("since", 0) == [["n0", "n1"], ["n2", "n3"], ["n4"]]
     both = await call(kernel, "channel_read", {"since": 0, "before": 3})
-    assert "exclude each other" in both["structuredContent"]["detail"]
+    assert "cannot be combined" in both["structuredContent"]["detail"]
 
 
 async def test_no_part_of_an_inbox_is_left_out_without_a_word(
