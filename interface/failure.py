@@ -13,7 +13,7 @@ _LINE_CHARACTERS: Final = 200
 
 
 class Place(NamedTuple):
-    """A mistake in a file: where (``where`` is the path of keys) and the line itself."""
+    """Mistake in a file. ``where`` is the path of keys, ``source`` the text of the line."""
 
     path: str
     line: int

@@ -171,7 +171,9 @@ def plist_text(service: Service) -> str:
     try:
         return plistlib.dumps(document).decode()
     except ValueError as error:
-        raise Failure("usage", f"the paths of {service.root!r} cannot be used in a property list: {error}") from error
+        raise Failure(
+            "usage", f"launchd service of {service.root or 'all projects'} cannot be created: {error}"
+        ) from error
 
 
 LOOK_SECONDS: Final = 5.0

@@ -52,7 +52,7 @@ def shorten(text: str, limit_bytes: int) -> str:
 def truncate_entry(entry: Entry) -> Entry:
     """Return ``entry`` shortened to fit into a line. Raises TooLarge.
 
-    The text of a reply is shortened first: its native form is still complete.
+    ``shown`` is shortened before ``text``. ``native``, which a replay needs, stays complete.
     """
     room = LINE_LIMIT_BYTES - _HEADROOM_BYTES
     size = len(encode_json(entry))

@@ -105,9 +105,8 @@ class Archive:
             hint = "create one: awk export r12 -o r12.jsonl"
             raise Failure("failed", f"{one_line(self._path)} is not an archive", hint) from error
         if head.schema != ARCHIVE:
-            raise Failure(
-                "failed", f"{one_line(self._path)} has an unsupported version", f"this program reads version {ARCHIVE}"
-            )
+            hint = f"export it again: this version of agent-worker reads {ARCHIVE}"
+            raise Failure("failed", f"{one_line(self._path)} has the unsupported version {one_line(head.schema)}", hint)
         return head
 
     def _read_rows(self) -> None:

@@ -97,7 +97,7 @@ def check_settings(definition: AgentDefinition, folder: Path, trusted: Mapping[s
     except BadDefinition as error:
         raise CauseError("untrusted", str(error)) from error
     for path in (path for path, digest in found.items() if trusted.get(path) != digest):
-        text = f"{definition.command[0]} may run hooks and servers of {path}, which has changed since it was trusted"
+        text = f"{definition.command[0]} may run hooks and servers of {path}, whose content is not trusted"
         raise CauseError("untrusted", f"{text} (in {folder}): remove the file, or commit it and run awk trust")
 
 

@@ -139,7 +139,7 @@ class NodeFault(NamedTuple):
 
 
 def engine_of(settings: NodeSettings) -> Engine | None:
-    """Return the engine of ``settings``; None if the node connects on its own, or a key is missing."""
+    """Return the engine of ``settings``; None for ``via: join``, or without the key that selects an engine."""
     for engine in ENGINES.get(settings.via, ()):
         if engine.by is None or getattr(settings, engine.by) is not None:
             return engine

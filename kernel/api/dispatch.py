@@ -174,9 +174,8 @@ async def perform(services: Services, row: Operation, actor: Actor, asked: msgsp
     With an Idempotency-Key it is done once.
     """
     if actor.access != ADMIN and row.trusts is not None and row.trusts(asked):
-        raise Refused(
-            "forbidden", "what may run here is said with the kernel's own token, by a person", "see awk trust"
-        )
+        text = "only the administrator's token can allow commands to run: trust and checks"
+        raise Refused("forbidden", text, "use awk on the kernel's machine, such as awk trust")
     if isinstance(asked, PageTokenRequest):
         services.kernel.keys.page.check(asked.key, trio.current_time())  # Check a stranger's key before slow work.
     # Processes of agents are refused with any token. The check takes ten milliseconds.

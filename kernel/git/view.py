@@ -54,7 +54,7 @@ class GitView(msgspec.Struct, frozen=True):
 
     @property
     def variables(self) -> dict[str, str]:
-        """Return the variables that locate both for git."""
+        """Return ``GIT_DIR`` and ``GIT_WORK_TREE`` for the view."""
         return {"GIT_DIR": self.folder, "GIT_WORK_TREE": self.top}
 
 

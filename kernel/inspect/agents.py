@@ -142,7 +142,9 @@ def check_agent_text(root: Path, name: str, text: str, *, new: bool) -> CheckedF
         raise Refused("bad_request", str(error)) from error
     catalog = PartialCatalog(root, Path.home())
     if new and catalog.defines(name):
-        raise Refused("already_exists", f"agent {name} already exists", "choose another name, or edit it")
+        raise Refused(
+            "already_exists", f"agent {name} already exists", f"choose another name, or use: awk agent edit {name}"
+        )
     path = f"{AGENTS}/{name}{SUFFIX}" if new else catalog.file_of(name)
     errors: tuple[FileError, ...] = ()
     try:

@@ -234,7 +234,9 @@ def write(tx: Transaction, asked: DocumentWriteRequest, actor: Actor) -> Documen
     strict = actor.if_match is not None
     if strict and asked.if_version is not None:
         raise Refused(
-            "bad_request", "from and If-Match cannot be combined", "If-Match refuses the versions that from merges"
+            "bad_request",
+            "parameter 'from' and If-Match cannot be combined",
+            "send 'from' to merge with newer versions, or If-Match to refuse them",
         )
     if actor.if_none_match:
         return _change(tx, asked, actor, DocumentChange("create", asked.content))

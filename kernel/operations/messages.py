@@ -56,8 +56,8 @@ _definition: Final = msgspec.json.Decoder(AgentDefinition)
 def require_agent_trust(store: StoreAccess, files: ProjectFiles, name: str, say: TrustRequest) -> tuple[str, ...]:
     """Return the trust demands of ``name`` that are granted for this message, to store them with its work.
 
-    An agent created at run time is trusted by its creation; ``say`` decides about files. An invalid file counts with
-    its last valid content. Raises Untrusted, and BadDefinition if it was never valid.
+    Creating an agent at run time grants its demands; an agent's file needs a grant, or consent in ``say``. For an
+    invalid file, the last valid definition is used. Raises Untrusted, and BadDefinition if it was never valid.
     """
     catalog, root = files.catalog, files.catalog.root
     try:

@@ -121,28 +121,28 @@ PAGING: Final = ("before", "after", "limit")
 
 
 class Forward(Ask, frozen=True, kw_only=True):
-    """Page of a list, oldest first."""
+    """Request for a page of a list, oldest first."""
 
     limit: Limit = LONGEST
     after: After = None
 
 
 class Backward(Ask, frozen=True, kw_only=True):
-    """Page of a list, newest first."""
+    """Request for a page of a list, newest first."""
 
     limit: Limit = LONGEST
     before: Before = None
 
 
 class ForwardInSpace(InSpace, frozen=True, kw_only=True):
-    """Page of a space's list, oldest first."""
+    """Request for a page of a space's list, oldest first."""
 
     limit: Limit = LONGEST
     after: After = None
 
 
 class BackwardInSpace(InSpace, frozen=True, kw_only=True):
-    """Page of a space's list, newest first."""
+    """Request for a page of a space's list, newest first."""
 
     limit: Limit = LONGEST
     before: Before = None

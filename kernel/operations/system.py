@@ -329,7 +329,9 @@ def _period(asked: UsageRequest, now_ms: int) -> Period | None:
     by: list[GroupedBy] = [word for word in GROUPED_BY if word in words]
     by.sort(key=words.index)
     if len(words) > MOST_PARTS or len(by) != len(words):
-        raise Refused("bad_request", f"by names one of {', '.join(GROUPED_BY)}, or two separated by a comma")
+        raise Refused(
+            "bad_request", f"parameter 'by' must be one of {', '.join(GROUPED_BY)}, or two separated by a comma"
+        )
     return Period(tuple(by), asked.since or 0, now_ms + 1 if asked.until is None else asked.until)
 
 

@@ -135,7 +135,7 @@ class ProbeResult(msgspec.Struct, frozen=True):
 
 
 class VersionProbes:
-    """Cached version queries. ``run_dir`` is the folder for directories of ``launcher``."""
+    """Cache of version queries. A queried program runs in ``run_dir``, in an attempt directory of ``launcher``."""
 
     def __init__(self, launcher: Launcher, run_dir: Path) -> None:
         self._launcher = launcher

@@ -73,11 +73,11 @@ class SpawnControl:
         self._started: list[tuple[Spec, Handle]] = []
 
     def need(self, modules: frozenset[str]) -> None:
-        """See Launcher."""
+        """Preload ``modules`` for workers, as in Launcher."""
         self._launcher.need(modules)
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """See Launcher."""
+        """Serve until cancelled, as in Launcher."""
         await self._launcher.run(task_status=task_status)
 
     async def spawn(self, spec: Spec) -> Handle:

@@ -129,7 +129,7 @@ class NodeCleanup(msgspec.Struct, eq=False):
                 self._stay.discard((node, place))
                 raise
             except (Refused, CauseError) as error:
-                logger.warning("node.clone stays on %s in %s: %s", node, place, error)
+                logger.warning("node.clone retained on node %s in %s: %s", node, place, error)
         return False
 
     async def _clear(self, node: str, git: NodeGit, place: str, one: Listed, record: WorkflowRecord) -> None:

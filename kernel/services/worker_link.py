@@ -345,7 +345,7 @@ class PathWarnings:
 
     @property
     def told(self) -> tuple[str, ...]:
-        """Return the paths of earlier warnings."""
+        """Return the paths that the agent was already warned about."""
         return tuple(sorted(self._told))
 
     def of(self, entry: Entry) -> tuple[str, ...]:

@@ -165,7 +165,7 @@ class SessionHandlers(Protocol):
         ...
 
     async def on_log(self, log: Log, /) -> None:
-        """Log a line of the worker, or about its output."""
+        """Log a line from the worker, or a message about its output."""
 
     def on_live(self, frame: Delta | Progress, /) -> None:
         """Publish live output."""

@@ -304,7 +304,7 @@ SPACE: Final = "SELECT space FROM messages WHERE seq = ?"
 def trust_of_messages(conn: apsw.Connection, said: Iterable[Message], name: str = "") -> Mapping[int, SourceClass]:
     """Return the trust class of each message, by number, for the reader ``name``.
 
-    A message of an agent is trusted as its work was; the reader's own messages do not count as a colleague's.
+    The class of a message is at most that of the instruction that sent it; the reader's own messages have exactly it.
     """
     messages = tuple(said)
     commanded = printed(conn, messages)

@@ -89,7 +89,7 @@ class TrioPipe:
 
 
 class TrioIO:
-    """Waiting functions on Trio's loop. A ``stop`` is a cancellation."""
+    """WorkerIO on Trio's loop. A ``stop`` from the kernel cancels every wait."""
 
     async def sleep(self, seconds: float) -> None:
         """Wait for ``seconds``."""

@@ -163,7 +163,7 @@ class Lease:
 
     @property
     def is_over(self) -> bool:
-        """Return whether the node must not run anything."""
+        """Return whether the lease has expired, so that the node must not run anything."""
         return boot_seconds() >= self.until
 
     async def wait_until_over(self) -> None:

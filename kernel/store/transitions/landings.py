@@ -88,7 +88,7 @@ NEWEST: Final = f"{COLUMNS} WHERE run = :run AND (NOT :delivers OR delivers) ORD
 
 
 def newest(conn: apsw.Connection, run: int, *, delivers: bool = False) -> Landing | None:
-    """Return the newest landing of ``run``; with ``delivers``, the newest that its workflow's file requested."""
+    """Return the newest landing of ``run``; ``delivers``: of those requested by the workflow file."""
     return rows.one(conn.execute(NEWEST, {"run": run, "delivers": delivers}), NEWEST, _landing)
 
 
@@ -122,7 +122,7 @@ SELECT id, max(hops) OVER () FROM instructions WHERE run = ? AND name = ? ORDER 
 
 
 def work_of(conn: apsw.Connection, run: int, name: str) -> tuple[tuple[int, ...], int]:
-    """Return the last instructions of the agent ``name`` in ``run``, the oldest first, and their maximum of hops."""
+    """Return the last 50 instructions of agent ``name`` in ``run``, oldest first, and the maximum hops of all."""
     found = cast("list[tuple[int, int]]", conn.execute(WORK, (run, name)).fetchall())
     return tuple(number for number, _ in reversed(found)), max((hops for _, hops in found), default=0)
 
