@@ -12,8 +12,6 @@ import sys
 from pathlib import Path
 from typing import Final
 
-import msgspec
-
 from kernel.agents.catalog import Catalog
 from kernel.app import Leaving, TakenOver, run
 from kernel.boot.arguments import Boot, KernelArguments
@@ -62,7 +60,7 @@ def go_on(arguments: KernelArguments, fd: int) -> int:
         signals.extend(taken.handover.signals)
     except BaseException as error:
         logger.critical("upgrade.not_ready %s", error, exc_info=error)
-        return give_up(held, fd, f"version {VERSION} could not take over: {type(error).__name__}: {error}")
+        return give_up(held, fd, f"version {VERSION} could not take over: {type(error).__name__}: {error}", signals)
     os.close(fd)
     dismiss(held)
     fault_point("upgrade.ready")
@@ -100,7 +98,6 @@ def until_ended(boot: Boot, end: int | Leaving) -> int:
     A kernel that is upgraded continues as another program; the loop continues only if that failed.
     """
     while isinstance(end, Leaving):
-        handover, early = end.handover, tuple(end.signals)
         held = ProcessHoldings(
             pid=os.getpid(),
             version=boot.version,
@@ -113,13 +110,12 @@ def until_ended(boot: Boot, end: int | Leaving) -> int:
             service=None if boot.kept_by is None else boot.kept_by.service,
             descriptors=tuple(
                 fd
-                for fd in (end.listener, boot.lock.file, boot.lock.directory, *handover.descriptors)
+                for fd in (end.listener, boot.lock.file, boot.lock.directory, *end.handover.descriptors)
                 if fd is not None
             ),
             program=() if end.program.python == sys.executable else end.program._replace(python=sys.executable).command,
         )
-        table = encode(msgspec.structs.replace(handover, signals=(*handover.signals, *early)))
-        held, table, returned = replace(held, table, end.program.command)
+        held, table, returned = replace(held, encode(end.handover), end.program.command, end.signals)
         logger.error("upgrade.returned pid=%d %s", os.getpid(), returned.why)
         signals = keep_signals()
         boot = boot_from(held, boot.arguments, VERSION, signals)

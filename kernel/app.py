@@ -10,6 +10,7 @@ import signal
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
+from itertools import chain
 from typing import Final, NamedTuple
 
 import trio
@@ -197,8 +198,9 @@ async def _serve_until_stopped(
     If the process is replaced, nothing ends, and ``leaving`` receives the handover.
     """
     waiting = [] if responder is None else responder.close()
+    kept = keep_signals()  # for signals that stop_on_signals does not handle
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(stop_on_signals, kernel.shutdown, boot.early_signals)
+        nursery.start_soon(stop_on_signals, kernel.shutdown, chain(boot.early_signals, kept))
         await nursery.start(kernel.watchdog.run)
         end = partial(_end_services, kernel, nursery.cancel_scope, leaving)
         await nursery.start(_serve_to_end, kernel.services, boot, waiting, end)
@@ -212,7 +214,7 @@ async def _serve_until_stopped(
         if grace_seconds is None:
             await kernel.upgrade.retire(kernel.standby.leave())
             kernel.shutdown.hands_over = True
-            leaving.append(Leaving(NOTHING_YET, kernel.upgrade.program, os.dup(boot.listener.fileno())))
+            leaving.append(Leaving(NOTHING_YET, kernel.upgrade.program, os.dup(boot.listener.fileno()), kept))
             kernel.shutdown.closing.set()
             return
         kernel.watchdog.stopping()
@@ -227,9 +229,7 @@ async def _serve_until_stopped(
         await kernel.traces.flush()
         await kernel.standby.flush()
         kernel.shutdown.closing.set()
-    if leaving:
-        leaving[0] = leaving[0]._replace(signals=keep_signals())
-    else:
+    if not leaving:
         logger.info("kernel.stopped")
 
 

@@ -15,6 +15,7 @@ import signal
 import socket
 import sys
 import warnings
+from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
 from kernel.boot.arguments import Boot, KernelArguments
@@ -78,8 +79,7 @@ def pack(held: ProcessHoldings, table: bytes) -> int:
 def _write(fd: int, held: ProcessHoldings, table: bytes) -> None:
     data = json.dumps({"format": FORMAT, **held._asdict()}).encode() + b"\n" + table
     os.ftruncate(fd, 0)
-    view = memoryview(data)
-    at = 0
+    at, view = 0, memoryview(data)
     while at < len(data):
         at += os.pwrite(fd, view[at:], at)
 
@@ -118,6 +118,15 @@ def boot_from(held: ProcessHoldings, arguments: KernelArguments, version: str, e
     )
 
 
+def _hold_signals(kept: Iterable[int]) -> None:
+    """Leave stop signals, and those in ``kept``, pending until ``keep_signals`` is called, here or after an exec."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, BLOCKED)
+    for number in BLOCKED:  # an idle thread may receive one, but only what this thread has pending outlives an exec
+        signal.signal(number, lambda caught, _frame: signal.raise_signal(caught))
+    for one in kept:
+        signal.raise_signal(one)
+
+
 def keep_signals() -> list[int]:
     """Collect stop signals in the returned list until the kernel can handle them."""
     kept: list[int] = []
@@ -139,12 +148,14 @@ def tell_main_pid() -> None:
             end.sendto(f"MAINPID={pid}".encode(), f"\0{address[1:]}" if address[0] == "@" else address)
 
 
-def replace(held: ProcessHoldings, table: bytes, command: tuple[str, ...]) -> tuple[ProcessHoldings, bytes, Returned]:
-    """Execute ``command`` in this process, with ``--handover`` and the descriptor added.
+def replace(
+    held: ProcessHoldings, table: bytes, command: tuple[str, ...], signals: Iterable[int] = ()
+) -> tuple[ProcessHoldings, bytes, Returned]:
+    """Execute ``command`` in this process, with ``--handover`` and the descriptor added; it receives ``signals``.
 
     Returns only in the guardian, if it has to continue as the kernel, or if the command cannot be executed.
     """
-    signal.pthread_sigmask(signal.SIG_BLOCK, BLOCKED)
+    _hold_signals(signals)
     sys.stdout.flush()
     sys.stderr.flush()
     us = os.pidfd_open(os.getpid())
@@ -152,13 +163,14 @@ def replace(held: ProcessHoldings, table: bytes, command: tuple[str, ...]) -> tu
     os.set_blocking(listens, False)
     fd = pack(held, table)
     fault_point("upgrade.packed")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # all other threads are idle
+    pending = signal.sigpending()  # a fork does not inherit them
+    with warnings.catch_warnings(action="ignore", category=DeprecationWarning):  # all other threads are idle
         guardian = os.fork()
     if not guardian:
         os.close(speaks)
         os.close(fd)
         why = _guard(us, listens)
+        _hold_signals(pending)
         return held._replace(pid=os.getpid(), guardian=None), table, Returned(why)
     os.close(us)
     os.close(listens)
@@ -228,10 +240,10 @@ def dismiss(held: ProcessHoldings) -> None:
         os.waitpid(pid, 0)
 
 
-def give_up(held: ProcessHoldings, fd: int, why: str) -> int:
+def give_up(held: ProcessHoldings, fd: int, why: str, signals: Iterable[int] = ()) -> int:
     """Return control to the old program: execute it if its files are unchanged, else let the guardian continue.
 
-    Return the exit code of this process, whose exit wakes the guardian.
+    Return the exit code of this process, whose exit wakes the guardian; only an executed program gets ``signals``.
     """
     text = " ".join(why.split())[: _LINE_BYTES // 2]
     if held.guardian is not None and not held.program:
@@ -241,6 +253,7 @@ def give_up(held: ProcessHoldings, fd: int, why: str) -> int:
     if held.program:
         for one in (*held.descriptors, fd, *(held.guardian or ())[1:]):
             os.set_inheritable(one, True)
+        _hold_signals(signals)
         text = _execute((*held.program, "--handover", str(fd), "--returned", text))
     sys.stderr.write(f"error: {text}\n")
     return os.EX_SOFTWARE

@@ -227,6 +227,7 @@ class Upgrade(msgspec.Struct, eq=False, kw_only=True):
                 logger.warning("upgrade.left_behind %s", error)
                 continue
             attempt.let_go()
+        fault_point("upgrade.handed_over")
         return self._table(tuple(attempts), signals)
 
     def _table(self, attempts: tuple[HandedAttempt, ...], signals: tuple[int, ...]) -> KernelHandover:

@@ -2,7 +2,6 @@
 
 import http.client
 import json
-import signal
 import sys
 from contextlib import closing
 from pathlib import Path
@@ -234,12 +233,10 @@ def test_workers_of_the_exec_launcher_go_on_too(project: Project) -> None:
 
 
 @pytest.mark.long("tests/kernel/services/test_handover.py, tests/kernel/procs/test_handed_over.py")
-def test_a_kernel_that_is_told_to_stop_in_an_upgrade_stops(project: Project) -> None:
-    instruction = at_work(project)
-    kernel = project.kernel()
+@pytest.mark.parametrize("point", ["stopped", "handed_over", "packed", "decoded", "migrated"])
+def test_a_kernel_that_is_told_to_stop_in_an_upgrade_stops(project: Project, point: str) -> None:
+    instruction = at_work(project, **{AT: f"upgrade.{point}:1/SIGTERM"})
     project.ask("POST", "/upgrade", {})
-    wait_until(lambda: project.ask("GET", "/upgrade")["state"] != "checking")
-    kernel.send_signal(signal.SIGTERM)
     wait_until(lambda: not project.alive())
     assert "kernel.stopped" in (project.state / "kernel.log").read_text()
     (project.root / "go").touch()
