@@ -143,7 +143,6 @@ class Pipes:
             self._reading.cancel()  # the SDK then fails all pending calls
 
     async def _write(self) -> None:
-        """Write the rest of a line. Raises OSError, trio.ClosedResourceError."""
         while self._unsent:
             try:
                 self._unsent = self._unsent[os.write(self._stdin.fileno(), self._unsent) :]
