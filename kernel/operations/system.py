@@ -322,7 +322,6 @@ async def usage(asked: UsageRequest, store: StoreAccess, files: ProjectFiles) ->
 
 
 def _period(asked: UsageRequest, now_ms: int) -> Period | None:
-    """Return the requested period, or None. Raises Refused (bad_request)."""
     if asked.by is None and asked.since is None and asked.until is None:
         return None
     words = [word for word in (asked.by or "").split(",") if word]

@@ -262,7 +262,6 @@ def _changed(
 
 
 def _withdraw(tx: Transaction, changed: TaskChanged) -> None:
-    """Cancel the instruction of the task if it still waits."""
     work = None if changed.withdrawn is None else instructions.find(tx.conn, changed.withdrawn)
     if work is not None and work.state in ("queued", "yielded", "waiting"):
         close_cancelled(tx, work.number, work.epoch)

@@ -249,7 +249,6 @@ def _shown(conn: apsw.Connection, record: WorkflowRecord) -> WorkflowRow:
 def _rows(
     run: Callable[..., Any], method: str, verb: str = "", manage: ToolFront | None = None, **more: Any
 ) -> tuple[Operation, Operation]:
-    """Return the routes of a verb: for tag ``main``, and with a tag."""
     return (
         operation(run, f"{method} /workflows/<name>{verb}", without=("tag",), **more),
         operation(run, f"{method} /workflows/<name>/<tag>{verb}", manage=manage, **more),

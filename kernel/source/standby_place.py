@@ -157,7 +157,6 @@ def look_at(folder: str) -> StandbyCopy:
 
 
 def _read(folder: str, name: str, kind: type[T]) -> T | None:
-    """Return a small file; None if it is missing or invalid. Raises OSError."""
     try:
         with _opened(folder, name) as file:
             return msgspec.json.decode(file.read(_HEAD_BYTES), type=kind)

@@ -61,7 +61,6 @@ def _columns(text: str) -> list[str]:
 
 
 def _chosen(document: bytes, target: str | None, sort: str | None) -> bytes:
-    """Return the rows of a target in order. Raises Failure if there are none."""
     if target is None and sort is None:
         return document
     from interface.cli.process_table import sort_key  # noqa: PLC0415  (as above)

@@ -344,7 +344,6 @@ def run_upgrade(context: Context) -> int:
 
 
 def _ended(context: Context, client: Client, upgrade: str) -> bytes:
-    """Return the result of the upgrade. Raises Failure if it is unknown."""
     deadline = context.clock.now() + PATIENCE_SECONDS
     while context.clock.now() < deadline:
         try:
