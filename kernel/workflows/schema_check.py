@@ -37,11 +37,9 @@ MOST_FAULTS: Final = 5
 
 def faults(schema: dict[str, Any]) -> Iterator[tuple[tuple[str | int, ...], str]]:
     """Yield the first errors in ``schema`` itself, each with its path and text."""
-    from jsonschema import Draft202012Validator  # noqa: PLC0415  (0.1 s; the kernel imports this module, too)
+    from jsonschema import Draft202012Validator as Draft  # noqa: PLC0415  (0.1 s; the kernel imports this module)
 
-    validator = Draft202012Validator(
-        Draft202012Validator.META_SCHEMA, format_checker=Draft202012Validator.FORMAT_CHECKER
-    )
+    validator = Draft(Draft.META_SCHEMA, format_checker=Draft.FORMAT_CHECKER)
     for count, error in enumerate(validator.iter_errors(schema)):
         if count == MOST_FAULTS:
             return
@@ -50,8 +48,7 @@ def faults(schema: dict[str, Any]) -> Iterator[tuple[tuple[str | int, ...], str]
 
 def mismatch(schema: dict[str, Any], text: str) -> str | None:
     """Return why ``text`` does not match ``schema``, or None."""
-    from jsonschema import Draft202012Validator  # noqa: PLC0415  (as above)
-    from jsonschema.exceptions import best_match  # noqa: PLC0415
+    from jsonschema import Draft202012Validator, exceptions  # noqa: PLC0415  (as above)
     from referencing.exceptions import Unresolvable  # noqa: PLC0415
     from referencing.jsonschema import EMPTY_REGISTRY  # noqa: PLC0415
 
@@ -60,7 +57,7 @@ def mismatch(schema: dict[str, Any], text: str) -> str | None:
     except NotJson as wrong:
         return f"not JSON: {wrong}"
     try:
-        error = best_match(Draft202012Validator(schema, registry=EMPTY_REGISTRY).iter_errors(value))
+        error = exceptions.best_match(Draft202012Validator(schema, registry=EMPTY_REGISTRY).iter_errors(value))
     except Unresolvable as missing:
         return f"output_schema has a broken reference: {missing.ref}"
     except RecursionError:
