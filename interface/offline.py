@@ -151,5 +151,5 @@ def trust_demands(project: Project, asked: Sequence[str], environ: Mapping[str, 
     """Return what the named files demand, all of the project's without any. Raises Failure."""
     root, state = paths(project)
     shell = shell_environment(environ)
-    found: Demands = _ask("trust", "trust_demands", root, asked, lambda name: _fetched(project, name, shell), state)
+    found: Demands = _ask("trust", "trust_demands", root, asked, partial(_fetched, project, environ=shell), state)
     return found

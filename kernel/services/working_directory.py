@@ -324,23 +324,21 @@ class CliHomes(msgspec.Struct, eq=False):
         Cancellation waits until they are removed.
         """
 
-        def meant(found: tuple[str, str]) -> bool:
-            return all(
-                asked is None or folder_name(asked) == name for asked, name in zip((agent, space), found, strict=True)
-            )
+        def is_needed(home: tuple[str, str]) -> bool:
+            return any(given and folder_name(given) != name for given, name in zip((agent, space), home, strict=True))
 
-        await trio.to_thread.run_sync(self._remove, meant)
+        await trio.to_thread.run_sync(self._remove, is_needed)
 
     async def keep(self, needed: Collection[tuple[str, str]]) -> int:
         """Remove the homes that are not of these agents (their keys) and spaces, and return their number."""
         names = {(folder_name(agent), folder_name(space)) for agent, space in needed}
-        return await trio.to_thread.run_sync(self._remove, lambda found: found not in names)
+        return await trio.to_thread.run_sync(self._remove, names.__contains__)
 
-    def _remove(self, unwanted: Callable[[tuple[str, str]], bool]) -> int:
+    def _remove(self, is_needed: Callable[[tuple[str, str]], bool]) -> int:
         if self.root is None:
             return 0
         homes = [path for path in self.root.glob("*/*") if path.is_dir() and not path.is_symlink()]
-        removed = [home for home in homes if unwanted((home.parent.name, home.name))]
+        removed = [home for home in homes if not is_needed((home.parent.name, home.name))]
         for home in removed:
             # Renamed first, so that a new attempt creates a new home.
             removing = home.with_name(f"{_REMOVING}{secrets.token_hex(4)}")

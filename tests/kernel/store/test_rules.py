@@ -345,8 +345,8 @@ def test_a_hook_can_be_tried_on_what_a_run_heard(table: Table) -> None:
 @pytest.mark.parametrize(
     ("task", "why"),
     [
-        ({"title": "x", "needs": ["${{ message.text }}"]}, "no key of this plan and no task"),
-        ({"title": "x", "parent": "t9"}, "no key of this plan and no task"),
+        ({"title": "x", "needs": ["${{ message.text }}"]}, "neither a key of this plan nor a task"),
+        ({"title": "x", "parent": "t9"}, "neither a key of this plan nor a task"),
     ],
 )
 def test_a_task_that_cannot_be_planned_is_told_and_harms_nobody(table: Table, task: dict[str, Any], why: str) -> None:
