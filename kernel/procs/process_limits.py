@@ -1,5 +1,4 @@
-"""Limits and standard descriptors of this process. Imported before /health is answered, so it imports no other module
-of ours.
+"""Limits and standard descriptors of this process. Imports nothing of ours: /health is answered after this import.
 
 A connection or a worker each take some descriptors: the kernel raises its soft limit to the hard one. Programs that it
 starts get the first limit back: ``select`` fails with high descriptors, and some programs close every number up to the

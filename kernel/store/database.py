@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Concatenate, Final, ParamSpec, TypeVar
 
 import apsw
-import trio
 
 from kernel.store.schema import (
     CONVERTED,
@@ -368,6 +367,8 @@ class Reader:
         self._database = database
         self._here = database.reader()
         self._idle: list[apsw.Connection] = []
+        import trio  # noqa: PLC0415  (0.1 s: a kernel accepts requests before it)
+
         self._limiter = trio.CapacityLimiter(READERS)
 
     def now(self, question: Callable[Concatenate[apsw.Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -381,9 +382,9 @@ class Reader:
 
         Cancellation: the thread finishes its query first, then Cancelled is raised.
         """
-        return await trio.to_thread.run_sync(
-            lambda: self._ask(lambda c: question(c, *args, **kwargs)), limiter=self._limiter
-        )
+        from trio.to_thread import run_sync  # noqa: PLC0415  (as above)
+
+        return await run_sync(lambda: self._ask(lambda c: question(c, *args, **kwargs)), limiter=self._limiter)
 
     def _ask(self, question: Callable[[apsw.Connection], T]) -> T:
         connection = self._idle.pop() if self._idle else self._database.reader()
