@@ -1,7 +1,7 @@
-"""Entry point ``python -I -m kernel``: lock the project, listen, publish the record, open the database, run.
+"""Entry point ``python -I -m kernel``: lock the project, listen, publish the record, open the
+database, run.
 
-Requests are accepted as soon as nothing can prevent the start.
-"""
+Requests are accepted as soon as no later step can prevent the start."""
 
 import gc
 import logging
@@ -36,7 +36,7 @@ EX_TEMPFAIL = 75
 SETTINGS: Final = (".agents.yaml", "moniro.yaml")
 """Project files; an invalid setting in them prevents the start."""
 LAUNCHER: Final = "AGENT_WORKER_LAUNCHER"
-"""Variable that may select an unavailable launcher."""
+"""Environment variable that selects a launcher. If the launcher is unavailable, the start fails."""
 
 
 def main() -> int:  # noqa: PLR0911 - each return explains why no kernel was started
@@ -121,8 +121,8 @@ def _beside_another(arguments: KernelArguments) -> int:
 def _open_and_run(boot: Boot, responder: HealthResponder, early_signals: list[int]) -> "int | Leaving":
     """Open the database and run the kernel; return the exit code, or the handover.
 
-    After an orderly stop and with valid settings nothing can prevent the start at this point, so requests are accepted
-    and wait for the rest.
+    After an orderly stop and with valid settings, no later step can prevent the start. Requests are
+    then already accepted, and wait until the start is complete.
     """
     from kernel.store.database import open_database  # noqa: PLC0415  (/health is answered first)
     from kernel.store.schema import CannotOpen  # noqa: PLC0415  (as above)

@@ -1,8 +1,8 @@
 """Start of a process that continues an existing kernel (upgrade), and the trial of a version.
 
-The process is ready when nothing can fail any more: modules imported, database open with a known schema, table read,
-descriptors present. Until then it yields to the process that handed over. Schema migrations run afterwards.
-"""
+The new process is ready when all steps that can fail have succeeded: modules imported, database
+open with a known schema, table read, descriptors present. If one fails, the old program
+continues. Schema migrations run afterwards."""
 
 import json
 import logging
@@ -29,7 +29,7 @@ from protocol.errors import Refused
 logger = logging.getLogger(__name__)
 
 TRIAL_DATABASE: Final = "upgrade-trial.db"
-WORKERS: Final = ("worker.__main__", "worker.fork.preload", "worker.main")  # the kernel does not import them
+WORKERS: Final = ("worker.__main__", "worker.fork.preload", "worker.main")  # the kernel does not import these modules
 EX_CONFIG: Final = 78
 
 
@@ -52,7 +52,7 @@ def go_on(arguments: KernelArguments, fd: int) -> int:
     """Continue the kernel of another process; return the exit code."""
     held, table = unpack(fd)
     if arguments.returned is not None:
-        held = held._replace(program=())  # the program of this process: not executed again
+        held = held._replace(program=())  # not executed again: this process runs that program
     signals = keep_signals()
     boot = boot_from(held, arguments, VERSION, signals)
     try:
@@ -71,7 +71,7 @@ def go_on(arguments: KernelArguments, fd: int) -> int:
 
 
 def _get_ready(boot: Boot, held: ProcessHoldings, table: bytes) -> tuple[TakenOver, Database]:
-    """Do everything that can fail, without side effects. Raises any exception."""
+    """Perform all steps that can fail, without side effects. Raises any exception."""
     handover = decode(table)
     for descriptor in (*held.descriptors, *handover.descriptors):
         os.fstat(descriptor)
@@ -95,8 +95,8 @@ def _serve(boot: Boot, taken: TakenOver, database: Database) -> int | Leaving:
 def until_ended(boot: Boot, end: int | Leaving) -> int:
     """Return the exit code of a kernel that has ended.
 
-    A kernel that is upgraded continues as another program; the loop continues only if that failed.
-    """
+    For an upgrade, another program replaces this one, and the function does not return. If that
+    failed, the kernel runs again in the loop."""
     while isinstance(end, Leaving):
         held = ProcessHoldings(
             pid=os.getpid(),

@@ -38,20 +38,20 @@ from protocol.errors import Refused
 logger = logging.getLogger(__name__)
 
 EX_CONFIG: Final = 78
-"""sysexits.h: something was found in an unconfigured or misconfigured state."""
+"""sysexits.h: the configuration is missing or invalid."""
 EX_SOFTWARE: Final = 70
 """sysexits.h: an internal software error."""
 EX_IOERR: Final = 74
 """sysexits.h: an error occurred while doing I/O."""
 LADDER_SECONDS: Final = 10.0
-"""Time after the grace period in which a worker's tree is killed and its outcome written in any case."""
+"""Time after the grace period that suffices to kill a worker's process tree and to store its outcome."""
 
 
 NOTHING_YET: Final = KernelHandover(upgrade=HandedUpgrade(id="", before="", to="", began=0.0))
 
 
 class TakenOver(NamedTuple):
-    """State for a kernel that continues another process; ``returned``: why that process was not replaced."""
+    """State from which a kernel continues. ``returned``: why an upgrade failed, if the old program continues."""
 
     kernel: Kernel
     handover: KernelHandover
@@ -59,22 +59,20 @@ class TakenOver(NamedTuple):
 
 
 class Leaving(NamedTuple):
-    """End of this process, but not of the kernel."""
+    """Result of ``run`` if another program has to replace this one and continue the kernel."""
 
     handover: KernelHandover
     program: KernelProgram
     listener: int
     signals: Sequence[int] = ()
-    """Signals received since; may grow."""
+    """Stop signals received since the services ended; may grow."""
 
 
 def run(
     boot: Boot, database: Database, responder: HealthResponder | None, taken: TakenOver | None = None
 ) -> int | Leaving:
-    """Run the kernel on ``boot``'s listener until it is stopped, or its process has to be replaced.
-
-    Returns the exit code. Without ``responder`` no request has been answered yet.
-    """
+    """Run the kernel on ``boot``'s listener until it is stopped, or its process has to be
+    replaced. Returns the exit code. Without ``responder`` no request has been answered yet."""
     give_back_large_blocks()
     code = 0
     try:
@@ -129,10 +127,10 @@ def leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:
 async def _run_kernel(
     kernel: Kernel, boot: Boot, responder: HealthResponder | None, taken: TakenOver | None
 ) -> Leaving | None:
-    """Recover or take over the state of the previous process, then serve.
+    """Recover or take over the state of the previous process, then serve. Return a Leaving for an
+    upgrade, else None.
 
-    The store outlives the processes, and these outlive the services.
-    """
+    The store is closed after all processes have ended, and the processes end after the services."""
     services = kernel.services
     kernel.run_dir.mkdir(mode=0o700, exist_ok=True)
     going_on = () if taken is None else tuple(attempt.handle.attempt for attempt in taken.handover.attempts)
@@ -180,7 +178,7 @@ async def _recover(kernel: Kernel, boot: Boot) -> None:
 
 
 async def _take_over(kernel: Kernel, handover: KernelHandover) -> None:
-    """Take over the work of the previous process; only work that was just ending has to be recovered."""
+    """Take over the work of the previous process. Only attempts that were just ending have to be recovered."""
     kernel.upgrade.take_over(handover)
     going_on = [attempt.leased.instruction for attempt in handover.attempts]
     left = await kernel.writer.commit(settle, going_on, kernel.services.kernel.identity.term)
@@ -195,7 +193,7 @@ async def _serve_until_stopped(
 ) -> None:
     """Start the services in order, wait for the request to stop, and end the work.
 
-    If the process is replaced, nothing ends, and ``leaving`` receives the handover.
+    If the process's program is replaced, attempts continue, and ``leaving`` receives the handover.
     """
     waiting = [] if responder is None else responder.close()
     kept = keep_signals()  # for signals that stop_on_signals does not handle
@@ -260,7 +258,8 @@ async def _until_stopped(kernel: Kernel) -> float | None:
 
 
 def _end_services(kernel: Kernel, scope: trio.CancelScope, leaving: list[Leaving]) -> None:
-    """End all services after the last request was answered; the handover contains the state of this moment."""
+    """End all services after the last request was answered, and add the handover with the final
+    state to ``leaving``."""
     if leaving:
         signals = (signal.SIGTERM,) if kernel.shutdown.begun() else ()
         leaving[0] = leaving[0]._replace(handover=kernel.upgrade.hand_over(signals))
@@ -281,10 +280,10 @@ async def _serve_to_end(
 
 
 async def cancel_at_last(shutdown: ShutdownSignal, scope: trio.CancelScope, grace_seconds: float) -> None:
-    """Kill all trees after a second request or after all grace periods; the next kernel continues their work.
+    """Kill all process trees after a second stop request or after all grace periods; the next
+    kernel continues the work.
 
-    Anything else to wait for, such as a full disk, must not keep the kernel running (promise P8).
-    """
+    No other condition, such as a full disk, must keep the kernel running (promise P8)."""
     with trio.move_on_after(grace_seconds + LADDER_SECONDS):
         await shutdown.hurried()
     scope.cancel()

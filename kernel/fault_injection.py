@@ -1,4 +1,4 @@
-"""Named points at which tests can kill this process, to prove that it may die anywhere.
+"""Named points at which tests can kill this process, to prove that the kernel recovers from a crash at any point.
 
 A disarmed point costs one lookup of a global. Only ``kernel.__main__`` arms them, from the environment:
 AGENT_WORKER_CRASH_AT selects the point (``n``: the n-th of all, ``NAME:n``: the n-th of that name), with an optional

@@ -47,7 +47,7 @@ class Foundation(msgspec.Struct, frozen=True, kw_only=True):
     environ: Mapping[str, str]
     own_bin: frozenset[str]
     worker_env: dict[str, str]
-    """Environment of programs that run for no agent."""
+    """Environment of programs that the kernel runs for itself, not for an agent."""
     clock: KernelClock
     feed: Feed
     log: StoreLog

@@ -84,7 +84,7 @@ from protocol.errors import Refused
 logger = logging.getLogger(__name__)
 
 INTERRUPT_SECONDS: Final = 2.0
-"""Time to exit for the worker of an agent that a person restarts."""
+"""Time that a worker has to exit when a person restarts its agent."""
 
 
 class KernelService(NamedTuple):
@@ -100,7 +100,7 @@ class Kernel(msgspec.Struct, frozen=True, kw_only=True):
 
     services: Services
     writer: Writer
-    """Runs as long as any other part."""
+    """Writer of the store, which runs as long as any other part."""
     run_dir: Path
     in_flight: InFlight
     host_clock: HostClock

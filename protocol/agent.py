@@ -1,7 +1,7 @@
 """The agent file, and the mock script it may carry.
 
-Field names are the keys of the file (contracts.md section 1). A key that is not a field here does not
-exist yet: it is rejected with a hint, never accepted and ignored.
+Field names are the keys of the file (contracts.md section 1). A key of the file that is not a field
+here is rejected with a hint, never ignored.
 """
 
 from typing import Annotated, Any, Final, Literal, get_args
@@ -76,7 +76,7 @@ MaxTokens = Annotated[int, msgspec.Meta(ge=1, le=1_000_000)]
 
 
 class Prompt(StrictStruct, frozen=True, kw_only=True):
-    """System prompt: its text or a file of the project. ``append`` is what a workflow adds to a referenced agent."""
+    """System prompt: its text or a file of the project. ``append`` is text that a workflow adds to it."""
 
     system: str | None = None
     """Text of the prompt. Set this or ``system_file``."""
@@ -87,25 +87,25 @@ class Prompt(StrictStruct, frozen=True, kw_only=True):
 
 
 class Context(StrictStruct, frozen=True, kw_only=True):
-    """Data of the agent in all workspaces. An inline agent of a workflow has no folder; its data ends with the
-    workflow."""
+    """Conversation history and folder of an agent, for all workspaces. An inline agent of a
+    workflow has no folder; its data ends with the workflow."""
 
     thin_thread: Annotated[int, msgspec.Meta(ge=0, le=200)] = 10
     """Number of earlier messages of the same space at the beginning of the prompt."""
     budget: PromptTokens = 8000
-    """Estimated tokens of the earlier messages together. Beyond this limit, the oldest are shortened to one line
-    each, then omitted. ``awk show INSTRUCTION --prompt`` lists them."""
+    """Maximum of the estimated tokens of all earlier messages together. Beyond it, the oldest messages are shortened
+    to one line each, then omitted. ``awk show INSTRUCTION --prompt`` lists the omitted messages."""
     dir: str | None = None
     """Project folder for memory, notes, todos and conversations. Default: ``.agents/<name>``. The folder belongs to the
     agent alone. Deleting the agent moves the folder away if the kernel created it."""
 
 
 class Memory(StrictStruct, frozen=True, kw_only=True):
-    """Memory, notes and todos in a prompt. The agent finds the rest with ``memory_recall``."""
+    """Memory, notes and todos in a prompt. The agent finds omitted items with ``memory_recall``."""
 
     budget: PromptTokens = 2000
-    """Estimated tokens for memory, notes and todos together. Items beyond the limit are omitted; ``awk show INSTRUCTION
-    --prompt`` lists them. ``0``: none are in the prompt."""
+    """Maximum of the estimated tokens of memory, notes and todos together. Further items are omitted; ``awk show
+    INSTRUCTION --prompt`` lists the omitted items. ``0``: none are in the prompt."""
     auto_load: tuple[Tier, ...] = ("core",)
     """Tiers whose items are in every prompt."""
     search: tuple[Tier, ...] = ("working",)
@@ -124,7 +124,7 @@ class Timeouts(StrictStruct, frozen=True, kw_only=True):
     tool: Duration = 1800.0
     """Time for one tool call."""
     total: Duration = 7200.0
-    """Time for the whole attempt. Completed work is kept."""
+    """Time for the whole attempt. Its completed steps are kept."""
     approval: Duration = 3600.0
     """Time to approve a tool call. An undecided call is then refused."""
     answer: Duration | None = None
@@ -141,7 +141,7 @@ class Retry(StrictStruct, frozen=True, kw_only=True):
     backoff: Pause = 1.0
     """Pause before the second attempt."""
     multiplier: Annotated[float, msgspec.Meta(ge=1, le=10)] = 2.0
-    """Factor by which each further pause grows."""
+    """Factor by which each pause is longer than the previous one."""
 
 
 class Restart(StrictStruct, frozen=True, kw_only=True):
@@ -156,8 +156,8 @@ class Restart(StrictStruct, frozen=True, kw_only=True):
     """Number of crashes within ``window`` that stop the agent (state ``error``) until ``awk reset``. Default: 5. If
     set, the same number of crashes (at least 2) of one instruction dead-letters it."""
     window: RestartWindow = 60.0
-    """Time within which crashes count. Independent of it, 20 crashes in an hour (or ``attempts``, if larger) stop the
-    agent, and ``attempts`` crashes dead-letter an instruction at any distance."""
+    """Period in which ``attempts`` crashes stop the agent. Regardless of the period, 20 crashes in an hour (or
+    ``attempts``, if larger) stop the agent, and ``attempts`` crashes of one instruction dead-letter it."""
 
     @property
     def crashes(self) -> int:
@@ -225,7 +225,7 @@ class Endpoint(StrictStruct, frozen=True, kw_only=True):
     """Custom endpoint of the agent. OpenAI-compatible unless the model's prefix specifies another provider."""
 
     name: str
-    """Name of the provider. A known name includes its endpoint."""
+    """Name of the provider. For a name that the kernel knows, ``base_url`` can be unset."""
     base_url: str | None = None
     """URL for requests. It needs trust."""
     api_key: str | None = None
@@ -233,7 +233,8 @@ class Endpoint(StrictStruct, frozen=True, kw_only=True):
     dialect: Literal["anthropic", "openai"] | None = None
     """API dialect of the endpoint. Default: by the model's prefix."""
     api: OpenAIApi | None = None
-    """For dialect ``openai``: ``responses`` for a model that only that API serves. OpenAI's own models are known."""
+    """For dialect ``openai``: ``responses`` for a model that only that API serves. Not needed
+    for OpenAI's own models."""
 
 
 class McpServer(StrictStruct, frozen=True, kw_only=True):
@@ -292,7 +293,7 @@ class MockExit(StrictStruct, frozen=True, kw_only=True):
 
 
 class MockUsage(StrictStruct, frozen=True, kw_only=True):
-    """Usage recorded for a step of a script. ``cost_usd`` replaces a price, because a mock has none."""
+    """Usage recorded for a step of a script. ``cost_usd`` sets the cost directly, because a mock has no price list."""
 
     input_tokens: Tokens = 0
     """Input tokens."""
@@ -307,10 +308,8 @@ class MockUsage(StrictStruct, frozen=True, kw_only=True):
 
 
 class Action(StrictStruct, frozen=True, kw_only=True):
-    """Action of a mock script. Exactly one key is set.
-
-    ``args`` goes with ``tool``, ``background`` with ``shell``.
-    """
+    """Action of a mock script. Exactly one key is set. In addition, ``tool`` may have ``args``,
+    and ``shell`` may have ``background``."""
 
     tool: str | None = None
     """Name of a tool to call. The call is real."""
@@ -351,7 +350,7 @@ class Rule(StrictStruct, frozen=True, kw_only=True):
 class AgentDefinition(StrictStruct, frozen=True, kw_only=True, tag_field="entry", tag="inline"):
     """Agent with defaults applied: the content of ``.agents/<name>.yaml`` or an inline entry of a workflow."""
 
-    # The tag distinguishes it from a Ref in stored JSON. It is no key of the file.
+    # The tag distinguishes an AgentDefinition from a Ref in stored JSON. It is not a key of the file.
 
     name: str
     """Name of the agent. It must equal the file's name."""
@@ -397,25 +396,25 @@ class AgentDefinition(StrictStruct, frozen=True, kw_only=True, tag_field="entry"
     tools: tuple[str, ...] = ()
     """Tools to enable: ``bash``, ``files``, ``skills``, ``feedback``, or tools of the project file."""
     scopes: ScopeWords = ("default",)
-    """Scopes of its team tools. ``default`` stands for every scope except ``rules``, ``auth`` and ``spaces``. A
-    reviewer that cannot speak: ``[channel.read, votes]``."""
+    """Scopes of the agent's team tools. ``default`` stands for every scope except ``rules``,
+    ``auth`` and ``spaces``. A reviewer that cannot speak: ``[channel.read, votes]``."""
     mcp_servers: dict[str, McpServer] = {}
     """MCP servers of the agent by name; or names of servers in ``.mcp.json``; or ``.mcp.json``. They need trust."""
     skills: tuple[str, ...] = ()
     """Project folders of skills, each with a ``SKILL.md``. Default: ``.agents/skills``. They need trust."""
     read_only: tuple[str, ...] = ()
-    """Tools of its MCP servers that change nothing and need no approval under ``approval: ask``: ``mcp__docs__search``
-    or ``mcp__docs__*``. The kernel ignores the server's own claims. It needs trust."""
+    """Tools of the agent's MCP servers that change nothing and need no approval under ``approval: ask``:
+    ``mcp__docs__search`` or ``mcp__docs__*``. The kernel ignores the server's own claims. It needs trust."""
     approval: Approval = "ask"
     """Approval policy for tool calls: ``auto``, ``ask``, ``all`` or ``deny``."""
     sandbox: Literal["off", "on"] = "off"
-    """``on``: its processes can access the project but no other files of yours. The agent is refused on machines
-    without sandbox support."""
+    """``on``: the agent's processes can access the project but no other files of yours. The
+    agent is refused on machines without sandbox support."""
     limits: AgentLimits = AgentLimits()
     """Limits on resources and calls."""
     needs: PlaceNeeds = PlaceNeeds()
-    """Requirements for the machine it runs on: ``{labels: [gpu], memory: 8GB, gpus: 1}``. Unset: the kernel's
-    machine."""
+    """Requirements for the machine that runs the agent: ``{labels: [gpu], memory: 8GB, gpus:
+    1}``. Unset: the kernel's machine."""
     login: bool = False
     """``true``: the agent's program (claude, codex, opencode, acp) uses your personal login. It needs trust."""
     cli: CliExtras = CliExtras()

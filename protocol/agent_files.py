@@ -17,20 +17,21 @@ from protocol.memory_files import StoredEntry
 
 
 class _Document(msgspec.Struct, frozen=True, kw_only=True):
-    """Top-level document. Every subclass sets its schema, which is declared here so that it comes first."""
+    """Top-level JSON document. Subclasses set ``schema``, declared here so that it is the first key."""
 
     schema: str
 
 
 class MemoryRow(Entry, frozen=True, kw_only=True):
-    """Memory entry. ``trust`` is the lowest class among its sources; ``file`` is in the folder ``memory/``."""
+    """Memory entry. ``trust`` is the lowest class among its sources; ``file`` is a file name in ``memory/``."""
 
     trust: SourceClass  # pyright: ignore[reportIncompatibleMethodOverride]
     file: str
 
 
 class MemoryReport(_Document, frozen=True, kw_only=True):
-    """``agent memory``: entries of ``total``, and skipped parts with the reason. Pass ``next`` as ``after``."""
+    """``agent memory``: a page of the ``total`` entries, and unreadable parts of files with the
+    reason. Pass ``next`` as ``after``."""
 
     agent: str
     entries: tuple[MemoryRow, ...]
@@ -41,15 +42,13 @@ class MemoryReport(_Document, frozen=True, kw_only=True):
 
 
 def memory_rows(kept: Iterable[StoredEntry]) -> tuple[MemoryRow, ...]:
-    """Convert entries to rows."""
+    """Return the rows of entries, in the same order."""
     return tuple(MemoryRow(**msgspec.structs.asdict(one.entry), trust=one.entry.trust, file=one.file) for one in kept)
 
 
 class NoteRow(msgspec.Struct, frozen=True, kw_only=True):
-    """Note in a list. ``n`` counts from the oldest; ``date`` is None if the file's name contains none.
-
-    ``source`` is None if the file names none; ``trust`` is at most ``agent``.
-    """
+    """Note in a list. ``n`` counts from the oldest; ``date`` is None if the file's name contains
+    none. ``source`` is None if the file names none; ``trust`` is at most ``agent``."""
 
     n: int
     file: str
@@ -127,7 +126,8 @@ class AgentWritten(_Document, frozen=True, kw_only=True):
 
 
 class AgentDeleted(_Document, frozen=True, kw_only=True):
-    """``agent delete``: the new path, and the command that restores the agent; None for an agent without a file."""
+    """``agent delete``: the folder to which the files were moved, and the command that restores
+    them. None: it had no file."""
 
     agent: str
     trash: str | None
@@ -137,11 +137,11 @@ class AgentDeleted(_Document, frozen=True, kw_only=True):
 
 
 class MemoryPurged(_Document, frozen=True, kw_only=True):
-    """``agent memory NAME purge``: number of deleted entries, notes and todos (including copies of an item in the
-    memory of other agents), and of messages and instructions whose text was deleted.
+    """``agent memory NAME purge``: number of deleted entries, notes and todos (including copies of
+    an item in the memory of other agents), and of messages and instructions whose text was deleted.
 
-    ``left``: content that people or other agents derived from the deleted items, which still contains them.
-    """
+    ``left``: content of people or other agents that was derived from the deleted items and may
+    still repeat them."""
 
     agent: str
     source: str

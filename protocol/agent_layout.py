@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 from typing import Final
 
 HOME: Final = "~/"
-"""Prefix of the path of a file in the user's home instead of a project."""
+"""Prefix of a path in the user's home. Paths without it are in the project."""
 AGENTS: Final = ".agents"
 AGENT_SUFFIX: Final = ".yaml"
 TRASH: Final = ".trash"
@@ -22,11 +22,11 @@ TODO: Final = "todo"
 TODO_FILE: Final = "index.md"
 """Checklist in the folder ``todo`` (protocol.agent_memory)."""
 KNOWLEDGE: Final = (MEMORY, NOTES, TODO)
-"""Folders of what an agent knows."""
+"""Folders of memory, notes and todos."""
 SOUL_FILE: Final = "soul.yaml"
 """File with the traits after an approved change. They override those in the agent's file (kernel.agents.soul)."""
 CONVERSATIONS: Final = "conversations"
-"""Folder of JSON lines, written from the log and never read back."""
+"""Folder of direct messages as JSON lines. The kernel writes them from its log and never reads them."""
 PARTS: Final = (*KNOWLEDGE, CONVERSATIONS)
 """Folders of a context that is created with its agent. Otherwise each folder is created with its first file."""
 
@@ -62,10 +62,8 @@ def default_dir(agent: str) -> str:
 
 
 def dir_fault(path: str, agent: str) -> str | None:
-    """Return why ``path`` (from the project's root) cannot be the context directory of ``agent``, or None if it can.
-
-    Only the text is checked. Code that uses the directory has to check links.
-    """
+    """Return why ``path`` (from the project's root) cannot be the context directory of ``agent``; None if ``path``
+    is valid. Only the text is checked. Code that uses the directory has to check links."""
     parts = PurePosixPath(path).parts
     faults = (
         (any(ord(letter) < 32 for letter in path), "contains a control character"),

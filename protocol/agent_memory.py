@@ -50,8 +50,8 @@ _TIME: Final = re.compile(
 class Source(msgspec.Struct, frozen=True):
     """Source of an entry: its messages, and the lowest trust class among them.
 
-    Without messages and ``by``, a person wrote the entry into the file. ``by`` is the name of the author.
-    """
+    ``by`` is the name of the author. If neither messages nor ``by`` is set, a person wrote the
+    entry into the file."""
 
     messages: tuple[str, ...] = ()
     class_: SourceClass = msgspec.field(name="class", default="user")
@@ -106,7 +106,7 @@ def check_entry(new: Entry) -> Entry:
 
 
 def file_of(tier: Tier, number: int = 1) -> str:
-    """Return the name of file ``number`` of ``tier``."""
+    """Return the name of file ``number`` of ``tier``: ``core.yaml``, ``core-2.yaml``."""
     return f"{tier}{SUFFIX}" if number == 1 else f"{tier}-{number}{SUFFIX}"
 
 
@@ -114,7 +114,7 @@ _OWN_FILE: Final = re.compile(rf"({'|'.join(TIERS)})(?:-[1-9][0-9]{{0,5}})?\.yam
 
 
 def own_tier(file: str) -> Tier | None:
-    """Return the tier to which ``file`` belongs, or None for a topic."""
+    """Return the tier whose entries ``file`` stores, or None if ``file`` is a topic of people."""
     named = _OWN_FILE.fullmatch(file)
     return None if named is None else cast("Tier", named[1])
 
@@ -173,12 +173,12 @@ def _source(key: str, value: object) -> Source:
 
 
 def written(one: Entry, file: str) -> list[str]:
-    """Return the lines of an entry in ``file``, in its shortest form."""
+    """Return the YAML lines of an entry in ``file``. Properties with default values are omitted."""
     return entry(one.key, value_of(one, file))
 
 
 def value_of(one: Entry, file: str) -> Value:
-    """Return the YAML value of an entry in ``file``: a text, or a mapping if the entry sets more than its value."""
+    """Return an entry's YAML value in ``file``: a text, or a mapping if it has more properties."""
     source = one.source
     plain = source.by if source == Source(class_="agent", by=source.by) and source.by not in CLASSES else ""
     properties: dict[str, Value] = {
@@ -274,7 +274,7 @@ def note(file: str, text: str) -> Note:
 
 
 def with_source(text: str, source: Source | None) -> str:
-    """Return ``text`` with its source as front matter, if there is one."""
+    """Return ``text`` with ``source`` as front matter; unchanged without a source."""
     if source is None:
         return text
     messages = f"messages: [{', '.join(source.messages)}], " if source.messages else ""
@@ -350,7 +350,7 @@ def item_text(text: str) -> str:
 
 
 CUT: Final = " [cut]"
-"""Suffix of an item that is displayed truncated."""
+"""Suffix of a todo item whose displayed text is truncated."""
 
 
 def is_item(text: str, item: Item) -> bool:

@@ -23,7 +23,7 @@ from protocol.voting import BallotInfo
 ARCHIVE: Final = "awk/archive/1"
 Format = Literal["jsonl", "md"]
 Part = NewType("Part", str)
-"""Kind of a line's row: a key of ROWS, or the head or end."""
+"""Kind of a line in an archive: a part (a key of ROWS), the head, or the end."""
 HEAD: Final = Part("archive")
 RUN: Final = Part("run")
 CHANNEL: Final = Part("channel")
@@ -37,7 +37,7 @@ INSTRUCTIONS: Final = Part("instructions")
 TRANSCRIPT: Final = Part("transcript")
 END: Final = Part("end")
 END_OF_PAGE: Final = "End of the archive: "
-"""Beginning of the last line of an ``md`` archive."""
+"""First words of the last line of an ``md`` archive."""
 
 
 class ArchiveHead(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,7 +75,7 @@ class ArchivedEntry(Body, frozen=True, kw_only=True):
 
 
 class ArchivedVersion(VersionRow, frozen=True, kw_only=True):
-    """Version of a document with its text, unless it deleted the document. The newest version has the owner."""
+    """Version of a document; without text if it deleted the document. Only the newest version names the owner."""
 
     file: str
     content: str | None = None

@@ -19,23 +19,23 @@ MAX_LOGIN_BYTES: Final = 64 * 1024
 
 
 class TokenField(msgspec.Struct, frozen=True):
-    """Location of a token in a login's JSON: a text, or with ``number`` a time."""
+    """Path of a token or its expiry in a login's JSON. ``number``: the value is a number, not a text."""
 
     path: tuple[str, ...]
     number: bool = False
 
 
 class LoginSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """Location of the user's login for a program. ``file`` is relative to ``folder`` in the user's home, or to the
-    folder in ``folder_variable``; ``private`` is the path of the copy in the program's private home.
-    """
+    """Location of the user's login for a program. ``file`` is relative to ``folder`` in the
+    user's home, or to the folder that the variable ``folder_variable`` names; ``private`` is the
+    path of the copy in the program's private home."""
 
     folder: str
     folder_variable: str
     file: str
     private: str
     how: str
-    """Instruction to log in."""
+    """Instruction for the user how to log in."""
     providers: frozenset[str]
     """Providers whose models the login gives access to."""
     renews: tuple[TokenField, ...]
@@ -43,7 +43,8 @@ class LoginSpec(msgspec.Struct, frozen=True, kw_only=True):
     parts: frozenset[str] = frozenset()
     """Entries of the file that the program receives. Empty: all."""
     by_provider: bool = False
-    """Whether the file has an entry for each provider: the program receives one, which contains ``renews``."""
+    """Whether the file has an entry for each provider. The program then receives only one entry,
+    to which ``renews`` applies."""
     token_variable: str = ""
     """Environment variable that may contain a token instead of the file. Such a token is not renewed."""
 
@@ -53,12 +54,12 @@ OWN_SKILLS: Final = "own-skills"
 
 
 class OwnSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """Locations of the user's own extensions of a program, relative to ``folder`` or the folder in ``folder_variable``.
+    """Locations of the user's own extensions of a program, relative to ``folder`` or the folder
+    that ``folder_variable`` names.
 
-    The first existing path of ``skills`` (folders) and of ``servers`` (files with the key ``servers_key``) counts; the
-    last one is the usual path. ``hooks`` is a file; if it is "", hooks are not supported, and ``no_hooks`` is the
-    reason.
-    """
+    The first existing path of ``skills`` (folders) and of ``servers`` (files with the key
+    ``servers_key``) is used; the last path is the usual one. ``hooks`` is a file; if it is "",
+    hooks are not supported, and ``no_hooks`` is the reason."""
 
     folder: str
     folder_variable: str
@@ -72,8 +73,8 @@ class OwnSpec(msgspec.Struct, frozen=True, kw_only=True):
 class BackendSpec(msgspec.Struct, frozen=True, kw_only=True):
     """Backend with its abilities. The first of ``binaries`` that is installed is used.
 
-    A provider must support one of ``dialects``. ``notes`` explains ``weaker`` and ``no`` to the user.
-    """
+    A provider must support one of ``dialects``. ``notes`` explains abilities with the value
+    ``weaker`` or ``no`` to the user."""
 
     name: Backend
     title: str
@@ -101,7 +102,7 @@ class BackendSpec(msgspec.Struct, frozen=True, kw_only=True):
     budget: Ability = "yes"
     system_prompt: Ability = "yes"
     daemon_check: Ability = "yes"
-    """Whether it reports a failed connection to Daemon MCP."""
+    """Whether the program reports a failed connection to Daemon MCP."""
     own_session: bool = False
     """Whether the program stores the conversation in ``sessions/``. A resume then names the session."""
     login: LoginSpec | None = None
@@ -138,7 +139,7 @@ _ROWS: Final = (
             folder=".claude",
             folder_variable="CLAUDE_CONFIG_DIR",
             skills=("skills",),
-            servers=(".claude.json", "../.claude.json"),  # beside its folder, unless that is moved
+            servers=(".claude.json", "../.claude.json"),  # beside the default folder
             servers_key="mcpServers",
             hooks="settings.json",
         ),
@@ -311,27 +312,28 @@ PROJECT_SETTINGS: Final = (
 
 
 class AcpProgram(msgspec.Struct, frozen=True, kw_only=True):
-    """Measured behavior of a program."""
+    """Behavior of an ACP program, as it was measured."""
 
     tested: str = ""
     """Version that was measured."""
     mode: str = ""
-    """Session mode in which the program asks before each change. Empty: private settings make it ask."""
+    """Session mode in which the program asks before each change. Empty: the settings in its
+    private home make it ask."""
     other_modes: frozenset[str] = frozenset()
     """Modes that allow no more than ``mode``. The program may switch to them on its own."""
     approvals: frozenset[Approval] = frozenset({"auto", "ask", "all", "deny"})
     """Values of ``approval`` that the program can honor."""
     settings: tuple[str, ...] = PROJECT_SETTINGS
-    """Entries of PROJECT_SETTINGS that it may load."""
+    """Entries of PROJECT_SETTINGS that the program may load."""
     endpoint: str = ""
-    """Environment variable with the URL of its provider. It allows the kernel to meter requests."""
+    """Environment variable that sets the URL of the provider. With it, the kernel can meter requests."""
     official: str = ""
-    """URL of its provider if ``endpoint`` is unset."""
+    """URL that the program uses if the variable ``endpoint`` is unset."""
     metered_models: bool = False
     """Whether its requests can be metered because ``model`` names the provider (``provider/model``)."""
 
     def meters(self, model: str) -> bool:
-        """Return whether the requests of the program can be counted and held back."""
+        """Return whether the kernel can count and hold back the program's requests for ``model``."""
         return bool(self.endpoint) or (self.metered_models and "/" in model)
 
 

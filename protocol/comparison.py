@@ -31,7 +31,7 @@ class ComparedTerms(msgspec.Struct, frozen=True, kw_only=True):
     """Request of each run, with the same limits for both arms."""
     git: bool
     inside: str
-    """Path of the project in a copy."""
+    """Path of the project relative to the root of its copy."""
     repeat: int
     seed: int
     margin: float
@@ -71,7 +71,7 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ComparedRun(msgspec.Struct, frozen=True, kw_only=True):
-    """Run of a comparison. ``n`` numbers all runs in their order, including dropped ones, which do not count."""
+    """Run of a comparison. ``n`` numbers all runs in their order, including dropped runs, which do not count."""
 
     n: int
     pair: int
@@ -101,10 +101,11 @@ class ArmFigures(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Difference(msgspec.Struct, frozen=True, kw_only=True):
-    """Mean of team minus solo over all pairs, with an interval that is valid at every look.
+    """Mean of team minus solo over all pairs, with a confidence interval that stays valid if it is
+    computed after every pair.
 
-    For success: difference of the shares. Otherwise relative to the sum of both arms: 0.33 means twice as much.
-    """
+    For success, the difference of the shares. Otherwise relative to the sum of both arms: 0.33
+    means that the team's value is twice as large."""
 
     mean: float
     low: float

@@ -1,11 +1,10 @@
 """Discovery of a project's kernel: the paths of its state, and its proof of identity, which precedes the token.
 
-``$AGENT_WORKER_HOME`` (default ``~/.agent-worker``) ``/projects/<slug>-<hash>/`` (contracts 3). Pure functions of the
-root, on which kernel and clients must agree. No function accesses the disk.
+``$AGENT_WORKER_HOME`` (default ``~/.agent-worker``) ``/projects/<slug>-<hash>/`` (contracts 3). The kernel and its
+clients must derive the same paths, so the functions depend on the root alone and never access the disk.
 
-Only a few modules of the standard library are imported, because ``pathlib`` takes a tenth of the time of ``awk ps``,
-and OpenSSL, which ``hmac`` and ``hashlib`` load, a sixth. The interpreter contains SHA-256 and the comparison that
-``hmac`` uses without OpenSSL.
+Imports are few, because they slow every command: ``pathlib`` would take a tenth of the time of ``awk ps``. OpenSSL,
+which ``hmac`` and ``hashlib`` load, would take a sixth; the interpreter's own SHA-256 and comparison replace it.
 """
 
 import re
@@ -32,7 +31,8 @@ def digest(data: bytes) -> str:
 
 
 def prove(token: str, nonce: str) -> str:
-    """Return the HMAC-SHA256 (RFC 2104) of ``nonce`` under ``token`` in hex, which only a holder of the token knows."""
+    """Return the HMAC-SHA256 (RFC 2104) of ``nonce``, in hex, with ``token`` as key. Only a
+    holder of ``token`` can compute it."""
     key = token.encode()
     key = (sha256(key).digest() if len(key) > _BLOCK_BYTES else key).ljust(_BLOCK_BYTES, b"\0")
     inner = sha256(key.translate(_INNER) + nonce.encode()).digest()
@@ -49,10 +49,10 @@ TOKEN_MARK: Final = "awt_"
 
 
 def proof_key(token: str) -> tuple[str, str]:
-    """Return the key of the kernel's proof for ``token``, and the token's number; "" for the kernel's own token.
+    """Return the HMAC key for a proof to the holder of ``token``, and the token's number ("" for
+    the kernel's own token).
 
-    The key of a created token is its digest, because the kernel stores nothing else.
-    """
+    The key of a created token is its digest, because the kernel stores nothing else."""
     number, _, secret = token.removeprefix(TOKEN_MARK).partition("_")
     made = token.startswith(TOKEN_MARK) and number.isascii() and number.isdecimal() and secret
     return (digest(token.encode()), number) if made else (token, "")
@@ -63,20 +63,22 @@ CALL_URL: Final = "AGENT_WORKER_CALL"
 COOKIE: Final = "AGENT_WORKER_COOKIE"
 """Variable with the cookie of an attempt (protocol.ipc)."""
 COOKIE_FIELD: Final = "Agent-Worker-Cookie"
-"""Header of ``POST /call`` with the cookie. Requests that others send through a program of the attempt lack it."""
+"""Header of ``POST /call`` with the cookie. A request that another party sends through a program
+of the attempt does not have it."""
 
 BODY_LIMIT_BYTES: Final = 4 * 1024 * 1024
 """Maximum size of the body of a request."""
 
 RECORD: Final = "daemon.json"
 ADMIN: Final = "admin.json"
-"""File with the administrator's token for the command line, and the digest of the token in the matching record."""
+"""File with the administrator's token for the command line, and the digest of the token in the discovery record."""
 PROJECT: Final = "project.json"
-"""File with the project's root, which outlives the record. It allows commands to find all projects of a user."""
+"""File with the project's root, from which commands find all projects of a user. It remains when
+the kernel has exited."""
 SERVICE: Final = "AGENT_WORKER_SERVICE"
 """Variable with the name of the service (awk service) that runs the kernel."""
 ENDED: Final = "ended"
-"""File in which that service records the exit of the kernel."""
+"""File in which the service (awk service) records the exit of the kernel."""
 PORT: Final = "port"
 """File with the port of the last kernel. The next kernel uses the same port if it is free."""
 LOCK: Final = "daemon.lock"
@@ -93,7 +95,7 @@ WORKTREES: Final = "worktrees"
 CONTEXTS: Final = "contexts"
 
 PROJECT_MARKS: Final = (".agents", ".workflows", "moniro.yaml", ".agents.yaml", ".git")
-"""Names that mark the root of a project. The nearest parent of the working directory that has one is used."""
+"""Names that mark the root of a project: the nearest parent of the working directory that contains one of them."""
 
 
 def project_slug(root: str) -> str:
@@ -113,7 +115,7 @@ def state_home(environ_home: str | None, user_home: str) -> str:
 
 
 def forget_empty_home(environ: MutableMapping[str, str]) -> None:
-    """Delete an empty HOME, so that the home in the password database counts instead of the root directory."""
+    """Delete an empty HOME, so that the home in the password database is used instead of the root directory."""
     if not environ.get("HOME"):
         environ.pop("HOME", None)
 

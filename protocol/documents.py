@@ -19,7 +19,7 @@ MOST_SUGGESTIONS: Final = 64
 REASON_LIMIT: Final = 500
 
 Action = Literal["create", "write", "append", "merge", "accept", "delete"]
-"""merge: a write that was based on an older version. accept: of a suggestion."""
+"""merge: a write based on an older version was merged. accept: a suggestion was accepted."""
 SuggestionState = Literal["open", "accepted", "rejected"]
 
 Content = Annotated[str, msgspec.Meta(description="Complete text of the document.")]
@@ -27,7 +27,8 @@ Reason = Annotated[str, msgspec.Meta(max_length=REASON_LIMIT, description="Reaso
 
 
 class Made(Body, frozen=True, kw_only=True):
-    """Authorship: a member by its name in the workspace, in an instruction of a run, or ``user``."""
+    """Author and time of a change. ``author`` is a member's name in the workspace, or ``user``
+    without instruction and run."""
 
     author: str
     instruction: str | None
@@ -76,7 +77,7 @@ class VersionRow(Made, frozen=True, kw_only=True):
     reason: str | None
     added: int
     removed: int
-    """Number of lines."""
+    """Number of removed lines; likewise ``added``."""
     message_id: str
 
 
@@ -119,7 +120,7 @@ class DocumentDiff(Document, frozen=True, kw_only=True):
 
 
 class SuggestionRow(Made, frozen=True, kw_only=True):
-    """Suggestion in a list, without its text. It is based on version ``since`` of a document."""
+    """Suggestion in a list, without its text. The suggested text is based on version ``since`` of the document."""
 
     id: str
     file: str
@@ -129,7 +130,7 @@ class SuggestionRow(Made, frozen=True, kw_only=True):
 
 
 class SuggestionInfo(SuggestionRow, frozen=True, kw_only=True, tag_field="schema", tag="awk/doc-suggestion/1"):
-    """Suggestion. ``diff`` is the change to the version that it is based on."""
+    """Suggestion. ``diff`` is the suggested change to version ``since``."""
 
     space: str
     content: str

@@ -125,9 +125,9 @@ EXIT_OF_WAIT: Final[Mapping[str, int]] = MappingProxyType(
         "error": 1,
     }
 )
-"""Wait that only a person can end -> exit code of a command that would wait for it."""
+"""Exit code of a command whose instruction waits for a person, by the reason of the wait."""
 EXIT_OF_CAUSE: Final[Mapping[str, int]] = MappingProxyType({"auth": 4, "quota": 4, "untrusted": 7})
-"""Cause of a failure -> exit code, if it is more specific than a failure."""
+"""Exit code by cause of failure, for causes with a code that replaces the status's code."""
 
 
 class Refused(Exception):

@@ -10,7 +10,7 @@ Kind = Literal["agent", "workflow", "project", "memory"]
 
 
 class _Document(msgspec.Struct, frozen=True, kw_only=True):
-    """Top-level document. Every subclass sets its schema, which is declared here so that it comes first."""
+    """Top-level JSON document. Subclasses set ``schema``, declared here so that it is the first key."""
 
     schema: str
 
@@ -23,7 +23,7 @@ class CheckedFile(msgspec.Struct, frozen=True, kw_only=True):
     ok: bool
     errors: tuple[FileError, ...] = ()
     warnings: tuple[FileError, ...] = ()
-    """Valid parts of the file that this machine would refuse."""
+    """Parts of the file that are valid but that this machine would refuse."""
 
 
 class Validation(_Document, frozen=True, kw_only=True):
@@ -56,7 +56,7 @@ class SoloWorkflow(_Document, frozen=True, kw_only=True):
     name: str
     members: tuple[str, ...]
     agent: str
-    """Unique name of the agent."""
+    """Name of the agent, unique in the project."""
     text: str
     notes: tuple[str, ...] = ()
     """Notes about settings that differ between members, and about omitted parts."""
@@ -68,7 +68,8 @@ class SoloWorkflow(_Document, frozen=True, kw_only=True):
 
 
 class CopiedProject(msgspec.Struct, frozen=True, kw_only=True):
-    """Copy of a project (``run --compare solo``). ``git``: it has a commit. ``inside``: path of the project in it."""
+    """Copy of a project (``run --compare solo``). ``git``: the copy has a commit. ``inside``:
+    path of the project in the copy."""
 
     git: bool
     inside: str
@@ -123,7 +124,7 @@ class DiskUsage(_Document, frozen=True, kw_only=True):
 
 
 class NeededKernel(_Document, frozen=True, kw_only=True):
-    """Whether a project needs a kernel after its own has exited, and why."""
+    """Whether a project whose kernel has exited needs a new kernel, and why."""
 
     schema: str = "awk/needed/1"
     needed: bool
@@ -140,7 +141,7 @@ class PlannedMember(msgspec.Struct, frozen=True, kw_only=True):
     provider: str | None
     base_url: str | None
     keys: tuple[str, ...]
-    """Variables for the key, of which the first that is set counts; empty if the member needs no key."""
+    """Variables that may contain the key, in order of precedence; empty if the member needs no key."""
     ready: bool
     """Whether the member could start now: its key is set or not needed."""
 
@@ -194,7 +195,7 @@ ToolKind = Literal["built in", "command", "mock"]
 
 
 class ToolRow(msgspec.Struct, frozen=True, kw_only=True):
-    """Tool that agents can use. ``switch`` is its name in ``tools:``; ``agents`` list it there."""
+    """Tool that agents can use. ``switch`` is its name in ``tools:``; ``agents`` are the agents that list it there."""
 
     name: str
     switch: str
@@ -252,7 +253,7 @@ class SkillFile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FetchedSkill(msgspec.Struct, frozen=True, kw_only=True):
-    """Skill in a commit. ``digest`` is the digest of a folder with these files."""
+    """Skill as it is in a commit. ``digest`` is the digest of a folder with exactly these files."""
 
     name: str
     description: str

@@ -13,13 +13,14 @@ Status = Literal[
 ]
 STATUSES: Final[tuple[Status, ...]] = get_args(Status)
 LIVE: Final[frozenset[Status]] = frozenset({"leased", "running"})
-"""States in which an attempt holds the instruction: at most one instruction of an agent."""
+"""States in which an attempt executes the instruction. An agent has at most one such instruction."""
 ENDED: Final[frozenset[Status]] = frozenset({"done", "incomplete", "failed", "dead", "cancelled"})
 
 WaitReason = Literal[
     "provider", "credentials", "quota", "approval", "budget", "hops", "answer", "person", "node", "paused"
 ]
-"""Reason of a wait. With a time, the instruction continues automatically; otherwise a person has to act."""
+"""Reason of a wait. If the wait has an end time, the instruction then continues automatically;
+otherwise a person has to act."""
 
 DeliveryState = Literal["queued", "leased", "injected", "acked", "dead"]
 

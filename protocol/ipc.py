@@ -20,7 +20,7 @@ PROTOCOL: Final = (1, 1)
 Json = msgspec.Raw
 """JSON that is passed on unread: a tool's arguments, or a provider's message."""
 NULL: Final = Json(b"null")
-"""Missing JSON. It is not None, because msgspec reads ``Raw | None`` as null only."""
+"""Missing JSON. None is not used, because msgspec decodes ``Raw | None`` from null only."""
 HttpStatus = Annotated[int, msgspec.Meta(ge=100, le=999)]
 
 
@@ -53,10 +53,10 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Entry(_Frame, frozen=True, kw_only=True, tag="entry"):
     """Durable record: the kernel commits and acknowledges it before the work continues.
 
-    ``k`` counts from 0 within the instruction, over all attempts. ``reply`` carries the model's message (``native`` is
-    the provider's form, needed for a replay) and usage; ``tool`` one call and its result; ``session`` the id under
-    which a CLI can resume. The kernel alone writes ``note`` between attempts: text that the user or another agent adds
-    to the conversation.
+    ``k`` numbers the entries from 0 within the instruction, over all attempts. ``reply`` carries
+    the model's message (``native`` is the provider's form, needed for a replay) and usage; ``tool``
+    one call and its result; ``session`` the id under which a CLI can resume. The kernel alone
+    writes ``note`` between attempts: text that the user or another agent adds to the conversation.
     """
 
     k: Count
@@ -70,15 +70,16 @@ class Entry(_Frame, frozen=True, kw_only=True, tag="entry"):
     name: str | None = None
     is_error: bool = False
     refused: Refusal | None = None
-    """Reason that a call without approval was refused. It is an error too."""
+    """Reason that a call without approval was refused. The refused call is also marked as an error."""
     session: str | None = None
     duration_ms: Count | None = None
     """Duration of the model call or the tool call. None if unknown."""
     shown: Shown | None = None
-    """Text and calls without secrets, if they contain any. A repeated model call receives the originals."""
+    """Text and calls without secrets, if the originals contain secrets. A repeated model call
+    receives the originals."""
     note: str | None = None
-    """Internal data of the worker that wrote it (the mock stores its actions, a file tool the rules it has shown).
-    Opaque to the kernel."""
+    """Internal data of the worker that wrote the entry (the mock stores its actions, a file tool
+    the rules it has shown). The kernel does not read it."""
     last: bool = False
     """Whether the terminal frame follows immediately, so that the worker awaits no acknowledgement."""
 
@@ -87,7 +88,7 @@ class Entry(_Frame, frozen=True, kw_only=True, tag="entry"):
 
 
 class Granted(msgspec.Struct, frozen=True, kw_only=True):
-    """Call that was decided after the attempt that requested it had ended, and that has not run."""
+    """Call whose approval was decided after the requesting attempt had ended. The call has not run."""
 
     tool: str
     input: Json
@@ -132,7 +133,7 @@ class EmbeddingRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EmbeddingAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """Vectors in the order of the texts, or the reason of a failure without the key."""
+    """Vectors in the order of the texts; or the reason of a failure, without the provider's key."""
 
     vectors: tuple[tuple[float, ...], ...] = ()
     error: str | None = None
@@ -145,10 +146,8 @@ class McpAddress(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Sandbox(msgspec.Struct, frozen=True, kw_only=True):
-    """Files that programs can access in addition to the system, as absolute paths. The deepest matching path applies.
-
-    ``program`` is bubblewrap, which the kernel has tested on this machine.
-    """
+    """Files that programs can access in addition to the system, as absolute paths. The deepest matching path
+    applies. ``program`` is bubblewrap, which the kernel has tested on this machine."""
 
     program: str
     writable: tuple[str, ...] = ()
@@ -157,9 +156,9 @@ class Sandbox(msgspec.Struct, frozen=True, kw_only=True):
     hidden: tuple[str, ...] = ()
     """Paths that look empty, also inside readable ones."""
     private_bytes: int
-    """Capacity of each private folder (/tmp, /dev/shm, the home), which is in memory."""
+    """Capacity of each private folder (/tmp, /dev/shm, the home). These folders are in memory."""
     instead: dict[str, str] = {}
-    """Replacement of a file, read-only."""
+    """Path of a file to the path of the file that replaces it, read-only."""
 
 
 class Start(_Frame, frozen=True, kw_only=True, tag="start"):
@@ -187,8 +186,8 @@ class Start(_Frame, frozen=True, kw_only=True, tag="start"):
     idempotency_key: str
     mock: tuple[Rule, ...] = ()
     mock_counts: dict[str, int] = {}
-    """Number of times that each limited action (``error``/``exit`` with ``times``) has run, over all attempts. The key
-    is ``rule.action`` as two indices, such as ``0.2``."""
+    """Number of times that each action with a limit (``error``/``exit`` with ``times``) has run,
+    over all attempts. The key is ``rule.action`` as two indices, such as ``0.2``."""
     source_text: str = ""
     """Text of the message that caused the instruction, which mock rules match."""
     allowance: int | None = None
@@ -201,7 +200,8 @@ class Start(_Frame, frozen=True, kw_only=True, tag="start"):
     """Number of leading characters of ``system`` that stay the same for the agent's other work, for providers with
     explicit caching."""
     first_k: int = 0
-    """Number of the first entry. The prompt summarizes earlier entries, which belong to another prompt."""
+    """Number (``k``) of the first entry for this prompt. Earlier entries belong to another
+    prompt; this prompt summarizes them."""
     tools: tuple[str, ...] = ()
     """Enabled built-in tools."""
     mcp_servers: dict[str, McpServer] = {}
@@ -237,9 +237,9 @@ class Start(_Frame, frozen=True, kw_only=True, tag="start"):
     session_dir: str = ""
     """Folder (0700) that is kept: the home of a CLI for all work of this agent in this space."""
     login: bool = False
-    """Whether the program uses its owner's login, of which ``session_dir`` has a copy."""
+    """Whether the program uses the user's login. ``session_dir`` contains a copy of the login."""
     hooks: Json = NULL
-    """Hooks of the program's owner, in the program's format, if allowed."""
+    """The user's own hooks in the program's format, if allowed."""
     sandbox: Sandbox | None = None
     """Sandbox of all programs that run here (``worker.sandbox``)."""
     hidden: tuple[str, ...] = ()
@@ -249,7 +249,8 @@ class Start(_Frame, frozen=True, kw_only=True, tag="start"):
     budget_usd: float | None = None
     """Remaining budget, for a program that limits itself. Tokens arrive with each ``go``."""
     reuse: bool = False
-    """Whether the worker may stay after ``result{done}``: it sends ``ready`` again if no state of this work remains."""
+    """Whether the worker may continue after ``result{done}``: if no state of this work remains,
+    it sends ``ready`` again."""
     entries_follow: int = 0
     """Number of further entries that follow as ``entry`` frames, because ``entries`` would exceed the line limit."""
 
@@ -288,8 +289,8 @@ KernelFrame = Start | Entry | Go | Yield | Stop | Ping
 
 
 class Ready(_Frame, frozen=True, kw_only=True, tag="ready"):
-    """First frame of a worker, before ``start``. A worker that stays (``reuse``) sends it before each further
-    ``start``."""
+    """First frame of a worker, before ``start``. A reused worker (``reuse``) sends it before
+    each further ``start``."""
 
     pid: Count
     version: str
@@ -347,21 +348,21 @@ class Error(_Frame, frozen=True, kw_only=True, tag="error"):
 
 WorkerFrame = Ready | Entry | Delta | Progress | Log | Pong | Result | Error
 COUNTS: Final = frozenset({"ready", "entry", "result", "error"})
-"""Frames with an effect. An unparsable one ends the attempt instead of being skipped."""
+"""Kinds of frames that change the state of the attempt. If such a frame cannot be parsed, the attempt ends."""
 
 # -- kernel <-> zygote, keeper -> kernel ---------------------------------------------------------------
 
 COOKIE_VARIABLE: Final = COOKIE
-"""Environment variable of everything that a worker or a command runs, which identifies a process tree after its keeper
-has exited.
+"""Environment variable in all processes that a worker or a command starts. It identifies their
+process tree after the keeper has exited.
 
-It grants no access. A worker passes its own value to the programs that it starts.
+The value grants no access. A worker passes its own value to the programs that it starts.
 """
 
 
 class Order(_Frame, frozen=True, kw_only=True):
-    """Child to start: with ``argv``, it executes that command (setup, git) in ``cwd`` with exactly ``env``, in
-    ``sandbox`` if set; without, it becomes a worker."""
+    """Child to start. With ``argv``, the child executes that command (setup, git) in ``cwd``
+    with exactly ``env``, in ``sandbox`` if set. Without ``argv``, it becomes a worker."""
 
     attempt: str
     argv: tuple[str, ...] | None = None
@@ -381,9 +382,9 @@ class Fork(Order, frozen=True, kw_only=True, tag="fork"):
 
 
 class Retire(_Frame, frozen=True, kw_only=True, tag="retire"):
-    """Kernel to zygote, before the socket closes: another zygote took over, so the keepers stay.
+    """Kernel to zygote, before the socket closes: another zygote replaces this one, so the keepers continue to run.
 
-    Without this message, a closed socket means that the kernel has exited and everything it started must end.
+    Without this message, a closed socket means that the kernel has exited, and all its processes must end.
     """
 
 
@@ -427,8 +428,8 @@ class Exited(_Frame, frozen=True, kw_only=True, tag="exited"):
     exceeded: str | None = None
     """Resource limit that the tree exceeded, if the keeper killed it for that (``bound``)."""
     lost: bool = False
-    """Whether the end was inferred instead of observed: the node was disconnected and its lease has expired. The node,
-    not the tree, guarantees that no process remains."""
+    """Whether the end was inferred instead of observed, because the node was disconnected and
+    its lease has expired. A node kills its processes at that time."""
     rusage: Rusage = Rusage()
 
 
@@ -451,7 +452,7 @@ class Census(_Frame, frozen=True, kw_only=True, tag="census"):
 
 
 class Counted(_Frame, frozen=True, kw_only=True, tag="counted"):
-    """Keeper to kernel: number of processes below it, including the child; 0 if the system shows none."""
+    """Keeper to kernel: number of processes in its tree, including the child; 0 if the system reports none."""
 
     processes: Count
 

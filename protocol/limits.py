@@ -32,10 +32,8 @@ class InstructionBudget(StrictStruct, frozen=True, kw_only=True):
 
 
 class AgentBudget(StrictStruct, frozen=True, kw_only=True):
-    """Budget of all work of an agent within the last ``window`` (seconds), and of each of its instructions.
-
-    ``wall_time`` is the working time of its attempts in seconds.
-    """
+    """Budget of all work of an agent within the last ``window`` (seconds), and of each of its
+    instructions. ``wall_time`` is the working time of its attempts in seconds."""
 
     tokens: BudgetTokens | None = None
     """Tokens of input, output and cache, together."""
@@ -44,7 +42,7 @@ class AgentBudget(StrictStruct, frozen=True, kw_only=True):
     wall_time: WorkingTime | None = None
     """Working time of its attempts."""
     window: Window = 86_400.0
-    """Period that counts."""
+    """Length of the period, up to now, whose usage is limited."""
     instruction: InstructionBudget = InstructionBudget()
     """Budget of each instruction."""
 

@@ -62,7 +62,8 @@ class EvalFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """Search results for a question, the best first. Each unit has the ids of a turn and its neighbors."""
+    """Search results for a question, the best first. Each unit contains the ids of a found turn
+    and of its neighbors."""
 
     question: EvalQuestion
     units: tuple[tuple[str, ...], ...]
@@ -122,7 +123,7 @@ def gains(trial: VectorTrialRequest) -> bool:
 
 
 def judged(outcomes: Sequence[Outcome]) -> EvalReport:
-    """Compute the figures of the search results."""
+    """Return the recall and the other figures of the search results."""
     asked = [one for one in outcomes if one.question.evidence]
     unanswerable = [one for one in outcomes if not one.question.evidence]
     kinds = sorted({one.question.kind for one in asked} - {""})
@@ -156,9 +157,9 @@ errors checks them; the guard proposes them after each run (``auto_store``) and 
 
 
 class GrowthRow(msgspec.Struct, frozen=True, kw_only=True):
-    """Memory after ``runs`` runs that produced ``items`` items. ``worth``: share of its entries that are worth storing.
-    ``kept``: share of the worthwhile items that it contains. ``kinds``: its entries by kind, including junk.
-    """
+    """Memory after ``runs`` runs that produced ``items`` items. ``worth``: share of the memory's
+    entries that are worth storing. ``kept``: share of the worthwhile items that the memory
+    contains. ``kinds``: number of entries by kind, including junk."""
 
     route: Route
     runs: int

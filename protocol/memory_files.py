@@ -1,10 +1,10 @@
 """YAML files of an agent's memory: reading all files, and changing single entries. Pure.
 
-A change returns the new texts of files; the caller writes them to the folder. Comments, order and quotes of people are
-preserved (protocol.yaml_edit). A key belongs to one file. If two files contain it (people wrote it twice, or a move to
-another tier was interrupted), the first counts and the other is reported until the key is written or deleted. Files of
-a tier are kept small, so that a change is cheap even in a large memory.
-"""
+A change returns the new texts of files; the caller writes them to the folder. Comments, order
+and quotes of people are preserved (protocol.yaml_edit). A key belongs to one file. If two files
+contain a key (people wrote it twice, or a move to another tier was interrupted), the first
+file's entry is in effect. The other entry is reported until the key is written or deleted. Files
+of a tier are kept small, so that a change is cheap even in a large memory."""
 
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple, cast
@@ -24,7 +24,7 @@ from protocol.yaml_edit import New, NotYaml, Uneditable, composed, data_of, with
 from protocol.yaml_writer import Value
 
 FULL_CHARACTERS: Final = 128 * 1024
-"""Size of a tier's file from which on new entries go into the next file."""
+"""Size of a tier's file. If a file is larger, new entries go into the tier's next file."""
 
 
 class Skipped(NamedTuple):
@@ -62,9 +62,7 @@ class MemoryFile(NamedTuple):
 
 class Memory(NamedTuple):
     """Entries of all files, core first, each key once, and the skipped parts (fault SF17).
-
-    ``shadowed``: skipped entries whose key occurs in an earlier file.
-    """
+    ``shadowed``: skipped entries whose key occurs in an earlier file."""
 
     kept: tuple[StoredEntry, ...]
     skipped: tuple[Skipped, ...]
@@ -75,7 +73,7 @@ class Memory(NamedTuple):
         return next((one for one in self.kept if one.entry.key == key), None)
 
     def behind(self, key: str) -> tuple[StoredEntry, ...]:
-        """Return the shadowed entries of ``key``, which would count if the first one were deleted."""
+        """Return the shadowed entries of ``key``. Without the first entry, the first of them would be in effect."""
         return tuple(one for one in self.shadowed if one.entry.key == key)
 
 
@@ -137,10 +135,10 @@ Texts = Mapping[str, str | None]
 def with_entry(
     texts: Texts, old: StoredEntry | None, new: Entry, behind: Iterable[StoredEntry] = ()
 ) -> tuple[StoredEntry, dict[str, str]]:
-    """Return the stored entry that replaces ``old``, and the changed files; a file with "" is to be deleted.
+    """Return ``new`` with its location, and the changed files: name to text, "" for a file to delete.
 
-    An entry stays in its file, unless that is the file of another tier. The entries ``behind`` it are deleted, because
-    one of them would count after a move. Raises EntryRejected, Unchangeable.
+    ``new`` replaces ``old`` in its file, unless that file is another tier's. The shadowed entries ``behind`` are
+    deleted, because they could precede an entry that moves to another file. Raises EntryRejected, Unchangeable.
     """
     check_entry(new)
     stays = old is not None and (new.tier == old.entry.tier or own_tier(old.file) is None)
@@ -158,7 +156,8 @@ def with_entry(
 
 
 def without_entries(texts: Texts, gone: Iterable[StoredEntry]) -> dict[str, str]:
-    """Return the files that change if these entries are deleted; "" for a file without entries. Raises Unchangeable."""
+    """Return the changed texts of files without the entries ``gone``; "" for a file without
+    entries. Raises Unchangeable."""
     names: dict[str, set[str]] = {}
     for one in gone:
         names.setdefault(one.file, set()).add(one.entry.key)

@@ -17,17 +17,18 @@ MessageKind = Literal[
 MESSAGE_KINDS: Final[tuple[MessageKind, ...]] = get_args(MessageKind)
 
 FACT_KINDS: Final[frozenset[MessageKind]] = frozenset({"approval", "due", "done", "failed"})
-"""Kinds that only proposals evaluate; channels omit them."""
+"""Kinds of messages for rules only; channels omit these messages."""
 
 TEXT_LIMIT_BYTES: Final = 256 * 1024
-"""Maximum size of a message in UTF-8. A longer one would not fit into a worker's first line beside its prompt."""
+"""Maximum size of a message in UTF-8. A longer message and the prompt would not fit together
+into a worker's first line."""
 
 TOO_LARGE_HINT: Final = "store the text with resource_create and send its id, or name a file with the text"
 
 SYSTEM: Final = "system"
 USER: Final = "user"
 HOOK: Final = "hook:"
-"""Prefix of a hook's name as the sender of its messages. Names of agents and people contain no colon."""
+"""Prefix of the sender of a hook's messages; the hook's name follows. Names of agents and people contain no colon."""
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True):

@@ -15,8 +15,8 @@ AgentKey = NewType("AgentKey", str)
 SpaceId = NewType("SpaceId", str)
 """``review:main#12`` (the workspace that run 12 created) or ``dm:alice`` (an agent's personal space).
 
-People see and type its place, ``review:main``, which stands for all runs of that name and tag. A space that an agent
-opened below it is ``review:main~design#12.7``, and its place is ``review:main~design``.
+People see and type the place of a space, ``review:main``, which stands for all runs of that name and tag. An agent's
+space below the run's is ``review:main~design#12.7``, and its place is ``review:main~design``.
 """
 
 MessageId = NewType("MessageId", str)
@@ -44,8 +44,8 @@ _PERSONAL: Final = f"{DM}:"
 _RUN: Final = "#"
 """Separator before the number of the run that created a space. Names and tags cannot contain it."""
 BELOW: Final = "~"
-"""Separator before the name of a space that an agent opened below the space of its run. Names and tags cannot contain
-it, and paths and URLs need no quotes for it."""
+"""Separator before the name of a space that an agent opened below the space of its run. Names
+and tags cannot contain the character, and paths and URLs need not quote it."""
 
 
 class NameRejected(ValueError):
@@ -123,10 +123,8 @@ def is_below(space: str) -> bool:
 
 
 def base_space(space: str) -> SpaceId:
-    """Return the run's space that contains ``space``: ``review:main~design#12.7`` -> ``review:main#12``.
-
-    Other spaces are unchanged. Places are accepted, too.
-    """
+    """Return the run's space that contains ``space``: ``review:main~design#12.7`` ->
+    ``review:main#12``. Other spaces are unchanged. Places are accepted, too."""
     if not is_below(space):
         return SpaceId(space)
     place, _, rest = space.partition(_RUN)

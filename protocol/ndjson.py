@@ -1,8 +1,8 @@
 """NDJSON with a line limit: frames to lines, bytes to frames. Sans I/O.
 
-A line over the limit is not buffered: the reader drops its rest and reports it once (fault IF01). An invalid line is
-returned as text for the log and never ends the stream (IF14). If the line was meant to be a frame that must not be
-lost, the report names the kind of that frame.
+A line over the limit is not buffered: the reader drops the excess bytes and reports the line once
+(fault IF01). An invalid line is returned as text for the log and never ends the stream (IF14). If
+the line seems to be a frame that must not be lost, the report names the kind of that frame.
 """
 
 import json
@@ -32,7 +32,7 @@ class DuplicateKey(ValueError):
 class Noise(msgspec.Struct, frozen=True):
     """Invalid line: the reason, and its first bytes as text.
 
-    ``meant``: the kind of the intended frame, if frames of that kind must not be lost.
+    ``meant``: the kind of frame that the sender intended, if frames of that kind must not be lost.
     """
 
     why: str
@@ -67,7 +67,7 @@ def _skip_number(_digits: str) -> None:
 
 @cache
 def _decoder_of(frames: Hashable) -> msgspec.json.Decoder[Any]:
-    """Return the shared decoder of these frames. It takes about 300 KiB, which processes forked later share."""
+    """Return the cached decoder of these frames. It uses about 300 KiB, which processes forked later share."""
     return msgspec.json.Decoder(frames)
 
 
@@ -101,7 +101,7 @@ class FrameReader(Generic[F]):
         return self._dropping
 
     def resume(self, pending: bytes, *, dropping: bool = False) -> None:
-        """Continue where another reader of the stream stopped, whose state was ``pending`` and ``dropping``."""
+        """Continue the stream of another reader, which stopped with the state ``pending`` and ``dropping``."""
         self._buffer[:] = pending
         self._dropping = dropping
 
@@ -116,7 +116,7 @@ class FrameReader(Generic[F]):
                 parse: F | Noise
                 if not parse_line.lstrip().startswith(
                     b"{"
-                ):  # no exception here: a chunk may contain tens of thousands of such lines
+                ):  # an exception would be slow: a chunk may contain tens of thousands of such lines
                     parse = Noise("not JSON", _show(parse_line))
                 else:
                     try:
@@ -129,7 +129,7 @@ class FrameReader(Generic[F]):
                         ):
                             reject_duplicate_keys(
                                 parse_line
-                            )  # a line equal to our own encoding has none, and the comparison is faster
+                            )  # our own encoding has no duplicate keys, and the comparison is faster
                         parse = frame
                     except (msgspec.DecodeError, ValueError, RecursionError) as error:
                         parse = Noise(str(error), _show(parse_line), self._meant(parse_line))

@@ -3,8 +3,8 @@
 A frame is sent as a length and a MessagePack body, tagged ``t`` (kernel.procs.node.wire). A session lasts as long as
 its transport; no frame is sent again.
 
-A channel is a stream of bytes inside the transport: three for each process (``channel_of``), one for each connection
-to Daemon MCP. The reader grants credit to the writer, which never has more unacknowledged bytes than that.
+A channel is a stream of bytes inside the transport: three for each process (``channel_of``), one for each connection to
+Daemon MCP. A reader grants credit: the writer never has more unacknowledged bytes than its credit.
 """
 
 import base64
@@ -32,16 +32,16 @@ CHUNK_BYTES: Final = 64 * 1024
 CHANNEL_WINDOW_BYTES: Final = 256 * 1024
 """Maximum number of bytes of a channel that are in transit or not read yet."""
 QUEUE_WINDOW_BYTES: Final = 4 * 1024 * 1024
-"""Number of unsent bytes of one side from which on channel data waits."""
+"""Limit of the unsent bytes of one side. Above it, data of channels waits."""
 QUEUE_LIMIT_BYTES: Final = 16 * 1024 * 1024
-"""Maximum number of unsent bytes of one side. A session ends here if the other side reads nothing."""
+"""Maximum number of unsent bytes of one side. Above it the session ends, because the other side does not read."""
 MOST_CONNECTIONS: Final = 1024
 """Maximum number of connections of a node to Daemon MCP."""
 MOST_PROCESSES: Final = 4096
 
 
 def agree(ours: tuple[int, int], theirs: tuple[int, int]) -> int | None:
-    """Return the newest version that both sides speak; None if there is none. Each is (oldest, newest)."""
+    """Return the newest version in both ranges, or None if they share none. Each argument is (oldest, newest)."""
     newest = min(ours[1], theirs[1])
     return newest if newest >= max(ours[0], theirs[0]) else None
 
@@ -98,7 +98,8 @@ class NodeFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NodeHello(_Frame, frozen=True, kw_only=True, tag="node"):
-    """Answer to ``kernel``: no process of an earlier session is left. ``protocol`` is the version of this session."""
+    """Answer to KernelHello, sent when no process of an earlier session is left. ``protocol`` is
+    the version of this session."""
 
     protocol: Count
     facts: NodeFacts
@@ -144,7 +145,7 @@ class Signal(_Frame, frozen=True, kw_only=True, tag="signal"):
 
 
 class Destroy(_Frame, frozen=True, kw_only=True, tag="destroy"):
-    """Order to kill the process tree without its keeper."""
+    """Order to kill the process tree directly, without the help of its keeper."""
 
 
 class Tell(_Frame, frozen=True, kw_only=True, tag="tell"):
@@ -155,13 +156,14 @@ class Tell(_Frame, frozen=True, kw_only=True, tag="tell"):
 
 
 class Release(_Frame, frozen=True, kw_only=True, tag="release"):
-    """Order to end the rest of a process and to delete its directory. The kernel's last frame about it."""
+    """Order to end a process's remaining tree and to delete its directory. The kernel's last
+    frame about the process."""
 
     process: Number
 
 
 class Need(_Frame, frozen=True, kw_only=True, tag="need"):
-    """Modules that workers will import, to be preloaded."""
+    """Order to preload ``modules``, because workers will import them."""
 
     modules: Annotated[tuple[Word, ...], msgspec.Meta(max_length=16)]
 
@@ -170,7 +172,7 @@ class Need(_Frame, frozen=True, kw_only=True, tag="need"):
 
 
 class Spawned(_Frame, frozen=True, kw_only=True, tag="spawned"):
-    """A process has a keeper. ``pid`` is 0 if its program could not be started."""
+    """A process and its keeper were started. ``pid`` is 0 if the process's program could not be started."""
 
     process: Number
     pid: Count
@@ -223,19 +225,19 @@ class Data(_Frame, frozen=True, kw_only=True, tag="data"):
 
 
 class End(_Frame, frozen=True, kw_only=True, tag="end"):
-    """The sender has finished writing, but still reads."""
+    """The sender has finished writing the channel, but still reads it."""
 
     channel: Channel
 
 
 class Close(_Frame, frozen=True, kw_only=True, tag="close"):
-    """The sender has finished writing and reading. Its last frame about the channel."""
+    """The sender has finished writing and reading the channel. The sender's last frame about it."""
 
     channel: Channel
 
 
 class Credit(_Frame, frozen=True, kw_only=True, tag="credit"):
-    """The reader has consumed ``size`` bytes and accepts that many more."""
+    """The reader has consumed ``size`` bytes and accepts ``size`` further bytes."""
 
     channel: Channel
     size: Bytes

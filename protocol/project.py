@@ -50,7 +50,8 @@ class ProviderEntry(StrictStruct, frozen=True, kw_only=True):
     dialect: Literal["anthropic", "openai"] | None = None
     """API dialect of the endpoint. Default: by the model's prefix."""
     api: OpenAIApi | None = None
-    """For dialect ``openai``: ``responses`` for models that only that API serves. OpenAI's own models are known."""
+    """For dialect ``openai``: ``responses`` for models that only that API serves. Not needed for
+    OpenAI's own models."""
 
 
 class ProjectLimits(StrictStruct, frozen=True, kw_only=True):
@@ -145,7 +146,7 @@ class NodeSettings(StrictStruct, frozen=True, kw_only=True):
     python: str | None = None
     """``ray``: Python with the package ray. Default: the kernel's Python."""
     least: Annotated[int, msgspec.Meta(ge=0, le=1000)] = 1
-    """``ray``: number of nodes without work."""
+    """``ray``: number of nodes while no work waits or runs."""
     most: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 1
     """``ray``: maximum number of nodes. The number follows the waiting work."""
     labels: tuple[str, ...] = ()
@@ -212,7 +213,7 @@ class ProjectDefinition(StrictStruct, frozen=True, kw_only=True):
     guard: GuardSettings = GuardSettings()
     """Guard of the agents' knowledge and identity, for workflows without their own ``guard``."""
     embeddings: Embeddings | None = None
-    """Vectors for the ranking of history searches, used where an evaluation showed better results."""
+    """Vectors for the ranking of history searches. Used for an agent after an evaluation showed better results."""
     starvation: Duration = 300.0
     """Seconds after which waiting work precedes more urgent work."""
     idle_exit: Annotated[float, msgspec.Meta(ge=1, le=2_592_000, extra={"duration": True})] | None = None
@@ -222,7 +223,5 @@ class ProjectDefinition(StrictStruct, frozen=True, kw_only=True):
     with pending retries, and connected clients.
     """
     retention: Retention = 2_592_000.0
-    """Seconds for which the log keeps finished work with its events, and ended runs.
-
-    Direct messages to agents are kept permanently.
-    """
+    """Seconds for which the log keeps finished work with its events, and ended runs. Direct
+    messages to agents are kept permanently."""

@@ -1,4 +1,4 @@
-"""Removal of secrets from texts of others, in the forms in which programs repeat them.
+"""Removal of secrets from texts of programs and providers, in the forms in which these repeat a secret.
 
 Providers and programs quote their input verbatim, in base64 (alone, or after a user name as in Basic authentication),
 in hex, URL-encoded or escaped for JSON, as a whole or in part. The search therefore covers each form of a secret and
@@ -20,9 +20,9 @@ T = TypeVar("T")
 SLICE: Final = 16
 """Minimum number of consecutive characters of a form that count as a piece of the secret."""
 _GRAM: Final = SLICE // 2
-"""Length of the substrings for a quick test: every piece contains one at a multiple of this length."""
+"""Length of the substrings for a quick test: in a text, each piece covers a substring at a multiple of this length."""
 SHORTEST: Final = 8
-"""Minimum length of a secret whose other forms are also searched. Shorter ones are only searched verbatim."""
+"""Minimum length of a secret whose other forms are also searched. Shorter secrets are only searched verbatim."""
 LONGEST: Final = 4096
 """Maximum number of characters of a secret that are searched in other forms."""
 _GROUP: Final = 3
@@ -93,7 +93,8 @@ class Redaction:
                 return value
 
     def of_stream(self, text: str) -> str:
-        """Return the next part of a stream with ``text`` appended. A possible beginning of a secret is buffered."""
+        """Append ``text`` to the stream, and return its next redacted part. A possible beginning
+        of a secret is buffered."""
         text, held = self._held + text, 0
         while held < len(text) and any(text[-held - 1 :] in form for form, _ in self._whole):
             held += 1
@@ -109,7 +110,7 @@ class Redaction:
         return self.of(text)
 
     def _without_pieces(self, text: str) -> Iterator[str]:
-        """Yield the text between pieces, and the name of a secret in place of those that overlap or touch."""
+        """Yield ``text`` in parts, with a secret's name in place of each group of pieces that overlap or touch."""
         done = at = 0
         while at + SLICE <= len(text):
             name = self._pieces.get(text[at : at + SLICE])
@@ -146,7 +147,7 @@ def _forms(secret: str) -> Iterator[str]:
     secret = secret[:LONGEST]
     data = secret.encode("utf-8", "replace")
     for before in range(_GROUP):
-        # The data in base64 after that many bytes of other data: only the characters that depend on nothing else.
+        # Base64 of the data after ``before`` other bytes: only the characters that depend on the data alone.
         whole = base64.b64encode(bytes(before) + data).decode("ascii")
         encoded = whole[-(-before * 8 // 6) : (before + len(data)) * 8 // 6]
         yield encoded
@@ -159,9 +160,10 @@ def _forms(secret: str) -> Iterator[str]:
 
 
 VARIABLE_CHARACTERS: Final = 6
-"""Minimum length of a variable's value that counts as a secret. Shorter ones may be switches (``1``, ``true``)."""
+"""Minimum length of a variable's value that is treated as a secret. Shorter values may be
+switches (``1``, ``true``)."""
 SERVER_CHARACTERS: Final = 8
-"""Minimum length of an MCP server's argument or variable that counts as a secret, unless it is a path."""
+"""Minimum length of an MCP server's argument or variable that is treated as a secret. Paths never are."""
 
 
 def named_secrets(variables: Mapping[str, str], given_to_servers: Iterable[str]) -> dict[str, str]:

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 PREFIX: Final = "github:"
 GITHUB_URL: Final = "AGENT_WORKER_GITHUB_URL"
-"""Variable with the URL of a host other than github.com: of an enterprise, or of a test on this machine."""
+"""Variable with the URL of a host that replaces github.com: an enterprise's host, or a test's on this machine."""
 _GITHUB: Final = "https://github.com"
 _LONGEST: Final = 500
 
@@ -43,7 +43,7 @@ class Remote(NamedTuple):
 
     @property
     def repository(self) -> str:
-        """Return the repository at that ref, which is pinned to a commit."""
+        """Return ``github:owner/repo@ref``, the name that is pinned to a commit."""
         return f"{PREFIX}{self.owner}/{self.repo}@{self.ref}"
 
     def __str__(self) -> str:

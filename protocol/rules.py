@@ -191,7 +191,7 @@ class RuleSpec(Ask, frozen=True, kw_only=True, omit_defaults=True):
     """Name: lower case letters, digits, - and _, at most 32. The short form creates its own name:
     ``bob-done-carol``."""
     description: Annotated[str, msgspec.Meta(max_length=400)] = ""
-    """Purpose of the rule."""
+    """Purpose of the rule, for readers."""
     when: When | None = None
     """Trigger. Unset: the rule runs only when a member or another rule invokes it."""
     requires: Requires | None = None
@@ -270,7 +270,7 @@ def document(rule: RuleInfo) -> RuleDocument:
 
 
 class RuleFiring(Body, frozen=True, kw_only=True):
-    """Message of a run that would have triggered a rule, and the effects."""
+    """Message of a run that would have triggered a rule, and the effects that the rule would have had."""
 
     seq: int
     kind: str
@@ -280,7 +280,7 @@ class RuleFiring(Body, frozen=True, kw_only=True):
     waits_for: tuple[str, ...]
     """Members who would have had to approve."""
     would: tuple[str, ...]
-    """Description of the effects."""
+    """Descriptions of the rule's effects."""
 
 
 class RuleTrial(Document, frozen=True, kw_only=True):
@@ -293,5 +293,5 @@ class RuleTrial(Document, frozen=True, kw_only=True):
     total: int
     """Number of messages that would have triggered the rule."""
     firings: tuple[RuleFiring, ...]
-    """First 500 of these messages."""
+    """First 500 messages that would have triggered the rule."""
     schema: str = "awk/rule-trial/1"

@@ -8,7 +8,7 @@ import msgspec
 
 STANDBY: Final = "awk/standby/1"
 ALIVE_SECONDS: Final = 60.0
-"""Age up to which a beat proves that the original is alive."""
+"""Maximum age of a beat that proves that the original's kernel is alive."""
 BEAT_SECONDS: Final = 5.0
 
 
@@ -108,7 +108,7 @@ class StandbyState(msgspec.Struct, frozen=True, kw_only=True):
     state: str
     """``copying`` (a copy of the database file is being written), ``following``, ``behind``, or ``untrusted``."""
     lag_seconds: float
-    """Age of the oldest commit that is not copied; 0 if all are."""
+    """Age of the oldest commit that is not copied; 0 if all commits are copied."""
     event: int
     """Newest event that the copy certainly contains."""
     place_bytes: int = 0
@@ -124,7 +124,7 @@ class StandbyReport(msgspec.Struct, frozen=True, kw_only=True):
     ok: bool
     project: str
     event: int
-    """Last event in the copy, which also contains all earlier ones."""
+    """Last event in the copy, which also contains all earlier events."""
     message: int
     at: str | None
     """Time of the last event."""
@@ -144,14 +144,15 @@ class StandbyReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LogRestart(msgspec.Struct, frozen=True, kw_only=True, tag="anew"):
-    """Mark: the next frame is the first of a write-ahead log, so a new copy of the database file is required."""
+    """Mark in the stream to the copier: the next frame is the first of a write-ahead log, so the
+    copier has to copy the database file."""
 
     sent: int
     """Number of the next piece."""
 
 
 class Frames(msgspec.Struct, frozen=True, kw_only=True, tag="frames"):
-    """Frames of the write-ahead log."""
+    """Frames of the write-ahead log, sent to the copier."""
 
     sent: int
     wal: bytes
@@ -160,7 +161,7 @@ class Frames(msgspec.Struct, frozen=True, kw_only=True, tag="frames"):
 
 
 class UpTo(msgspec.Struct, frozen=True, kw_only=True, tag="look"):
-    """Mark: everything has been sent that was committed when the kernel last checked."""
+    """Mark in the stream to the copier: all frames have been sent that were committed at the kernel's last check."""
 
     event: int
     at_ms: int
@@ -176,13 +177,13 @@ class CopierReport(msgspec.Struct, frozen=True, kw_only=True):
     """Progress report of the copier, one line of its output, with the current problem."""
 
     done: int = 0
-    """Last piece in the folder, by the kernel's numbers."""
+    """Number of the last piece in the folder, as the kernel numbers pieces."""
     begun: int = 0
     """Number of ``LogRestart`` marks that the copier received."""
     whole: bool = False
-    """Whether the pieces since the last mark can be promoted."""
+    """Whether the pieces since the last ``LogRestart`` can be promoted."""
     copies: int = 0
-    """Number of times that it has copied the database file."""
+    """Number of times that the copier has copied the database file."""
     lost: bool = False
     """Whether the copier needs a new copy of the database file to continue."""
     why: str | None = None
@@ -235,7 +236,7 @@ class BackedUpTree(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BackupHead(msgspec.Struct, frozen=True, kw_only=True):
-    """Project of a backup, and the last event and message that it contains."""
+    """Project of a backup, and the last event and message that the backup contains."""
 
     version: str
     at: str
@@ -244,7 +245,7 @@ class BackupHead(msgspec.Struct, frozen=True, kw_only=True):
     """State directory of the original, with links resolved."""
     database_schema: int
     event: int
-    """Last event in the backup. Like ``message``, it includes all earlier ones."""
+    """Last event in the backup, which also contains all earlier events. The same applies to ``message``."""
     message: int
     trees: tuple[BackedUpTree, ...] = ()
 

@@ -27,10 +27,8 @@ from protocol.names import (
 
 
 class Target(msgspec.Struct, frozen=True):
-    """The target of a message. At least one of ``agent`` and ``workflow`` is set.
-
-    ``tag`` may end with the name of a space below the run's: ``main~design``.
-    """
+    """The target of a message. At least one of ``agent`` and ``workflow`` is set. ``tag`` may
+    end with the name of a space below the run's: ``main~design``."""
 
     agent: str | None
     workflow: str | None
@@ -80,7 +78,7 @@ def parse_target(text: str) -> Target:
 
 
 MAX_MENTIONS: Final = 8
-"""Maximum number of colleagues that a message wakes. Further ones are reported to the sender."""
+"""Maximum number of colleagues that a message wakes. Further mentions are reported to the sender."""
 
 _FENCE: Final = re.compile(r" {0,3}(`{3,}|~{3,})")
 _TICKS: Final = re.compile(r"`+")
@@ -117,15 +115,13 @@ Flag = Literal["urgent"]
 
 
 def flag_of(text: str) -> Flag | None:
-    """Return the flag of a message in an inbox: its text says that it is urgent, or it mentions several members.
-
-    The flag is for display only and never changes the order of messages.
-    """
+    """Return ``urgent`` for an inbox message whose text asks for urgency or mentions several
+    members; else None. The flag is for display only and never changes the order of messages."""
     return "urgent" if _PRESSING.search(text) or len(find_mentions(text)) > 1 else None
 
 
 def limit_mentions(names: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the first MAX_MENTIONS of ``names``, which are woken, and the rest."""
+    """Return the first MAX_MENTIONS of ``names``, which are woken, and the other names, which are not."""
     ordered = tuple(names)
     return ordered[:MAX_MENTIONS], ordered[MAX_MENTIONS:]
 

@@ -58,10 +58,8 @@ class TaskSpec(Ask, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class TaskInfo(TaskSpec, Body, frozen=True, kw_only=True, omit_defaults=False, forbid_unknown_fields=False):
-    """Task with its state. Keys are replaced by ids.
-
-    Names are of members, ``user``, or ``system`` for the workflow file.
-    """
+    """Task with its state. Keys are replaced by ids. Names are of members, ``user``, or
+    ``system`` for the workflow file."""
 
     id: str
     space: str
@@ -78,7 +76,7 @@ class TaskInfo(TaskSpec, Body, frozen=True, kw_only=True, omit_defaults=False, f
     holder: str | None
     """Member who claimed the task."""
     instruction: str | None
-    """Last instruction that was created for the task or claimed it."""
+    """Last instruction that was created for the task, or in which an agent claimed the task."""
     claimed_at: str | None
     result: str
     reason: str
@@ -104,7 +102,7 @@ def document(task: TaskInfo) -> TaskDocument:
 
 
 class TasksPlanned(Document, frozen=True, kw_only=True):
-    """Ids of the planned tasks: by key, and in the order of the list."""
+    """Ids of the planned tasks: by task key, and in the order in which the tasks were listed."""
 
     space: str
     ids: dict[str, str]

@@ -17,7 +17,7 @@ _RAW_BYTES: Final = range(0xDC80, 0xDD00)
 
 
 def is_text(name: str) -> bool:
-    """Return whether ``name`` can be encoded."""
+    """Return whether ``name`` can be encoded as UTF-8."""
     try:
         name.encode()
     except UnicodeEncodeError:
@@ -41,7 +41,7 @@ def one_line(text: str) -> str:
 def text_environment(environ: Mapping[str, str]) -> tuple[dict[str, str], tuple[str, ...]]:
     """Return the variables of ``environ`` that are text, and the displayed names of the other variables.
 
-    A frame cannot contain the others, and a replacement would be a value that the user did not set.
+    A frame cannot contain the other variables, and a replaced value would be one that the user did not set.
     """
     kept = {name: value for name, value in environ.items() if is_text(name) and is_text(value)}
     return kept, tuple(sorted(shown_name(name) for name in environ if name not in kept))

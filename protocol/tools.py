@@ -1,6 +1,6 @@
 """Tools: names in ``tools:`` of an agent file, built-in tools, and project tools. Pure.
 
-Of Daemon MCP's tools, only names and scopes are here; the kernel has the table.
+Of Daemon MCP's tools, this module has only the names and scopes; the kernel has the definitions.
 """
 
 import re
@@ -37,16 +37,16 @@ AUTH_REQUEST: Final = "auth_request"
 """Tool of Daemon MCP that requests an approval."""
 
 OFFERED_TO: Final = "X-Offered-To"
-"""Header of a client that shows the listed tools to a model (``TO_MODEL``). Tools that are not for models are then
-omitted. Permission prompts of programs and external workers do not send it."""
+"""Header of a client that shows the listed tools to a model (``TO_MODEL``). The list then omits tools that are not
+for models. Permission prompts of programs and external workers do not send the header."""
 TO_MODEL: Final = "model"
 
 SENDING: Final = "sending."
-"""Prefix of a call key that identifies one transmission only, because the client does not number calls. The same call
-after an interruption has another key."""
+"""Prefix of a call key that identifies one transmission only, because the client does not number
+its calls. If an interrupted call is repeated, the repetition has another key."""
 
 ON_DEMAND: Final[Mapping[str, str]] = {"feedback_submit": "feedback"}
-"""Tools of Daemon MCP that models see only if ``tools:`` has the word. Any agent may call them."""
+"""Tools of Daemon MCP with a word: models see the tool only if ``tools:`` has the word. Any agent may call it."""
 
 SWITCHES: Final = frozenset({*(row.switch for row in _ROWS), *ON_DEMAND.values()})
 """Words in ``tools:`` besides the names of project tools."""
@@ -164,10 +164,8 @@ def is_read_only(name: str, read_only: Iterable[str]) -> bool:
 
 
 def server_and_tool(word: str) -> tuple[str, str]:
-    """Return the server and the tool, or the prefix of a tool, in a word of ``read_only``.
-
-    ("", "") if none.
-    """
+    """Split a word of ``read_only`` into the MCP server and the tool (``search``) or a pattern
+    of tools (``*``). Returns ("", "") if the word names no tool of a server."""
     if not word.startswith(SERVER_PREFIX):
         return "", ""
     server, between, tool = word.removeprefix(SERVER_PREFIX).partition("__")
@@ -190,7 +188,7 @@ def input_schema(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def placeholders(command: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the arguments that words of ``command`` refer to."""
+    """Return the names of the arguments that words of ``command`` refer to, as ``${name}``."""
     return tuple(match[1] for word in command if (match := _PLACEHOLDER.fullmatch(word)))
 
 

@@ -1,4 +1,4 @@
-"""Grants of a user to files of a project to run or reach things, and their records (promise P19).
+"""A user's consents that files of a project may run programs or reach addresses, and their storage (promise P19).
 
 A unit is a subject (an agent, a workflow) with all its demands, verbatim and in order. Its digest identifies exactly
 this content. Grants are stored in one file of the state directory, which commands write and the kernel reads.
@@ -13,10 +13,10 @@ import msgspec
 TRUST: Final = "trust.json"
 """Name of the file in the state directory of a project."""
 TRUST_LOCK: Final = "trust.lock"
-"""Lock of the writer of the file."""
+"""Lock file for writers of TRUST."""
 TRUST_LIMIT_BYTES: Final = 4 * 1024 * 1024
 SHORT: Final = 12
-"""Number of characters of a digest that name a consent."""
+"""Number of leading characters of a digest that identify a consent."""
 
 Standing = Literal["new", "changed", "kept"]
 
@@ -93,7 +93,7 @@ class TrustRow(TrustUnit, frozen=True, kw_only=True):
 
 
 class TrustReport(msgspec.Struct, frozen=True, kw_only=True):
-    """``awk trust``: programs and addresses of the files, and which of them are trusted."""
+    """``awk trust``: programs and addresses that the project's files name, and which of them are trusted."""
 
     schema: Literal["awk/trust/1"] = "awk/trust/1"
     units: tuple[TrustRow, ...]

@@ -16,8 +16,8 @@ TieBreaker = Literal["first", "random", "creator-decides"]
 BallotState = Literal["open", "resolved", "expired", "cancelled"]
 """resolved: a winner is decided, or no option can win. expired: the deadline passed without a winner."""
 Why = Literal["quorum", "settled", "creator", "deadline", "cancelled"]
-"""Cause of the end: all members voted, further votes could not change the result, the creator broke a tie, the deadline
-passed, or the proposal was cancelled."""
+"""Cause of the end. quorum: all electors or the quorum voted. settled: further votes cannot
+change the result. creator: the creator broke a tie. deadline: the time is over."""
 BALLOT_STATES: Final[tuple[BallotState, ...]] = get_args(BallotState)
 
 YES: Final = "yes"
@@ -34,8 +34,8 @@ USUAL_SECONDS: Final = 60.0
 LONGEST_SECONDS: Final = 7 * 24 * 3600.0
 
 OPTION_ID: Final = "[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
-# For JSON Schema, where $ matches only the end. Python's $ also matches before a final newline, so the kernel uses
-# fullmatch.
+# The pattern is for JSON Schema, where $ matches only the end. Python's $ also matches before a final newline, so
+# the kernel uses fullmatch.
 OptionId = Annotated[str, msgspec.Meta(pattern=f"^{OPTION_ID}$")]
 Reason = Annotated[str, msgspec.Meta(max_length=REASON_LIMIT)]
 
@@ -104,7 +104,7 @@ class BallotInfo(Body, frozen=True, kw_only=True):
     expires_at: str
     state: BallotState
     electors: tuple[str, ...]
-    """Members at the time of creation. The vote waits for them."""
+    """Members at the time of creation, who can vote."""
     missing: tuple[str, ...]
     """Electors that have not voted."""
     votes: tuple[Vote, ...]
@@ -112,7 +112,7 @@ class BallotInfo(Body, frozen=True, kw_only=True):
     counts: dict[str, int]
     """Number of votes for each option."""
     tied: tuple[str, ...] = ()
-    """For an open proposal: options with equal votes, of which the creator has to choose one."""
+    """For an open proposal: options with equally many votes. The creator has to choose one of them."""
     winner: str | None = None
     assigned: dict[str, tuple[str, ...]] = {}
     """For a resolved assignment: voters of each option."""
@@ -181,7 +181,7 @@ class ProposalTerms(Ask, frozen=True, kw_only=True):
 
 
 class ProposalList(Page, frozen=True, kw_only=True):
-    """``awk proposal list``. Pass ``next`` as ``before``, for one workflow as ``after``."""
+    """``awk proposal list``. Pass ``next`` as ``before``; in the list of one workflow, as ``after``."""
 
     proposals: tuple[BallotInfo, ...]
     schema: str = "awk/proposal-list/1"

@@ -41,7 +41,7 @@ class Ref(StrictStruct, frozen=True, kw_only=True, tag_field="entry", tag="ref")
     """Reference to an agent of the project, with the overrides of this workflow. Unset keys keep the value of the agent
     file."""
 
-    # The tag distinguishes it from an inline agent in stored JSON. It is no key of the file.
+    # The tag distinguishes a Ref from an inline agent in stored JSON. It is not a key of the file.
 
     ref: str
     """Name of an agent of the project."""
@@ -137,7 +137,7 @@ class Workspace(StrictStruct, frozen=True, kw_only=True):
     dir: str | None = None
     """Folder of the workspace. Default: ``.workspace/<workflow>/<tag>``."""
     document: str | None = None
-    """Main document of the documents that the agents share. Default: ``notes.md``."""
+    """Entry document: the first of the documents that the agents share. Default: ``notes.md``."""
     documents: tuple[str, ...] = ()
     """Additional documents that exist from the start. Agents can create more."""
     document_owner: str | None = None
@@ -167,10 +167,8 @@ VERDICT_SECONDS: Final = 600.0
 
 
 class VerdictTerms(StrictStruct, frozen=True, kw_only=True):
-    """Terms of the vote that decides the result of a run. The agent that starts the vote cannot change them.
-
-    Without its quorum no option wins, even after the deadline.
-    """
+    """Terms of the vote that decides the result of a run. The agent that starts the vote cannot
+    change them. Without its quorum no option wins, even after the deadline."""
 
     id: str
     """Id of the binding approval."""

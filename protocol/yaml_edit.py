@@ -49,10 +49,8 @@ def composed(text: str) -> yaml.Node | None:
 
 
 def data_of(node: yaml.Node | None) -> object:
-    """Return the data of ``node``: mappings, lists and texts; None if it is empty. Raises NotYaml.
-
-    If a key occurs twice, the last one counts.
-    """
+    """Return the data of ``node``: mappings, lists and texts; None if it is empty. Raises
+    NotYaml. If a key occurs twice, the last one counts."""
     return _Data().of(node)
 
 
@@ -62,7 +60,7 @@ def read(text: str) -> object:
 
 
 class _Data:
-    """Converter with a limit on the number of values, because aliases of aliases multiply them."""
+    """Converter of nodes to data. The number of values is limited, because aliases of aliases multiply values."""
 
     def __init__(self) -> None:
         self._count = 0
@@ -98,7 +96,7 @@ _STEP: Final = 2
 
 
 class Uneditable(ValueError):
-    """Change that this module cannot make. The text contains the reason; the user can make it in an editor."""
+    """Change that this module cannot make. The text contains the reason; the user can make the change in an editor."""
 
 
 class Raw(NamedTuple):
@@ -112,10 +110,8 @@ New = str | Raw | bool | int | float | Sequence[Any] | Mapping[str, Any] | None
 
 
 def with_value(source: str, path: Sequence[str], value: New) -> str:
-    """Return ``source`` with ``value`` at the keys ``path``. Missing keys are created.
-
-    Raises NotYaml, Uneditable.
-    """
+    """Return ``source`` with ``value`` at the keys ``path``. Missing keys are created. Raises
+    NotYaml, Uneditable."""
     root = composed(source)
     after = _Edit(source).put(root, tuple(path), value)
     _compare(after, _changed(data_of(root), tuple(path), _data_of_value(value)))
@@ -123,10 +119,8 @@ def with_value(source: str, path: Sequence[str], value: New) -> str:
 
 
 def without_value(source: str, path: Sequence[str]) -> str:
-    """Return ``source`` without the key at the end of ``path``, and without parents that become empty.
-
-    Raises NotYaml, Uneditable; KeyError if the key is missing.
-    """
+    """Return ``source`` without the key at the end of ``path``, and without parents that become
+    empty. Raises NotYaml, Uneditable; KeyError if the key is missing."""
     root = composed(source)
     after = _Edit(source).remove(root, tuple(path))
     _compare(after, _changed(data_of(root), tuple(path), _GONE))

@@ -1,7 +1,7 @@
 """Writer of readable YAML: short texts are plain, long ones are ``|`` blocks. Pure.
 
-All versions of YAML read the output in the same way: a text that some parser would read as a number, a boolean or a
-date is quoted. kernel.source reads YAML.
+Parsers of all YAML versions read the same texts: a text that some parser would read as a number, a
+boolean or a date is quoted.
 """
 
 import re

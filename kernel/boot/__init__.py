@@ -1,5 +1,5 @@
-"""The first hundred milliseconds: arguments, lock, listener, discovery record. Standard library only, no trio.
+"""The first hundred milliseconds of a kernel: arguments, lock, listener, discovery record. Standard
+library only, no trio.
 
-Importing the rest (kernel.app) takes almost a second. Meanwhile clients already get an answer and a proof that this is
-their kernel.
-"""
+Importing the other modules (kernel.app) takes almost a second. Meanwhile this package already
+answers clients, and proves that the process is their kernel."""

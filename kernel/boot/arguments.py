@@ -26,11 +26,11 @@ class KernelArguments(NamedTuple):
     returned: str | None = None
     """Reason why the program that should have replaced this one failed."""
     trial: int | None = None
-    """Descriptor of a trial handover: report whether it can be taken over, and exit."""
+    """Descriptor of a trial handover: the process reports whether it could take over that state, and exits."""
 
     @property
     def words(self) -> tuple[str, ...]:
-        """Return the arguments that start a kernel in the same way."""
+        """Return the command line that starts another kernel process with the same arguments."""
         flags = {"--foreground": self.foreground, "--trust": self.trusted}
         return ("--project", self.project, *(flag for flag, given in flags.items() if given))
 
@@ -49,7 +49,7 @@ class Boot(NamedTuple):
     clock_offset_ns: int
     """Offset of the kernel's clock, as the kernel's first program determined it."""
     after_death: bool = False
-    """The previous kernel was killed: its record still exists."""
+    """Whether the previous kernel was killed: its discovery record still exists."""
     kept_by: KeptBy | None = None
     """Service that restarts the kernel after a crash."""
     early_signals: Sequence[int] = ()
@@ -98,7 +98,7 @@ _M_MMAP_THRESHOLD: Final = -3
 
 
 def tune_gc() -> None:
-    """Freeze the heap of a started kernel and collect less often, because these objects remain."""
+    """Freeze the heap of a started kernel, because its objects remain, and collect garbage less often."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(*COLLECTED_AFTER)

@@ -8,7 +8,7 @@ import time
 from typing import Final
 
 _ELAPSING: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-"""Linux stops CLOCK_MONOTONIC while suspended; macOS does not and has no other clock."""
+"""Clock that also advances while the machine is suspended: on Linux CLOCK_BOOTTIME, on macOS CLOCK_MONOTONIC."""
 _PER_MS: Final = 1_000_000
 
 
@@ -27,7 +27,8 @@ class KernelClock:
 
     @property
     def offset_ms(self) -> int:
-        """Return the kernel's time at the machine's boot. It differs between kernels if the clock was set."""
+        """Return the kernel's time at the machine's boot. Two kernels differ if the wall clock
+        was set between their starts."""
         return self._offset_ns // _PER_MS
 
     def wall_ms(self) -> int:

@@ -21,7 +21,7 @@ _PORTS: Final = range(1024, 65536)
 def listen(state: str, backlog: int) -> socket.socket:
     """Listen on the port of the previous kernel, or on any port if that is taken, and record the port.
 
-    A stable port keeps the addresses in other programs' configurations valid, as their tokens are.
+    A stable port keeps the addresses in other programs' configurations valid; their tokens remain valid too.
     """
     path = os.path.join(state, PORT)
     port = 0
@@ -45,10 +45,8 @@ def listen(state: str, backlog: int) -> socket.socket:
 
 
 def publish(boot: Boot) -> None:
-    """Write the administrator's token, the project's record, and the record of the newest kernel.
-
-    Raises OSError and leaves no partial record.
-    """
+    """Write the administrator's token, the project's discovery record, and the record of the
+    newest kernel. Raises OSError and leaves no partial record."""
     host, port = boot.listener.getsockname()[:2]
     url, of = f"http://{host}:{port}", digest(boot.record_token.encode())
     admin = json.dumps({"url": url, "token": boot.token, "record": of}).encode()

@@ -20,7 +20,7 @@ REQUEST_LIMIT_BYTES: Final = 8192
 PATIENCE_SECONDS: Final = 0.5
 """Time limit for one client; clients are served one at a time."""
 HELD_LIMIT: Final = 256
-"""Connections that may wait for the HTTP server; further ones get 503."""
+"""Maximum number of connections that wait for the HTTP server; further connections get 503."""
 
 
 class HeldConnection(NamedTuple):
@@ -31,7 +31,7 @@ class HeldConnection(NamedTuple):
 
 
 class HealthResponder:
-    """Thread that answers on ``listener`` until ``close``."""
+    """Thread that answers clients of ``listener`` until ``close`` is called."""
 
     def __init__(self, listener: socket.socket, token: str, version: str, admin_token: str) -> None:
         self._listener = listener
@@ -53,7 +53,8 @@ class HealthResponder:
         self._accepts = True
 
     def close(self) -> list[HeldConnection]:
-        """Stop answering. Return the waiting connections; those not yet accepted stay in the backlog."""
+        """Stop answering. Return the connections that wait for the HTTP server; connections not
+        yet accepted stay in the backlog."""
         self._waker.close()
         self._thread.join()
         self._wake.close()
@@ -75,7 +76,7 @@ class HealthResponder:
                     self._held.append(held)
 
     def _answer(self, client: socket.socket) -> HeldConnection | None:
-        """Answer one request. Return the connection if the HTTP server has to continue it, else None."""
+        """Answer one request. Return the connection if the HTTP server has to answer it, else None."""
         deadline = time.monotonic() + PATIENCE_SECONDS
         waits = self._accepts and len(self._held) < HELD_LIMIT
         try:

@@ -38,13 +38,13 @@ _IDS: Final = {
     "approval": re.compile(r"a[0-9]{1,18}", re.ASCII),
 }
 PATIENCE_MS: Final = 100
-"""Time for the reader of standard error to accept a line, unless it missed the previous one."""
+"""Time for the reader of standard error to accept a line. After a dropped line, the next line gets no time."""
 _STDOUT: Final = 1
 _STDERR: Final = 2
 
 
 def start_logging(path: str) -> None:
-    """Log to standard error, with rotation if that is the file at ``path``."""
+    """Log to standard error. If standard error is the file at ``path``, rotate the file."""
     faulthandler.enable(_STDERR)
     try:
         own = os.path.samestat(os.fstat(_STDERR), os.stat(path))
@@ -143,7 +143,8 @@ class DroppingStderrHandler(logging.StreamHandler):  # type: ignore[type-arg]
 
 
 class RotatingStderrHandler(logging.StreamHandler):  # type: ignore[type-arg]
-    """Handler that writes to standard error, the file at ``path``, and replaces the file if it is full or deleted."""
+    """Handler that writes to standard error, which is the file at ``path``, and replaces the
+    file if it is full or deleted."""
 
     def __init__(self, path: str) -> None:
         super().__init__(sys.stderr)

@@ -1,10 +1,11 @@
-"""Replacement of this process's program by another one, with the same pid and descriptors, and the return to it.
+"""Replacement of the program in this process by another version, with the same pid and descriptors;
+and the return to the old program if the new one fails.
 
-The state is handed over in a memory file: one line of JSON that is read here, and a table for another reader. Before
-the exec, a *guardian* is forked, which holds duplicates of all descriptors. If the new program exits or sends nothing
-for PATIENCE_SECONDS, the guardian kills it and continues as the kernel: it still has the old program in memory,
-whatever is on the disk. The new program dismisses the guardian once its start can no longer fail.
-"""
+The state is handed over in a memory file: one line of JSON, which this module reads, and a table
+for kernel.adoption. Before the exec, a *guardian* is forked, which holds duplicates of all
+descriptors. If the new program exits or sends nothing for PATIENCE_SECONDS, the guardian kills
+it and continues as the kernel: it still has the old program in memory, even if its files on disk
+have changed. The new program dismisses the guardian once its start can no longer fail."""
 
 import contextlib
 import json
@@ -28,15 +29,16 @@ FORMAT: Final = 1
 """Version of the JSON line; the table has a version of its own."""
 PATIENCE_SECONDS: Final = 60.0
 PATIENCE: Final = "AGENT_WORKER_UPGRADE_SECONDS"
-"""Environment variable that changes the patience in tests."""
+"""Environment variable that replaces PATIENCE_SECONDS in tests."""
 BLOCKED: Final = frozenset({signal.SIGTERM, signal.SIGINT})
-"""Signals that wait while the program is replaced."""
+"""Signals that stay pending while the program is replaced."""
 _READY: Final = b"ready\n"
 _LINE_BYTES: Final = 4096
 
 
 class ProcessHoldings(NamedTuple):
-    """Resources of the process that outlive its program. Only ``pid`` and ``guardian`` change."""
+    """Resources that the process keeps when its program is replaced. Only ``pid`` and
+    ``guardian`` differ afterwards."""
 
     pid: int
     """Pid of the process that wrote this record."""
@@ -49,13 +51,13 @@ class ProcessHoldings(NamedTuple):
     clock_offset_ns: int
     service: str | None
     descriptors: tuple[int, ...]
-    """Descriptors that stay open, including those above."""
+    """All descriptors that stay open, including the descriptors in the fields above."""
     guardian: tuple[int, int] | None = None
     """Pid of the guardian, and the descriptor of the pipe to it."""
     program: tuple[str, ...] = ()
     """Command line of the program that hands over, if its files are unchanged on disk."""
     record_token: str = ""
-    """Empty from a version whose record contained the administrator's token."""
+    """Limited token of the discovery record. Empty if the old version's record contained the administrator's token."""
 
 
 class Returned(NamedTuple):
@@ -119,16 +121,17 @@ def boot_from(held: ProcessHoldings, arguments: KernelArguments, version: str, e
 
 
 def _hold_signals(kept: Iterable[int]) -> None:
-    """Leave stop signals, and those in ``kept``, pending until ``keep_signals`` is called, here or after an exec."""
+    """Block stop signals, and raise the signals in ``kept``: all stay pending until
+    ``keep_signals``, here or after an exec."""
     signal.pthread_sigmask(signal.SIG_BLOCK, BLOCKED)
-    for number in BLOCKED:  # an idle thread may receive one, but only what this thread has pending outlives an exec
+    for number in BLOCKED:  # another thread may receive a signal: raise it here, as an exec keeps only this thread's
         signal.signal(number, lambda caught, _frame: signal.raise_signal(caught))
     for one in kept:
         signal.raise_signal(one)
 
 
 def keep_signals() -> list[int]:
-    """Collect stop signals in the returned list until the kernel can handle them."""
+    """Return a list to which each stop signal is appended until the kernel installs its own handlers."""
     kept: list[int] = []
     for number in BLOCKED:
         signal.signal(number, lambda caught, _frame: kept.append(caught))
@@ -163,7 +166,7 @@ def replace(
     os.set_blocking(listens, False)
     fd = pack(held, table)
     fault_point("upgrade.packed")
-    pending = signal.sigpending()  # a fork does not inherit them
+    pending = signal.sigpending()  # a fork does not inherit pending signals
     with warnings.catch_warnings(action="ignore", category=DeprecationWarning):  # all other threads are idle
         guardian = os.fork()
     if not guardian:
@@ -194,8 +197,8 @@ def _execute(command: tuple[str, ...]) -> str:
 
 
 def _guard(kernel: int, listens: int) -> str:
-    """Guard the process behind the descriptor ``kernel``. Exit if it succeeds, else return why to continue in its
-    place.
+    """Wait until the new program in the process of the pidfd ``kernel`` is ready, and exit. If it
+    fails, kill it and return the reason; the caller continues as the kernel.
     """
     seconds = patience()
     poll = select.poll()

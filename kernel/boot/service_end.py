@@ -1,12 +1,12 @@
 """Surroundings of the kernel process: the service that restarts it, and process 1 of a container.
 
-When the kernel has ended, systemd runs a shell (``ExecStopPost`` of the unit that ``awk service`` writes), which stores
-three words in a file. Every kernel deletes the file, so that it never reports an older end.
+When the kernel has ended, systemd runs a shell (``ExecStopPost`` of the unit that ``awk service``
+writes), which stores the three words of ``in_words`` in a file. Every kernel deletes the file at
+its start, so that no later kernel reports the same end again.
 
-In a container the kernel runs as a child of process 1, which has two duties. It reaps the orphans of the whole
-container; the kernel must not, because it would reap trio's children. And it forwards signals, because the system drops
-signals to a process 1 without a handler.
-"""
+In a container the kernel runs as a child of process 1, which has two duties. It reaps the
+orphans of the whole container; the kernel must not, because it would reap trio's children. And
+it forwards signals, because the system drops signals to a process 1 without a handler."""
 
 import os
 import re
@@ -62,7 +62,7 @@ _RESULTS: Final = {
 
 
 class KeptBy(NamedTuple):
-    """Name of the service, and how and when the previous kernel ended, if known."""
+    """Service that restarts this kernel, and how and when the previous kernel ended, if known."""
 
     service: str
     how: str | None = None
@@ -90,7 +90,7 @@ def kept_by(environ: Mapping[str, str], state: str) -> KeptBy | None:
                 said, at_seconds = os.read(descriptor, 100), info.st_mtime
         os.unlink(path)
     except OSError:
-        pass  # no record
+        pass  # the previous kernel's end was not recorded
     service = environ.get(SERVICE, "")
     if not _UNIT.fullmatch(service):
         return None

@@ -79,11 +79,11 @@ def take_lock(path: str) -> Locked | None:
 
 
 def _keeps_others_out(path: str) -> bool:
-    """Return whether locks exclude others: flock, and the byte-range locks of SQLite."""
+    """Return whether locks on this file system exclude others: flock, and the byte-range locks of SQLite."""
     with closing_descriptor(os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)) as other:
         if not _refused(lambda: fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)):
             return False
-        if not hasattr(fcntl, "F_OFD_SETLK"):  # only these locks distinguish two descriptors of one process
+        if not hasattr(fcntl, "F_OFD_SETLK"):  # only these locks can be tested by two descriptors of one process
             return True
         whole = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
         first = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)

@@ -1,7 +1,7 @@
 """Assigns work to agents by mentions, questions and ``continue``, and refuses invalid requests. Pure.
 
 A limit of the workflow makes work wait. An agent may ask another one in its workspace, but not in a cycle. A cycle
-would not deadlock, because waiting agents do other work meanwhile, but the question would only be asked again.
+would not deadlock, because waiting agents do other work meanwhile, but it would only repeat the question.
 """
 
 import re
@@ -31,7 +31,7 @@ _ASKS: Final = re.compile(r"\s*continue\b", re.IGNORECASE)
 
 
 def continues(fact: Fact, agent: AgentKey, view: RuleView) -> int | None:
-    """Return the instruction of ``agent`` that the message continues; None for any other message."""
+    """Return the number of the instruction of ``agent`` that the message continues, or None."""
     if fact.draft.kind != "said" or fact.draft.sender != USER or _ASKS.match(fact.draft.text) is None:
         return None
     return view.incomplete(fact.draft.space, agent)
@@ -100,7 +100,8 @@ def assign(
     continues: int | None = None,
     asked_by: int | None = None,
 ) -> tuple[Effect, ...]:
-    """Return the effects that assign the message to the agent; kernel.rule.effects explains the options."""
+    """Return the effects that deliver the message to the agent's inbox and assign it; options
+    are fields of ``Assign``."""
     called = AgentName(name)
     return (Assign(agent, called, lane, hops, joins, waits_for, continues, asked_by), InboxDelivery(agent, called))
 
@@ -108,7 +109,8 @@ def assign(
 def assign_mentioned(
     fact: Fact, workspace: RunningWorkspace, whom: Iterable[tuple[AgentKey, str]]
 ) -> tuple[Effect, ...]:
-    """Return the effects that wake agents like mentions; at a limit of the workflow their work waits."""
+    """Return the effects that wake the agents ``whom``, as mentions do. At a limit of the
+    workflow, their work waits."""
     called = tuple(whom)
     limit = limit_reached(fact, workspace, len(called))
     waits_for = None if limit is None else limit.waits_for
@@ -121,10 +123,9 @@ def assign_mentioned(
 
 
 class Limit(msgspec.Struct, frozen=True):
-    """Reached limit: its name, the wait reason of held work, and its text.
+    """Reached limit: its name, the wait reason of the instructions that it stops, and its name in messages.
 
-    The reason ``hops`` stands for every limit but money: a person has to continue the workflow.
-    """
+    The reason ``hops`` stands for every limit except money, and means that a person has to continue the workflow."""
 
     by: LimitedBy
     waits_for: WaitReason
@@ -139,7 +140,7 @@ _SPENT: Mapping[str, Limit] = {
 
 
 def limit_reached(fact: Fact, workspace: RunningWorkspace, more: int) -> Limit | None:
-    """Return the limit that prevents ``fact`` from waking ``more`` agents."""
+    """Return the limit that prevents ``fact`` from waking ``more`` agents, or None."""
     if (spent := _SPENT.get(workspace.limited_by or "")) is not None:
         return spent
     if fact.hops > workspace.hops_limit:
@@ -150,7 +151,7 @@ def limit_reached(fact: Fact, workspace: RunningWorkspace, more: int) -> Limit |
 
 
 def limited(space: str, workspace: RunningWorkspace, limit: Limit) -> tuple[Effect, ...]:
-    """Return the effects of a reached limit, once per run, because a notice for each message would be a flood."""
+    """Return the effects that record and announce a reached limit; none if it was already announced in this run."""
     if workspace.limited:
         return ()
     until = f" until you continue the workflow (awk continue @{workspace.name}:{workspace.tag})"

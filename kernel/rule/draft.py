@@ -1,7 +1,7 @@
 """Drafts, facts and their payloads.
 
-A draft is a message to append. A fact is a draft with a known author and chain of causes; rules evaluate facts.
-"""
+A draft is a message to append. A fact is a draft whose author and chain of causes are known.
+Rules evaluate facts."""
 
 from typing import Any, Literal
 
@@ -29,24 +29,25 @@ class _Payload(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
 
 class MemberSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """Member of a workflow: its ``name`` there and its agent; ``definition`` is JSON."""
+    """Member of a workflow: its ``name`` in the workflow, and the key of its agent; ``definition`` is JSON."""
 
     name: str
     key: AgentKey
     origin: Origin
     definition: bytes | None = None
     runs_as: str | None = None
-    """Backend in this workflow, if it differs from the agent's file; likewise ``answer_ms``, 0 for no limit."""
+    """Backend in this workflow, if it differs from the agent's file. The same applies to
+    ``answer_ms`` (0: no limit)."""
     answer_ms: int | None = None
     needs: str | None = None
-    """Requirements for the place in this workflow, as JSON, if they differ from the agent's file."""
+    """Requirements for the machine in this workflow, as JSON, if they differ from the agent's file."""
 
 
 class RunSpec(_Payload, frozen=True, kw_only=True, tag="WorkflowStarted"):
-    """Validated run; payload of ``status``: its workflow starts, and the kickoff is appended in the same commit.
+    """Validated run; payload of ``status``: starts the workflow, and appends the kickoff in the same commit.
 
     ``kickoff_mentions`` come from the template only: interpolated text wakes no agent. ``wall_time_ms`` is the duration
-    behind ``deadline_ms``, if the workflow may be continued after it.
+    up to ``deadline_ms``; set if the workflow may be continued after that time.
     """
 
     name: str
@@ -66,13 +67,13 @@ class RunSpec(_Payload, frozen=True, kw_only=True, tag="WorkflowStarted"):
     """Members that receive the kickoff regardless of its mentions."""
     workspace: Literal["kept", "memory", "none"] = "kept"
     mirror: str | None = None
-    """Folder for the mirror of messages, relative to the project's root."""
+    """Folder to which messages are also written, relative to the project's root."""
     bound: bool = False
-    """Messages are kept for later runs until a person clears them."""
+    """Whether messages are kept for later runs until a person clears them."""
 
 
 class InstructionOutcome(_Payload, frozen=True, kw_only=True, tag="Outcome"):
-    """Payload of ``done`` and ``failed``: the end of an instruction; ``text`` is the agent's."""
+    """Payload of ``done`` and ``failed``: the end of an instruction; ``text`` is the agent's final answer."""
 
     instruction: InstructionId
     status: Status
@@ -82,31 +83,32 @@ class InstructionOutcome(_Payload, frozen=True, kw_only=True, tag="Outcome"):
 
 
 class WakeupDue(_Payload, frozen=True, kw_only=True):
-    """Payload of ``due``: the schedule of ``agent`` is due; its text is the message's.
+    """Payload of ``due``: the schedule of ``agent`` is due. The message has the schedule's prompt as its text.
 
-    ``workspace`` is preferred to the message's space: ``review`` or ``review:tag``.
-    """
+    The agent wakes in ``workspace`` (``review`` or ``review:tag``) if that is running, else in the message's space."""
 
     agent: AgentKey
     workspace: str | None = None
 
 
 class GuardAsked(_Payload, frozen=True, kw_only=True):
-    """Payload of ``due``: a question to the guard ``agent``, after a run or (``waited_for``) during an agent's call."""
+    """Payload of ``due``: a question to the guard ``agent``. ``waited_for``: an agent's call waits for the answer."""
 
     agent: AgentKey
     waited_for: bool = False
 
 
 class Wakes(_Payload, frozen=True, kw_only=True):
-    """Payload of ``due``, ``proposal`` and ``resolved``: wakes ``agent``, named ``name`` here, like a mention."""
+    """Payload of ``due``, ``proposal`` and ``resolved``: wakes ``agent``, a member called
+    ``name``, as a mention does."""
 
     agent: AgentKey
     name: str
 
 
 class ProposalEnded(_Payload, frozen=True, kw_only=True, tag="BallotEnded"):
-    """Payload of ``resolved``: the result; ``wakes`` is the creator if it has not seen the result."""
+    """Payload of ``resolved``: the result of a proposal. ``wakes``: its creator, unless the
+    creator knows the result."""
 
     name: str
     winner: str | None
@@ -121,16 +123,14 @@ class RuleInvoked(_Payload, frozen=True, kw_only=True):
 
 
 class TaskGiven(_Payload, frozen=True, kw_only=True):
-    """Payload of ``said``: assigns the ready task of this row."""
+    """Payload of ``said``: assigns the ready task in row ``task``."""
 
     task: int
 
 
 class RuleChain(msgspec.Struct, frozen=True, kw_only=True):
-    """Position of a rule's message among those that rules derive from one message (kernel.policy.rules).
-
-    ``speaker`` is the agent that defined the rule; None: a person or a file.
-    """
+    """Position of a rule's message in the chain of messages that rules create from one message
+    (kernel.policy.rules). ``speaker`` is the agent that defined the rule; None: a person or a file."""
 
     rule: str
     depth: int
@@ -154,10 +154,10 @@ Payload = (
 class Draft(msgspec.Struct, frozen=True):
     """Message to append.
 
-    ``to``: direct addressees. ``mentions``: None for those in the text. ``author``: set if an agent sends the message.
-    ``vouched``: what the user trusts the work to do (kernel.agents.trust). ``asks``: the author waits for an answer
-    (requires an author and one addressee). ``hops``: None for one more than the message that woke the author, or 0.
-    """
+    ``to``: direct addressees. ``mentions``: None for the names that the text mentions. ``author``: set if an agent
+    sends the message. ``vouched``: demands that the user trusts for this work (kernel.agents.trust). ``asks``: the
+    author waits for an answer (requires an author and one addressee). ``hops``: None for one hop more than the
+    message that woke the author, or 0 without such a message."""
 
     kind: MessageKind
     space: str
@@ -177,8 +177,8 @@ class Draft(msgspec.Struct, frozen=True):
 class Fact(msgspec.Struct, frozen=True):
     """Message under evaluation: a draft with a known author and chain of causes.
 
-    ``cause`` is the instruction that sent it, ``speaker`` its agent, ``hops`` its position in the chain, ``at_ms`` the
-    kernel's time.
+    ``cause`` is the instruction that sent the message, ``speaker`` the agent of that instruction,
+    ``hops`` the message's position in the chain of causes, ``at_ms`` the kernel's time.
     """
 
     draft: Draft

@@ -22,11 +22,11 @@ from protocol.workflow import RunLimits
 
 
 class RunningWorkspace(msgspec.Struct, frozen=True):
-    """Space of a running workflow; ``file`` is the path of its definition, ``assigned`` its number of instructions.
+    """Space of a running workflow; ``file`` is the path of its definition, ``assigned`` its number
+    of instructions.
 
-    ``limited``: its agents were already notified of a limit. ``limited_by``: which one (kernel.rule.effects). ``mode``
-    run: it ends automatically and cannot be continued.
-    """
+    ``limited``: its agents were already notified of a reached limit. ``limited_by``: the name of
+    that limit. ``mode`` run: the workflow ends automatically and cannot be continued."""
 
     name: str
     tag: str
@@ -38,7 +38,7 @@ class RunningWorkspace(msgspec.Struct, frozen=True):
     limited_by: str | None = None
     mode: str = "start"
     has_channel: bool = True
-    """Its agents share a channel."""
+    """Whether the agents of the workflow share a channel."""
     options: RunOptions = RunOptions()
 
 
@@ -57,7 +57,7 @@ class EndedInstruction(msgspec.Struct, frozen=True):
 
 
 class HeldRule(msgspec.Struct, frozen=True):
-    """Rule for ``occasion`` that waits for its grants; ``enabled``: the rule is still enabled."""
+    """Rule whose effects for ``occasion`` wait for its grants. ``enabled``: no one has disabled the rule meanwhile."""
 
     rule: ActiveRule
     occasion: Occasion
@@ -65,7 +65,7 @@ class HeldRule(msgspec.Struct, frozen=True):
 
 
 class RuleView(Protocol):
-    """State that a rule may query; each answer comes from an index and is limited."""
+    """State that a rule may query. Each query reads an index, and its result is limited."""
 
     def agent_exists(self, key: AgentKey) -> bool:
         """Return whether an agent exists that can receive messages outside any workflow."""
@@ -76,7 +76,7 @@ class RuleView(Protocol):
         ...
 
     def member(self, space: str, name: str) -> AgentKey | None:
-        """Return the agent named ``name`` in ``space``."""
+        """Return the key of the member ``name`` of ``space``, or None."""
         ...
 
     def member_names(self, space: str) -> tuple[str, ...]:
@@ -96,10 +96,8 @@ class RuleView(Protocol):
         ...
 
     def wakeup_before(self, instruction: int) -> EndedInstruction | None:
-        """Return how the previous wakeup of the same agent and space ended, if a schedule caused ``instruction``.
-
-        None also if 256 other instructions have ended since.
-        """
+        """Return the end of the agent's previous wakeup in this space; None if no schedule
+        caused ``instruction``. None also if 256 other instructions have ended since that wakeup."""
         ...
 
     def incomplete(self, space: str, agent: AgentKey) -> int | None:
@@ -127,7 +125,7 @@ class RuleView(Protocol):
         ...
 
     def held_rule(self, space: str, proposal: str) -> HeldRule | None:
-        """Return the effects that wait for the result of ``proposal``."""
+        """Return the rule whose effects wait for the result of ``proposal``, or None."""
         ...
 
 
@@ -149,7 +147,8 @@ class InboxDelivery(msgspec.Struct, frozen=True):
 
 @final
 class Assign(msgspec.Struct, frozen=True):
-    """Create an instruction for the agent; with ``joins``, the message may join one that still waits in the lane."""
+    """Create an instruction for the agent. ``joins``: the message may be added to an instruction
+    that waits in ``lane``."""
 
     agent: AgentKey
     name: AgentName
@@ -159,16 +158,16 @@ class Assign(msgspec.Struct, frozen=True):
     waits_for: WaitReason | None = None
     """Set if the instruction has to wait: it is stored, but not leased."""
     continues: int | None = None
-    """Incomplete instruction whose thread it continues."""
+    """Incomplete instruction whose thread the new instruction continues."""
     asked_by: int | None = None
-    """Instruction that waits for its answer."""
+    """Instruction that waits for the answer of the new instruction."""
 
 
 LimitedBy = Literal["hops", "instructions", "budget", "wall_time"]
 
 
 class StartRun(msgspec.Struct, frozen=True, kw_only=True):
-    """Row of a workflow that starts in ``space``, with the ``limits`` of its definition."""
+    """Record a workflow that starts in ``space``, with the ``limits`` of its definition."""
 
     space: str
     spec: RunSpec
@@ -183,14 +182,15 @@ class SetMembers(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LimitRun(msgspec.Struct, frozen=True, kw_only=True):
-    """Record that the workflow in ``space`` reached a limit: held work waits until a person continues it."""
+    """Record that the workflow in ``space`` reached a limit: new work waits until a person continues the workflow."""
 
     space: str
     by: LimitedBy
 
 
 class OpenProposal(msgspec.Struct, frozen=True, kw_only=True):
-    """Proposal in ``space``, of its run; ``creator_key`` is None for a person, ``hops`` come from its message."""
+    """Open a proposal in the run of ``space``. ``creator_key`` is None for a person; ``hops``
+    comes from its message."""
 
     opened: ProposalOpened
     space: str
@@ -201,7 +201,7 @@ class OpenProposal(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CountFirings(msgspec.Struct, frozen=True, kw_only=True):
-    """Count an execution of each rule, or a request for its grants."""
+    """Increment the firings of each rule: it was executed, or asked for its grants."""
 
     rules: tuple[int, ...]
 
@@ -216,7 +216,7 @@ class HoldRule(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PlanTask(msgspec.Struct, frozen=True, kw_only=True):
-    """Task planned by a rule: it is announced, and assigned if it is ready."""
+    """Plan a task of a rule, announce it, and assign it if it is ready."""
 
     space: str
     task: RuleTask
@@ -229,7 +229,7 @@ Row = StartRun | LimitRun | SetMembers | OpenProposal | CountFirings | HoldRule 
 
 
 class WriteRow(msgspec.Struct, frozen=True):
-    """Write a row that is not a message."""
+    """Write a row of another table than the messages."""
 
     row: Row
 

@@ -1,11 +1,11 @@
-"""Evaluates one draft and everything that follows from it, breadth first and limited.
+"""Evaluates one draft and all messages that follow from it, breadth first, up to a limit.
 
-The rules of CORE decide, in order, and a sink writes. Each rule sees the state before the message; then the message is
-recorded and the effects are applied, in order.
+The rules of CORE decide in order, and a sink writes. All rules see the state before the message.
+Then the sink records the message and applies the effects in order.
 
-Rules of installed packages are trusted code. Together they form one row of the table. An installed rule sees only
-messages that no rule created, so evaluation ends. Its messages come from the system; a rule that raises is reported
-and skipped, and disabled after several failures.
+Rules of installed packages are trusted code. Together they form one rule of the table. An installed
+rule sees only messages that no rule created, so evaluation ends. Its messages come from the system;
+a rule that raises is reported and skipped, and disabled after several failures.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -41,7 +41,7 @@ class EvaluationOverrun(Exception):
 
 
 def evaluate(first: Fact, rules: Table, view: RuleView, sink: Sink) -> None:
-    """Record ``first`` and everything that follows from it. Raises Refused, EvaluationOverrun."""
+    """Record ``first`` and all messages that follow from it. Raises Refused, EvaluationOverrun."""
     waiting = [(first, 0)]
     for evaluated, (fact, depth) in enumerate(waiting, start=1):  # the list grows during the loop
         if evaluated > MAX_MESSAGES or depth > MAX_DEPTH:
@@ -95,9 +95,10 @@ CORE_TABLE: Final = by_kind(CORE)
 
 
 MOST: Final = 8
-"""Maximum messages that installed rules append about one message; the rest is shared among the rules' answers."""
+"""Maximum number of messages that installed rules append about one message. The unused part is
+divided among the appended messages as fuel."""
 CHANCES: Final = 3
-"""Failures after which an installed rule is disabled."""
+"""Number of failures after which an installed rule is disabled."""
 
 
 class Installed(msgspec.Struct, frozen=True, kw_only=True):
@@ -177,7 +178,7 @@ class InstalledRules:
             text = f"installed rules may append {MOST} messages about one message, but appended {len(drafts)}"
             others.append(_note(fact, drafts[MOST][0], text))
         share = max(MOST - len(drafts), 0) // max(len(drafts), 1)
-        # The answer may quote the hook, so it is attributed to the hook.
+        # The rule's message may quote the hook's text, so its sender is the hook.
         sender = fact.draft.sender if fact.draft.sender.startswith(HOOK) else SYSTEM
         said = (
             Draft(
@@ -196,7 +197,8 @@ class InstalledRules:
 
 
 def _taken(rule: Rule, fact: Fact, view: RuleView) -> tuple[Sequence[Draft], Refuse | None]:
-    """Return the allowed effects of ``rule``; raise the rule's own exceptions, and TypeError for other effects."""
+    """Return the drafts of ``rule``, and its first refusal or None. Raises the rule's
+    exceptions; TypeError for other effects."""
     drafts: list[Draft] = []
     refused: Refuse | None = None
     for effect in rule.decide(fact, view):

@@ -29,7 +29,7 @@ Source = Literal["file", "workflow", "ephemeral"]
 
 
 class AgentSummary(Body, frozen=True, kw_only=True):
-    """Fields of an agent in every answer. ``state`` as in ``awk ps``."""
+    """Fields that describe an agent in every answer. ``state`` is as in ``awk ps``."""
 
     name: str
     model: str
@@ -40,13 +40,11 @@ class AgentSummary(Body, frozen=True, kw_only=True):
 
 
 class AgentRow(AgentSummary, frozen=True, kw_only=True):
-    """Agent in a list. An agent of a running workflow has its target as name, ``bob@review``."""
+    """Agent in a list. For an agent of a running workflow, ``name`` is its target, ``bob@review``."""
 
     error: str | None = None
-    """Error in the agent's file, with location. The previous content stays in effect, and ``state`` refers to it.
-
-    Without valid previous content the state is ``error``.
-    """
+    """Error in the agent's file, with location. The previous content of the file stays in effect, and ``state`` is
+    the state with it. Without valid previous content the state is ``error``."""
     source: Source = "file"
 
 
@@ -86,8 +84,8 @@ class AgentInfo(AgentSummary, frozen=True, kw_only=True, tag_field="schema", tag
 class Cleared(Document, frozen=True, kw_only=True):
     """POST /spaces/:space/clear, ``awk clear``: number of messages and instructions whose text was deleted.
 
-    For working trees of ended runs: number of removed trees, and of trees kept because their changes would be lost.
-    """
+    Of the working trees of ended runs: the number of removed trees, and of trees that were kept to preserve their
+    changes."""
 
     space: str
     messages: int
@@ -98,7 +96,7 @@ class Cleared(Document, frozen=True, kw_only=True):
 
 
 class AgentStatus(Body, frozen=True, kw_only=True):
-    """Status that the agent set in a space (my_status_set), and the instruction in which it did."""
+    """Status that the agent set in a space (my_status_set), and the instruction in which the agent set it."""
 
     task: str | None
     state: str | None
@@ -108,7 +106,7 @@ class AgentStatus(Body, frozen=True, kw_only=True):
 
 
 class AgentCondition(Body, frozen=True, kw_only=True):
-    """State of an agent, with its reason and end."""
+    """State of an agent, with its reason and the time at which the state ends."""
 
     name: str
     space: str | None
@@ -122,8 +120,8 @@ class AgentCondition(Body, frozen=True, kw_only=True):
 class AgentChanged(AgentCondition, frozen=True, kw_only=True, tag_field="schema", tag="awk/agent-state/1"):
     """POST /agents/:name/{reset,pause,resume,stop,restart,continue}: the agent after the change.
 
-    ``state`` is as in ``awk ps``, but a decision is shown immediately even if running work stops a little later.
-    ``instructions``: waiting instructions that continue.
+    ``state`` is as in ``awk ps``, but shows the change immediately, even if running work stops a
+    little later. ``instructions``: waiting instructions that now continue.
     """
 
     instructions: tuple[str, ...] = ()

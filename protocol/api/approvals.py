@@ -60,17 +60,16 @@ class ApprovalRuleRow(Body, frozen=True, kw_only=True):
 
 
 class ApprovalRules(Page, frozen=True, kw_only=True):
-    """``awk needs --rules``: calls that are granted without a request, the oldest first.
-
-    Pass ``next`` as ``after``.
-    """
+    """``awk needs --rules``: calls that are granted without a request, the oldest first. Pass
+    ``next`` as ``after``."""
 
     rules: tuple[ApprovalRuleRow, ...]
     schema: str = "awk/approval-rules/1"
 
 
 GrantState = Literal["in force", "used", "expired", "revoked", "void"]
-"""``used``: all uses are spent. ``void``: a grant that it derives from is no longer valid, or its run has ended."""
+"""``used``: all uses are spent. ``void``: the run of the grant has ended, or the grant from
+which it was derived is no longer valid."""
 LONGEST_TEXT: Final = 64
 MOST_USES: Final = 1_000_000
 
@@ -87,7 +86,7 @@ class GrantRow(Body, frozen=True, kw_only=True):
 
     id: str
     scope: Scope | None
-    """Scope. None: the grant decided ``request``."""
+    """Granted scope. None: the grant approved the tool call of ``request``."""
     request: str | None
     to: str
     space: str
@@ -99,9 +98,9 @@ class GrantRow(Body, frozen=True, kw_only=True):
     until: str | None
     given_at: str
     parent: str | None
-    """Grant by which its giver has the same scope."""
+    """Id of the grant that gave the scope to ``by``."""
     warrant: str | None
-    """Grant that allows its giver to give grants."""
+    """Id of the grant that allows ``by`` to give grants."""
     revoked_at: str | None
     revoked_by: str | None
 
@@ -139,7 +138,7 @@ NeedKind = Literal[
 
 
 class NeedAction(Body, frozen=True, kw_only=True):
-    """Way to settle a need. ``command`` can be run unchanged."""
+    """Action that settles a need. ``command`` can be run unchanged."""
 
     label: str
     command: str
@@ -148,9 +147,9 @@ class NeedAction(Body, frozen=True, kw_only=True):
 class Need(Body, frozen=True, kw_only=True):
     """Work that is blocked until a person acts. ``text`` is one line for people.
 
-    ``id`` is the id of the request, proposal, task, instruction, run or suggestion, or the name of the agent or file.
-    ``blocks`` are the instructions that wait for it; a vote blocks its run, a task its dependents.
-    """
+    ``id`` is the id of the request, proposal, task, instruction, run or suggestion, or the name
+    of the agent or file. ``blocks`` are the instructions that wait until the person acts; a vote
+    blocks its run, a task its dependents."""
 
     kind: NeedKind
     id: str
@@ -158,12 +157,12 @@ class Need(Body, frozen=True, kw_only=True):
     space: str | None = None
     run: str | None = None
     since: str | None = None
-    """Time since when the need exists. Null if unknown."""
+    """Time at which the need arose. Null if unknown."""
     blocks: tuple[str, ...] = ()
     text: str
     actions: tuple[NeedAction, ...]
     project: str | None = None
-    """Root of the project in ``awk needs -A``, whose commands include it. Otherwise null."""
+    """Root of the project in ``awk needs -A``, where each command names its project. Otherwise null."""
 
 
 class NeedList(Page, frozen=True, kw_only=True):

@@ -10,20 +10,20 @@ class Body(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Document(Body, frozen=True, kw_only=True):
-    """Answer with a schema. Every subclass sets its schema, which is declared here so that it comes first.
+    """Answer with a schema. Subclasses set ``schema``, declared here so that it is the first key.
 
-    A row that is also a separate answer sets the schema as its tag (``tag_field="schema"``), which adds no field to the
-    row.
+    A row type whose subclass is also a complete answer uses a tag instead (``tag_field="schema"``),
+    so that rows in a list have no schema.
     """
 
     schema: str
 
 
 class Page(Document, frozen=True, kw_only=True):
-    """List that may span several answers. ``total`` is the number of all rows; ``next`` marks the start of the next
-    page.
+    """List that may span several answers. ``total`` is the number of all rows; ``next`` is the
+    position of the next page.
 
-    Pass ``next`` as the query parameter that the route names. Null: this is the last page.
+    Pass ``next`` as the query parameter that the route names. If it is null, this page is the last.
     """
 
     total: int = 0
@@ -44,7 +44,7 @@ class Problem(Body, frozen=True, kw_only=True, omit_defaults=True):
     hint: str | None = None
     errors: tuple["FileError", ...] = ()
     wants: tuple[Demand, ...] = ()
-    """For ``untrusted``: the content to ask the user about."""
+    """For ``untrusted``: the content that the user has to trust first."""
     conflict: "DocumentConflict | None" = None
     """For ``version_conflict``: the conflicting texts."""
     type: str = "about:blank"
@@ -77,4 +77,4 @@ class FileError(Body, frozen=True, kw_only=True):
     message: str
     hint: str | None = None
     source: str = ""
-    """Text of the line."""
+    """Text of the line with the error."""

@@ -13,7 +13,8 @@ class _Body(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class HistoryCall(_Body, frozen=True, kw_only=True):
-    """Tool call with its result. Null: no result was received. Long texts are cut and marked ``[cut]``."""
+    """Tool call with its result; ``output`` is null if no result was received. Long texts are
+    cut and marked ``[cut]``."""
 
     tool: str
     input: str
@@ -45,8 +46,8 @@ class HistoryHit(_Body, frozen=True, kw_only=True):
 
 
 class _TurnList(msgspec.Struct, frozen=True, kw_only=True):
-    """Some of an agent's ``total`` turns. ``behind``: the log is still being indexed, and the rest is not searchable
-    yet."""
+    """Some of an agent's ``total`` turns. ``behind``: turns that are not indexed yet are
+    missing."""
 
     agent: str
     total: int
@@ -55,12 +56,11 @@ class _TurnList(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HistoryFound(_TurnList, frozen=True, kw_only=True):
-    """``history_search``: the best matches first, of ``total`` ranked turns. Pass ``next`` as ``offset``. Null: no more
-    results.
+    """``history_search``: some of ``total`` ranked turns, the best match first. Pass ``next`` as
+    ``offset``; null after the last result.
 
-    ``common``: frequent words, for which only the newest turns were searched. ``behind``: the log is still being
-    indexed, and the rest is not searchable yet. ``ranked``: by words, or by words and vectors.
-    """
+    ``common``: frequent words, for which only the newest turns were searched. ``behind``: turns
+    that are not indexed yet cannot be found. ``ranked``: by words, or by words and vectors."""
 
     found: tuple[HistoryHit, ...]
     common: tuple[str, ...] = ()
@@ -69,7 +69,8 @@ class HistoryFound(_TurnList, frozen=True, kw_only=True):
 
 
 class HistoryPage(_TurnList, frozen=True, kw_only=True):
-    """``history_read``: turns, oldest first, of ``total``. Pass ``next`` as ``before``. Null: no older turns exist."""
+    """``history_read``: some of ``total`` turns, oldest first. Pass ``next`` as ``before``; null
+    if no older turns exist."""
 
     turns: tuple[HistoryTurn, ...]
     schema: str = "awk/thread/1"
@@ -89,7 +90,7 @@ AuditKind = Literal["ask", "share", "refused", "moved"]
 
 
 class AuditGiven(Body, frozen=True, kw_only=True):
-    """Entry that was given, with its trust and size but without its text."""
+    """Memory entry that an agent received, with its trust and size but without its text."""
 
     key: str
     visibility: Visibility
@@ -99,8 +100,8 @@ class AuditGiven(Body, frozen=True, kw_only=True):
 
 
 class AuditRow(Body, frozen=True, kw_only=True):
-    """Access to the memory of ``owner`` that ``receiver`` requested or received, or an entry that the guard (then the
-    receiver) refused or moved. ``id`` is u3."""
+    """Access of ``receiver`` to the memory of ``owner``, requested or given; or an entry that
+    the guard refused or moved, with the guard as ``receiver``. ``id`` is ``u3``."""
 
     id: str
     kind: AuditKind
@@ -114,11 +115,11 @@ class AuditRow(Body, frozen=True, kw_only=True):
     withheld: int
     """Number of keys that were requested but not allowed."""
     note: str = ""
-    """Action of the guard's model, in the kernel's words."""
+    """Action of the guard's model, as the kernel describes it."""
 
 
 class AuditList(Page, frozen=True, kw_only=True):
-    """``awk audit``: requests for memory and what was given, the newest first. Pass ``next`` as ``before``."""
+    """``awk audit``: requests for memory and given entries, the newest first. Pass ``next`` as ``before``."""
 
     rows: tuple[AuditRow, ...]
     schema: str = "awk/audit/1"

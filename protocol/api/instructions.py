@@ -36,7 +36,7 @@ class BulkRequest(Ask, frozen=True, kw_only=True):
 
 
 class AttemptInfo(Body, frozen=True, kw_only=True):
-    """Attempt of an instruction. ``exit`` is an exit code or the name of a signal."""
+    """Attempt of an instruction. ``exit`` is the worker's exit code, or the name of the signal that killed it."""
 
     n: int
     epoch: int
@@ -68,10 +68,10 @@ class StepInfo(Body, frozen=True, kw_only=True):
 
 
 class AskedApproval(Body, frozen=True, kw_only=True):
-    """Call that needed approval. ``heard``: an attempt has received the decision.
+    """Call that needed approval. ``heard``: an attempt has received the person's decision.
 
-    Before that, the call has not run. A granted call that is not yet heard runs when an attempt makes it again.
-    """
+    Until then the call has not run. After an approval, it runs when an attempt makes the same
+    call again."""
 
     id: str
     tool: str
@@ -121,17 +121,17 @@ class InstructionInfo(InstructionSummary, frozen=True, kw_only=True, tag_field="
     approvals: tuple[AskedApproval, ...] = ()
     """Approval requests in order."""
     unasked: str | None = None
-    """Missing key that the instruction waits for."""
+    """Name of the missing key that the instruction waits for."""
     until: str | None = None
     preempted: int = 0
     promoted: bool = False
     continues: str | None = None
     """Incomplete instruction whose thread this instruction continues."""
     message_ids: tuple[str, ...] = ()
-    """Messages that created the instruction. Several mentions can be joined."""
+    """Messages that created the instruction. Several mentions of the agent can be joined in one instruction."""
     enqueued_at: str = ""
     tried: int = 0
-    """Number of attempts that count."""
+    """Number of attempts, without postponed attempts and attempts that a kernel's end interrupted."""
     handover: Handover | None = None
     """Notes of the agent for the next agent that continues its work."""
 
@@ -214,8 +214,8 @@ class EntryInfo(Body, frozen=True, kw_only=True):
 class EntryList(Page, frozen=True, kw_only=True):
     """GET /instructions/:id/entries, ``awk show INSTRUCTION --steps``: entries in order.
 
-    Pass ``next`` as ``after``. An answer holds some MiB of entries, and at least one. ``pending`` has the approvals
-    that calls wait for: the tool's name and the id.
+    Pass ``next`` as ``after``. An answer contains at least one entry and at most a few MiB.
+    ``pending`` maps the tool name of each call that waits for approval to the id of the request.
     """
 
     id: str
@@ -233,7 +233,7 @@ class InstructionsChanged(Document, frozen=True, kw_only=True):
 
 
 class Unchanged(Body, frozen=True, kw_only=True):
-    """Matching instruction that was not changed, with the refusal that a single request would receive."""
+    """Instruction that matched but was not changed, with the refusal that a request for it alone would receive."""
 
     id: str
     code: str
@@ -243,7 +243,7 @@ class Unchanged(Body, frozen=True, kw_only=True):
 class BulkReport(Document, frozen=True, kw_only=True):
     """POST /instructions/cancel and /instructions/retry, ``awk cancel @review``, ``awk retry --all``.
 
-    ``matched`` instructions matched, ``changed`` were changed in this commit, and ``kept_by`` counts the others by
+    Of the ``matched`` instructions, ``changed`` were changed in this commit; ``kept_by`` has the number of others by
     refusal code. ``left`` counts running instructions that the request excluded. Lists are cut at 1000.
     """
 
@@ -274,14 +274,14 @@ class QueueRow(Body, frozen=True, kw_only=True):
     enqueued_at: str
     not_before: str | None = None
     waits_for: str | None = None
-    """Reason of a delay other than its position in the queue: a wait of the instruction or its agent."""
+    """Reason why the instruction or its agent waits. Null: only earlier instructions delay it."""
     until: str | None = None
     """Time at which the delay ends. Null: a person has to act."""
     promoted: bool = False
 
 
 class QueueReport(Page, frozen=True, kw_only=True):
-    """``awk queue``: in order of execution. Pass ``next`` as ``after``."""
+    """``awk queue``: unfinished instructions in order of execution. Pass ``next`` as ``after``."""
 
     agent: str
     instructions: tuple[QueueRow, ...]
@@ -320,10 +320,8 @@ class InstructionRow(InstructionSummary, frozen=True, kw_only=True):
 
 
 class InstructionList(Page, frozen=True, kw_only=True):
-    """GET /instructions, GET /instructions?space=: unfinished instructions of all spaces or of one, the oldest first.
-
-    Pass ``next`` as ``after``.
-    """
+    """GET /instructions, GET /instructions?space=: unfinished instructions of all spaces or of
+    one, the oldest first. Pass ``next`` as ``after``."""
 
     space: str | None
     instructions: tuple[InstructionRow, ...]

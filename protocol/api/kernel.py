@@ -51,8 +51,8 @@ class UpgradeReport(Document, frozen=True, kw_only=True):
 class Health(Body, frozen=True, kw_only=True, omit_defaults=True):
     """GET /health, the only route without a token. ``proof`` is HMAC-SHA256(token, nonce) in hex.
 
-    The token is the one of the discovery record or the requested one; ``admin_proof`` uses the administrator's token.
-    """
+    The token is the discovery record's, or the created token that the request names;
+    ``admin_proof`` uses the administrator's."""
 
     status: Literal["starting", "ok", "stopping"]
     version: str
@@ -89,12 +89,13 @@ class StatusReport(Document, frozen=True, kw_only=True):
 
     state: Literal["up", "degraded", "down"]
     notice: str | None = None
-    """Problems for a person to solve: the kernel runs no work, stores nothing, or rejected changed files."""
+    """Problems that a person has to solve: the kernel runs no work, stores nothing, or rejected changed files."""
     storage: Literal["storage_full", "busy"] | None = None
     """Reason that nothing can be written now."""
     kernel: KernelInfo | None = None
     term: int | None = None
-    """Number of the kernel, higher for each new kernel of the project, and far higher for a promoted copy."""
+    """Number of the kernel's start: higher than at each earlier start in the project, and far
+    higher for a promoted copy."""
     standby: StandbyState | None = None
     """Copy of the log at another location, if the project has one."""
     agents: dict[str, int] = {}
@@ -109,7 +110,7 @@ class StatusReport(Document, frozen=True, kw_only=True):
 
 
 class UsageNumbers(Body, frozen=True, kw_only=True):
-    """Usage of some work."""
+    """Usage of a set of instructions."""
 
     usage: Usage
     """Usage. The cost covers calls with a known price; see ``unpriced``."""
@@ -137,16 +138,15 @@ GROUPED_BY: Final[tuple[GroupedBy, ...]] = ("agent", "workflow", "model", "day")
 
 
 class UsageGroup(UsageNumbers, frozen=True, kw_only=True):
-    """Work that ended in a period. ``key`` has the value of each criterion; {} is the total.
+    """Usage of instructions that ended in a period and share the values in ``key``, by criterion. {}: all instructions.
 
-    The model is the one of the last attempt, days are in UTC; ``""``: in no workflow, or never started.
-    """
+    The model is the last attempt's, days are in UTC. Value ``""``: work in no workflow, or work that never started."""
 
     key: dict[str, str]
     success: float | None
     """Share of successful instructions. Null if none ended."""
     retries: int
-    """Number of attempts after the first one."""
+    """Number of attempts after the first attempt of each instruction."""
     merges: int | None
     """Number of merges. Null for groups by agent or model, or for one agent."""
     cost_per_merge: float | None
@@ -188,11 +188,11 @@ class ProviderList(Document, frozen=True, kw_only=True):
 
 
 class BackendRow(Body, frozen=True, kw_only=True):
-    """Backend, and whether an agent can use it on this machine. ``missing`` has the reason and the installation
-    command.
+    """Backend, and whether an agent can use it on this machine. ``missing`` has the reason and the
+    installation command.
 
-    ``path`` and ``version`` describe its program, if any; ``tested`` is the tested version. ``notes`` explain
-    ``weaker`` and ``no``.
+    ``path`` and ``version`` describe its program, if any; ``tested`` is the version that tests
+    cover. ``notes`` explain abilities with the value ``weaker`` or ``no``.
     """
 
     name: str
@@ -233,7 +233,7 @@ PruneGroup = Literal["trees", "unfinished", "logs", "aside", "comparisons", "att
 
 
 class PruneRequest(Ask, frozen=True, kw_only=True):
-    """POST /prune: delete the groups ``what`` (empty: all groups). ``dry_run`` only reports them."""
+    """POST /prune: delete the groups ``what`` (empty: all groups). ``dry_run``: only report what would be deleted."""
 
     what: Annotated[tuple[PruneGroup, ...], msgspec.Meta(max_length=20)] = ()
     dry_run: bool = False
@@ -269,7 +269,8 @@ class PruneReport(Document, frozen=True, kw_only=True):
 
 
 WebhookState = Literal["told", "failing", "ended", "unused", "held"]
-"""ended: the server answered 410. unused: not trusted, or without a secret. held: the kernel is in safe mode."""
+"""told: no problem is known. failing: repeated deliveries failed. ended: the server answered
+410. unused: not trusted, or without a secret. held: the kernel is in safe mode."""
 
 
 class WebhookRow(Body, frozen=True, kw_only=True):

@@ -25,10 +25,8 @@ class BatchMessage(Ask, frozen=True, kw_only=True):
 
 
 class SendRequest(Ask, frozen=True, kw_only=True):
-    """POST /messages: one message, or several as ``messages``.
-
-    ``trust``: the user trusts what the agents' files would run.
-    """
+    """POST /messages: one message, or several as ``messages``. ``trust``: the user trusts what
+    the agents' files would run."""
 
     to: Annotated[str, msgspec.Meta(description="alice, @review:main, or alice@review:main.")] | None = None
     text: str | None = None
@@ -39,11 +37,11 @@ class SendRequest(Ask, frozen=True, kw_only=True):
 
 
 class InstructionResult(Body, frozen=True, kw_only=True):
-    """End of an instruction, or its wait: status ``waiting`` is returned only if a person has to act.
+    """End of an instruction, or its wait: status ``waiting`` is returned only if a person has to
+    act.
 
-    ``cause`` is the cause of a failure, ``waits_for`` of a wait. ``unasked``: name of the missing key that it waits
-    for.
-    """
+    ``cause`` is the cause of a failure, ``waits_for`` the reason of a wait. ``unasked``: name of
+    the missing key for which the instruction waits."""
 
     instruction_id: str
     agent: str
@@ -65,9 +63,9 @@ class SendReceipt(Document, frozen=True, kw_only=True):
     not_woken: tuple[str, ...] = ()
     """Agents beyond the limit of eight mentions."""
     held: dict[str, str] = {}
-    """Instructions that already wait for a person, and the reason (``waits_for`` of a result)."""
+    """Instructions that already wait for a person: id to the reason (``waits_for`` of a result)."""
     unasked: dict[str, str] = {}
-    """Instructions that wait for a missing key, and its name."""
+    """Instructions that wait for a missing key: id to the key's name."""
     left_behind: int = 0
     """Number of uncommitted files of the project that an agent on a node does not receive."""
     outdated: str | None = None
@@ -76,7 +74,7 @@ class SendReceipt(Document, frozen=True, kw_only=True):
 
 
 class Refusal(Body, frozen=True, kw_only=True):
-    """Refusal of one of several messages, as for a single message."""
+    """Refusal of one message of a batch, with the same values as for a message sent alone."""
 
     status: int
     code: str
@@ -85,7 +83,7 @@ class Refusal(Body, frozen=True, kw_only=True):
 
 
 class BatchOutcome(Body, frozen=True, kw_only=True, omit_defaults=True):
-    """Result of one of several messages, as for a single message."""
+    """Result of one message of a batch: either ``sent`` or ``refused`` is set."""
 
     sent: SendReceipt | None = None
     refused: Refusal | None = None
@@ -134,7 +132,7 @@ class MessageReport(Document, frozen=True, kw_only=True):
 
 
 class ResourceInfo(Document, frozen=True, kw_only=True):
-    """Text stored for a space. ``author`` stored it first; ``type`` is a media type.
+    """Text stored for a space. ``author`` is the first author who stored it; ``type`` is a media type.
 
     The id is derived from space and content: the same text has one id in a space, regardless of its author.
     """
@@ -152,9 +150,7 @@ class ResourceInfo(Document, frozen=True, kw_only=True):
 
 class ResourceText(ResourceInfo, frozen=True, kw_only=True):
     """``awk resource get``, GET /resources/:id: part of the text from ``offset``, in characters.
-
-    ``next`` is the offset of the rest. Null: the text ends here.
-    """
+    ``next`` is the offset of the next part; null after the last part."""
 
     content: str
     offset: int
@@ -182,9 +178,7 @@ class InboxRow(Body, frozen=True, kw_only=True):
 
 class Inbox(Page, frozen=True, kw_only=True):
     """``awk inbox``, GET /agents/:name/inbox: unhandled deliveries of the agent in one space.
-
-    Pass ``next`` as ``after``.
-    """
+    Pass ``next`` as ``after``."""
 
     agent: str
     space: str

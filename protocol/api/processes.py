@@ -18,7 +18,7 @@ class Queue(Body, frozen=True, kw_only=True):
 
 
 class PsTask(Body, frozen=True, kw_only=True):
-    """Task that an agent has claimed or is assigned. ``blocked_by`` are its unfinished dependencies."""
+    """Task that an agent has claimed, or that is assigned to it. ``blocked_by`` are its unfinished dependencies."""
 
     id: str
     title: str
@@ -31,7 +31,7 @@ class PsRow(AgentCondition, frozen=True, kw_only=True):
 
     pid: int | None = None
     node: str = ""
-    """Node on which the agent's worker runs. "" is the kernel's machine, or none."""
+    """Node on which the agent's worker runs. "": on the kernel's machine, or no worker runs."""
     backend: str = ""
     model: str = ""
     step: int = 0
@@ -47,11 +47,11 @@ class PsRow(AgentCondition, frozen=True, kw_only=True):
     status: AgentStatus | None = None
     """Last status that the agent set, in any space."""
     diff: DiffStat | None = None
-    """Changes in its own working tree, if it has one and has completed a step since the kernel started."""
+    """Changes in the agent's working tree. Null: it has no tree, or has completed no step since the kernel started."""
     tasks: tuple[PsTask, ...] = ()
     """Tasks that the agent has claimed in its workspace, or that are assigned to it and unfinished."""
     project: str | None = None
-    """Root of its project in ``awk ps -A``; otherwise null."""
+    """Root of the agent's project in ``awk ps -A``; otherwise null."""
 
 
 class Ps(Document, frozen=True, kw_only=True):
@@ -83,9 +83,9 @@ class NodeRow(Body, frozen=True, kw_only=True):
     state: Literal["connecting", "up", "lost", "draining", "off"]
     labels: tuple[str, ...]
     running: int
-    """Number of attempts that run there."""
+    """Number of attempts that run on the node."""
     workers: int
-    """Maximum number of attempts."""
+    """Maximum number of attempts at a time on the node."""
     since: str
     draining: bool = False
     """Whether the node receives no new work, in any state."""
@@ -105,7 +105,7 @@ class NodeList(Document, frozen=True, kw_only=True):
 
 
 class NodeAdded(Document, frozen=True, kw_only=True):
-    """``awk node add``. Run ``command`` on the other machine. Its join token is shown only once."""
+    """``awk node add``. Run ``command`` on the other machine. The join token in ``command`` is shown only once."""
 
     node: NodeRow | None
     command: str | None = None

@@ -85,7 +85,7 @@ class MergeInfo(Document, frozen=True, kw_only=True):
 
 
 class CheckReport(Document, frozen=True, kw_only=True):
-    """Result of a check, with the reason of a failure and the end of its output."""
+    """Result of a check, with the reason of a failure and the end of the check's output."""
 
     run: str
     ok: bool
@@ -95,7 +95,7 @@ class CheckReport(Document, frozen=True, kw_only=True):
 
 
 class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Options of a run. The running workflow receives them as given, or stricter by its file."""
+    """Options of a run. The workflow's file may make them stricter."""
 
     timeout_seconds: float | None = None
     budget: RunBudget = RunBudget()
@@ -104,7 +104,7 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     approval: Approval | None = None
     """Approval policy for all members, regardless of their files."""
     attended: bool = False
-    """Whether a person watches the run. It then waits for approvals."""
+    """Whether a person watches the run. If so, it waits for approvals."""
 
 
 class RunRequest(StartTerms, frozen=True, kw_only=True):
@@ -193,7 +193,8 @@ class RunList(Page, frozen=True, kw_only=True):
 
 
 class Accepted(Body, frozen=True, kw_only=True, omit_defaults=True):
-    """First event of POST /run: what was accepted. The work continues even if the client disconnects."""
+    """First event of POST /run: ids of the accepted run, or of the message and its instructions.
+    The work continues even if the client disconnects."""
 
     run: str | None = None
     id: str | None = None
@@ -201,7 +202,7 @@ class Accepted(Body, frozen=True, kw_only=True, omit_defaults=True):
     message_id: str | None = None
     instruction_ids: tuple[str, ...] = ()
     seq: int = 0
-    """Events of this work have higher numbers."""
+    """Number of an event that precedes all events of this work."""
     left_behind: int = 0
     """Number of uncommitted files that an agent on a node does not receive."""
 
@@ -231,11 +232,11 @@ class DiffCommit(Body, frozen=True, kw_only=True):
 
 
 class WorktreeDiff(Body, frozen=True, kw_only=True):
-    """Working tree of an agent, with the changes since ``base``. ``patch`` is empty unless requested.
+    """Working tree of an agent, with the changes since ``base``. ``patch`` is empty unless
+    requested.
 
-    ``kept_because``: the run has ended, and the named changes would be lost. ``state``: not yet created (planned), in
-    use (made), or kept after the run.
-    """
+    ``kept_because``: changes that would be lost if the tree were removed after its run.
+    ``state``: not yet created (planned), in use (made), or kept after the run."""
 
     agent: str
     state: Literal["planned", "made", "kept"]
@@ -262,8 +263,8 @@ class DiffReport(Document, frozen=True, kw_only=True):
 class WorktreeRow(Body, frozen=True, kw_only=True):
     """Working tree: its run, its agent (``shared``: all agents), its branch and last commit.
 
-    ``ahead`` counts commits since ``base``. ``kept_because``: the run has ended, and the named changes would be lost.
-    """
+    ``ahead``: number of commits since ``base``. ``kept_because``: changes that would be lost if
+    the tree were removed."""
 
     run: str
     workflow: str
@@ -285,10 +286,8 @@ class WorktreeList(Page, frozen=True, kw_only=True):
 
 
 class RemoveWorktrees(Ask, frozen=True, kw_only=True):
-    """POST /worktrees/remove: trees of ended runs, optionally of ``run`` only, or of its ``agents`` only.
-
-    ``force`` also removes trees with unmerged changes and requires ``run``.
-    """
+    """POST /worktrees/remove: remove the trees of all ended runs, or only of ``run``, or only of ``agents`` in
+    ``run``. ``force`` also removes trees with unmerged changes and requires ``run``."""
 
     run: str | None = None
     agents: tuple[str, ...] = ()

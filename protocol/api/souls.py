@@ -20,7 +20,7 @@ class SoulVersion(Body, frozen=True, kw_only=True):
 
 
 class AgentProposal(Body, frozen=True, kw_only=True):
-    """Suggestion for an agent that waits for a decision."""
+    """Suggested change for an agent. The suggestion waits for a decision."""
 
     id: str
     value: str
@@ -32,22 +32,23 @@ class AgentProposal(Body, frozen=True, kw_only=True):
 
 
 class SoulProposal(AgentProposal, frozen=True, kw_only=True):
-    """Change of its soul that an agent suggests: ``value`` for ``trait``, with its observation. ``id`` is p3."""
+    """Change that an agent suggests for its own soul: ``value`` for ``trait``, because of
+    ``observation``. ``id`` is ``p3``."""
 
     trait: str
     observation: str
     instruction: str
     reason: str | None = None
     version: int | None = None
-    """Version that the suggestion became."""
+    """Version of the soul that the accepted suggestion created."""
 
 
 class SoulReport(Document, frozen=True, kw_only=True):
     """``awk agent soul``: current traits, suggestions and versions, the newest first.
 
-    ``managed`` is the file that overrides the agent's own soul. Null: unchanged, and ``version`` is 0. ``edited``: the
-    file was edited after ``version``; the next change stores the edit as a version.
-    """
+    ``managed`` is the file that overrides the soul in the agent's file. Null: no change was ever
+    accepted, and ``version`` is 0. ``edited``: the managed file was edited after ``version``;
+    the next change stores the edit as a version."""
 
     agent: str
     soul: dict[str, Any]
@@ -64,18 +65,19 @@ TrayKind = Literal["decision", "pattern", "work_log"]
 
 
 class TrayRow(AgentProposal, frozen=True, kw_only=True):
-    """Suggested memory item: its text, the messages that it comes from, and their trust. ``id`` is t3."""
+    """Suggested memory item: its text, its source messages, and their trust. ``id`` is ``t3``."""
 
     kind: TrayKind
     key: str
     messages: tuple[str, ...]
     trust: SourceClass
     vote: str | None = None
-    """Vote that accepted it."""
+    """Id of the proposal whose vote accepted the item."""
 
 
 class TrayReport(Document, frozen=True, kw_only=True):
-    """``awk agent memory NAME tray``: suggestions, the newest first. ``open`` is the number of undecided ones."""
+    """``awk agent memory NAME tray``: suggestions, the newest first. ``open`` is the number of
+    undecided suggestions."""
 
     agent: str
     open: int

@@ -58,7 +58,7 @@ class PageKey(Document, frozen=True, kw_only=True):
 
 
 class PageTokenRequest(Ask, frozen=True, kw_only=True):
-    """POST /page/token, without a token."""
+    """POST /page/token: exchange a page key for a token. The request itself needs no token."""
 
     key: Annotated[str, msgspec.Meta(max_length=200)]
 
@@ -71,7 +71,7 @@ class PageProject(Body, frozen=True, kw_only=True):
 
 
 class PageToken(Document, frozen=True, kw_only=True):
-    """Token of the page, and its project. ``scopes`` are all scopes that it includes."""
+    """Token of the page, and its project. ``scopes`` are all scopes that the token includes."""
 
     id: str
     token: str

@@ -86,7 +86,7 @@ class SpaceRow(Body, frozen=True, kw_only=True):
     """Instruction in which the space was opened."""
     state: SpaceState
     members: tuple[str, ...]
-    """Members. For a closed space: the members at that time."""
+    """Names of the members; for a closed space, of the members when it was closed."""
     opened_at: str
     closed_at: str | None
 

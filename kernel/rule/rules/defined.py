@@ -1,9 +1,9 @@
 """Core rule that executes the rules defined by files and members (kernel.policy.rules). Pure.
 
-A rule's message is attributed to its author: to an agent by name, or to ``system`` for a person or a file. A message
-with text of a hook is attributed to the hook, because the text stays untrusted. A rule that requires grants opens a
-vote, and is executed when enough electors vote yes. If the rule was redefined meanwhile, the old version is executed;
-if it was disabled, nothing is.
+A rule's message is attributed to its author: to an agent by name, or to ``system`` for a person or
+a file. A message with text of a hook is attributed to the hook, because the text stays untrusted. A
+rule that requires grants opens a vote, and is executed when enough electors vote yes. If the rule
+was redefined meanwhile, the old version is executed. If the rule was disabled, no version is.
 """
 
 import hashlib
@@ -24,7 +24,7 @@ from protocol.voting import YES, ProposalTerms
 
 
 def decide(fact: Fact, view: RuleView) -> tuple[Effect, ...]:
-    """Return the effects of the rules of the fact's space."""
+    """Return the effects of the rules that are defined in the fact's space."""
     space, payload = fact.draft.space, fact.draft.payload
     if is_personal(space):
         return ()

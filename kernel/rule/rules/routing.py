@@ -60,11 +60,12 @@ NOTICES: Final[Mapping[Status, str]] = {
     "dead": "was dead-lettered after its last attempt",
     "incomplete": "ended incomplete",
 }
-"""Texts of failure notices; other statuses are not announced."""
+"""Text of the failure notice for each status; other statuses are not announced."""
 
 
 def decide_failure(fact: Fact, view: RuleView) -> tuple[Effect, ...]:
-    """Append the failure notice with the agent, instruction, class and cause."""
+    """Return a failure notice with the agent, instruction, class and cause; none for a repeated
+    failure of a schedule."""
     outcome = fact.draft.payload
     if not isinstance(outcome, InstructionOutcome) or outcome.status not in NOTICES or _told(fact, outcome, view):
         return ()
@@ -84,7 +85,7 @@ FAILURE: Final = Rule(name="failure", kinds=frozenset({"done", "failed"}), decid
 
 
 def decide_reply(fact: Fact, _view: RuleView) -> tuple[Effect, ...]:
-    """Append the reply unless it is empty."""
+    """Return the agent's final answer as a reply, unless it is empty."""
     if not isinstance(fact.draft.payload, InstructionOutcome) or not fact.draft.payload.text.strip():
         return ()
     return (
@@ -198,11 +199,11 @@ DOCUMENT: Final = Rule(name="document", kinds=frozenset({"document"}), decide=de
 
 
 MOST_OPEN: Final = 16
-"""Limit per space, because each proposal wakes all members."""
+"""Maximum number of open proposals of a space. Each proposal wakes all members."""
 
 
 def decide_proposal(fact: Fact, view: RuleView) -> tuple[Effect, ...]:
-    """Open a proposal, or wake the creator of one. Raises Refused."""
+    """Open a proposal, or wake the creator of an ended proposal. Raises Refused."""
     match fact.draft.payload:
         case ProposalOpened() as opened:
             return _open(fact, opened, view)
@@ -256,7 +257,8 @@ PROPOSAL: Final = Rule(name="ballot", kinds=frozenset({"proposal", "resolved"}),
 
 
 def decide_wakeup(fact: Fact, view: RuleView) -> tuple[Effect, ...]:
-    """Wake an agent for its schedule (here or in its workspace), a guard, or the opener of a closed subspace."""
+    """Wake an agent for its schedule (in the message's space or the scheduled workspace), a
+    guard, or the opener of a closed subspace."""
     due = fact.draft.payload
     if isinstance(due, GuardAsked):
         return _wake(due.agent, name_of(due.agent), fact.hops, "immediate" if due.waited_for else "background")
@@ -277,7 +279,8 @@ def decide_wakeup(fact: Fact, view: RuleView) -> tuple[Effect, ...]:
 
 
 def _running(agent: AgentKey, wanted: str, view: RuleView) -> str | None:
-    """Return the space for ``wanted``: without a tag, any running one with the agent as a member, ``main`` first."""
+    """Return the running space of ``wanted`` (``review`` or ``review:tag``) of which ``agent``
+    is a member, or None. Without a tag, ``main`` has precedence."""
     workflow, _, tag = wanted.partition(":")
     spaces = [seat.space for seat in view.seats(agent, workflow)]
     return next((space for space in spaces if not tag or place_of(space) == workflow_space(workflow, tag)), None)
@@ -316,7 +319,8 @@ _definition: Final = msgspec.json.Decoder(_Limited)
 
 
 def decide_workflow(fact: Fact, view: RuleView) -> tuple[Effect, ...]:
-    """Start the workflow of the fact's space; other status messages change nothing. Raises Refused."""
+    """Return the effects that start the workflow of the fact's space; none for other status
+    messages. Raises Refused."""
     match fact.draft.payload:
         case RunSpec() as started:
             if view.workspace(fact.draft.space) is not None:
