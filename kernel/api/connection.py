@@ -57,10 +57,8 @@ _Send = Callable[[ASGISendEvent | None], Awaitable[None]]
 
 
 class ReceiveQueue:
-    """Parts of one request in order, from the task that reads the connection to the one that answers.
-
-    At most ``most`` parts wait.
-    """
+    """Parts of one request in order, from the task that reads the connection to the task that
+    answers. At most ``most`` parts are unread."""
 
     def __init__(self, most: int = WAITING_PARTS) -> None:
         self._most = most
@@ -71,7 +69,7 @@ class ReceiveQueue:
         self._leave: Callable[[], None] | None = None
 
     async def put(self, part: ASGIReceiveEvent) -> None:
-        """Add a part, and wait while the queue is full, except for the end. Parts that will not be read are dropped."""
+        """Add a part when there is room; a final part does not wait. After ``close``, drop it."""
         while len(self._parts) >= self._most and not self._closed and part["type"] not in _ENDS:
             await self._writer.park()
         if not self._closed:
@@ -108,7 +106,7 @@ class ReceiveQueue:
             self._leave = None
 
     def close(self) -> None:
-        """Stop reading."""
+        """Drop the unread parts and all further ones."""
         self._closed = True
         self._parts.clear()
         self._writer.unpark_all()
@@ -139,7 +137,7 @@ class RequestTasks(TaskGroup):
 
 
 async def answer(app: AppWrapper, scope: Scope, queue: ReceiveQueue, send: _Send) -> None:
-    """Let ``app`` answer one request, until its end."""
+    """Run ``app`` for one request, from its first part to the end of its answer."""
     try:
         await app(scope, queue.receive, send, trio.to_thread.run_sync, trio.from_thread.run)
     except Exception:
@@ -151,17 +149,17 @@ async def answer(app: AppWrapper, scope: Scope, queue: ReceiveQueue, send: _Send
 
 @dataclass(slots=True, eq=False)
 class Connection:
-    """HTTP connection on ``stream`` until either side closes. ``run`` never outlives ``abort``."""
+    """HTTP connection on ``stream`` until either side closes. After ``abort``, ``run`` returns."""
 
     app: AppWrapper
     config: Config
     context: WorkerContext
     stream: trio.SocketStream
     asked_by: "Callable[[Connection, str], None]"
-    """Callback with the connection and the token's holder for each request with a valid token."""
+    """Callback for each request with a valid token: the connection, and the token's holder."""
     complain: Callable[[str], None]
     begun: bytes = b""
-    """Bytes that were already read."""
+    """Bytes of the first request that were read before."""
     node: str = ""
     """Node that forwards the connection."""
     idle: bool = field(init=False, default=True)
@@ -196,7 +194,7 @@ class Connection:
                         if between_requests:
                             self._deadline = min(self._deadline, trio.current_time() + HEADERS_SECONDS)
                         await self._protocol.handle(RawData(data))
-                        if self.idle and not between_requests:  # It arrived during an answer, and may start a request.
+                        if self.idle and not between_requests:  # ``data`` may start a request.
                             self._deadline = trio.current_time() + HEADERS_SECONDS
                         data = await self._next()
                     await self._protocol.handle(Closed())
@@ -226,12 +224,11 @@ class Connection:
         self.stream.socket.close()
 
     async def _next(self) -> bytes:
-        """Return the next bytes; b"" at the end, at the deadline, and after the connection was closed for an invalid
-        request."""
+        """Return the next bytes; b"" at the end, the deadline, or after an invalid request."""
         gone = suppress(trio.BrokenResourceError, trio.ClosedResourceError, OSError)
         with trio.CancelScope(deadline=self._deadline) as self._reading, gone:
             while self.stream.socket.fileno() >= 0:
-                await trio.lowlevel.wait_readable(self.stream.socket)  # first: it is hardly ever there already
+                await trio.lowlevel.wait_readable(self.stream.socket)  # data is rarely ready
                 with suppress(BlockingIOError):
                     return os.read(self.stream.socket.fileno(), RECEIVE_BYTES)
         return b""
@@ -248,12 +245,12 @@ class Connection:
                 self._deadline = trio.current_time() + self.config.keep_alive_timeout if idle else float("inf")
                 self._reading.deadline = self._deadline
             case Closed():
-                # Shielded: the sender is cancelled at the end of the connection, and that is the current task.
+                # Shielded, because the end of the connection cancels the sending tasks.
                 with trio.CancelScope(shield=True):
                     with suppress(trio.BrokenResourceError, trio.ClosedResourceError, trio.BusyResourceError):
                         await self.stream.send_eof()
                     unread = UNREAD_BYTES
-                    with suppress(OSError):  # None is left, or the client has disconnected.
+                    with suppress(OSError):  # No bytes are left, or the client has disconnected.
                         while unread > 0 and (data := os.read(self.stream.socket.fileno(), RECEIVE_BYTES)):
                             unread -= len(data)
                     await self.stream.aclose()
@@ -267,7 +264,7 @@ class Connection:
         if not data:
             return
         if not self._sending.locked():
-            with suppress(OSError):  # Wait for what cannot be written immediately.
+            with suppress(OSError):  # The system may take only a part, or nothing.
                 data = data[os.write(self.stream.socket.fileno(), data) :]
         if not data:
             if later_part:

@@ -77,7 +77,6 @@ def fields_of(request: type[msgspec.Struct]) -> Parameters:
 
 
 def _parameter(kind: Any, known: Parameter) -> Parameter:
-    """Return ``known`` with the constraints of ``kind``, the type of a field."""
     parts, origin = get_args(kind), get_origin(kind)
     if origin is Literal:
         return replace(known, words=parts)
@@ -171,7 +170,7 @@ Result = msgspec.Struct | Response | Stream
 async def perform(services: Services, row: Operation, actor: Actor, asked: msgspec.Struct, client_port: int) -> Result:
     """Run an operation for a person, for REST and MCP. Raises Refused.
 
-    With an Idempotency-Key it is done once.
+    With an Idempotency-Key, it runs once, and a repeated request gets the recorded answer.
     """
     if actor.access != ADMIN and row.trusts is not None and row.trusts(asked):
         text = "only the administrator's token can allow commands to run: trust and checks"
@@ -242,7 +241,7 @@ def decode(route: Operation, asked: RawRequest) -> tuple[Actor, msgspec.Struct]:
             raise Refused("bad_request", f"the body does not fit: {error}", takes(asks, str(error))) from error
         reject_duplicate_keys(asked.body)
     elif asked.body and route.method != "GET" and not route.signed:
-        _decoder(_Nothing).decode(asked.body)  # An unread body was meant to have an effect: refuse it.
+        _decoder(_Nothing).decode(asked.body)  # The route reads no body: refuse one.
     query = NO_ARGS
     if asked.query_string:
         try:
@@ -291,7 +290,7 @@ _STEP: Final = re.compile(r"\.([^.\[]+)|\[[^\]]*\]")
 
 
 def takes(asks: type[msgspec.Struct], told: str) -> str:
-    """Return the fields of ``asks``, or of its part that ``told`` refers to, as a hint."""
+    """Return a hint: the fields of ``asks``, or of the nested Struct that ``told`` locates."""
     place = _PLACE.search(told)
     path = "" if place is None else place[1]
     named, part, here = "it", asks, [msgspec.inspect.type_info(asks)]
@@ -329,8 +328,7 @@ def _plain(kind: Type) -> Iterator[Type]:
 
 
 def _version(tag: bytes | None) -> int | None:
-    """Return the version in ``tag``, the value of If-Match: ``"3"``, or without quotes. Raises Refused
-    (bad_request)."""
+    """Return the version of an If-Match value: ``"3"`` or ``3``. Raises Refused (bad_request)."""
     if tag is None:
         return None
     digits = tag.strip().removeprefix(b'"').removesuffix(b'"')

@@ -1,7 +1,7 @@
 """Quart application: the router of the REST API, with streams, and 404 and 405 in JSON.
 
-Every route is here. It is reached only through ApiApp, which has checked the token and read the body, and which
-answers the simplest routes without it.
+ApiApp calls the application after it has checked the token and read the body. ApiApp answers the
+simplest routes itself.
 """
 
 from collections.abc import Awaitable, Callable
@@ -21,9 +21,9 @@ from protocol.errors import Refused
 
 
 class MatchedRule(QuartRule):
-    """Rule that matches paths and never builds one.
+    """Rule that matches paths and cannot build a path.
 
-    Werkzeug compiles two functions for the latter with each rule, nine tenths of what building the application took.
+    For building, Werkzeug compiles two functions for each rule: nine tenths of the start-up time.
     """
 
     def _compile_builder(self, append_unknown: bool = True) -> Callable[..., tuple[str, str]]:
@@ -35,7 +35,7 @@ def _make_no_path(*_values: object, **_named: object) -> tuple[str, str]:
 
 
 class RestApp(QuartTrio):
-    """Quart application with these rules."""
+    """Quart application whose routes are MatchedRules."""
 
     url_rule_class = MatchedRule  # type: ignore[assignment]
 

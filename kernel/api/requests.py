@@ -62,8 +62,7 @@ def holder_of(principal: Principal) -> str:
 
 
 class Authenticator:
-    """Identification of principals by their tokens. ``own`` are the kernel's tokens; all others are in the store,
-    hashed."""
+    """Identification of principals by token: the kernel's (``own``), or one in the store."""
 
     def __init__(self, *, own: Mapping[str, Access], reader: Reader, now_ms: Callable[[], int]) -> None:
         self._own = tuple((hashlib.sha256(token.encode()).digest(), access) for token, access in own.items())
@@ -71,9 +70,10 @@ class Authenticator:
         self._now_ms = now_ms
 
     def identify(self, fields: Fields) -> Principal:
-        """Return the principal of the request's token. Raises Refused (unauthorized, stale_attempt).
+        """Return the principal of the request's token. Raises Refused (unauthorized,
+        stale_attempt).
 
-        Digests are compared, so the time it takes says nothing about the token.
+        Digests are compared: the duration reveals nothing about a token.
         """
         field = fields.get(b"authorization", b"")
         if field[: len(_SCHEME)].lower() != _SCHEME:
@@ -91,7 +91,7 @@ class Authenticator:
         raise Refused("unauthorized", "bearer token is unknown")
 
     def worker(self, digest: bytes) -> Worker | None:
-        """Return the attempt whose token has ``digest``, or None if there was none. Raises Refused (stale_attempt)."""
+        """Return the attempt by its token's digest, or None. Raises Refused (stale_attempt)."""
         identity = self._reader.now(attempts.identify, digest)
         if identity is not None and not identity.live:
             raise Refused("stale_attempt", "this token belonged to an attempt that has ended")
@@ -103,10 +103,10 @@ PATIENCE_SECONDS: Final = 30.0
 UNCOUNTED_BYTES: Final = 64 * 1024
 """Bytes that are free for each body, so that small messages do not wait for large ones."""
 SIGNED_BYTES: Final = UNCOUNTED_BYTES
-"""The number of connections bounds the buffers of strangers."""
+"""Limit of an unchecked signed body. The number of connections limits their total."""
 ADMIN_BYTES: Final = 12 * 1024 * 1024
 ATTEMPTS_BYTES: Final = 12 * 1024 * 1024
-"""Limit for all unfinished bodies of one side, so that neither side can block the other."""
+"""Limits of all unfinished bodies of people and of attempts: neither side blocks the other."""
 EACH_ATTEMPT_BYTES: Final = 8 * 1024 * 1024
 
 
@@ -122,15 +122,13 @@ class Bodies:
         """Bytes by holder of the token."""
 
     async def read_signed(self, receive: Receive, content_length: bytes | None) -> bytes:
-        """Return the body of a request without a token, whose signature is not yet checked. Raises the exceptions of
-        ``read``."""
+        """Return the body of a request with an unchecked signature. Raises as ``read`` does."""
         return await self.read(receive, content_length, NO_TOKEN, SIGNED_BYTES)
 
     async def read(
         self, receive: Receive, content_length: bytes | None, holder: str, limit_bytes: int = BODY_LIMIT_BYTES
     ) -> bytes:
-        """Return the complete body of ``holder``'s request. Raises Refused (too_large, busy, bad_request) and
-        ClientGone."""
+        """Return the complete body. Raises Refused (too_large, busy, bad_request), ClientGone."""
         if content_length is not None and content_length.isdigit() and int(content_length) > limit_bytes:
             raise _too_large(limit_bytes)
         body = bytearray()

@@ -29,7 +29,7 @@ COMMON: Final = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"
 
 LINGER_BYTES: Final = 16 * 1024 * 1024
 LINGER_SECONDS: Final = 2.0
-"""Bytes and seconds for which an unread body is discarded, so that the client receives the refusal."""
+"""Limits for reading and discarding an unread body, so that the client receives the refusal."""
 
 
 def head_of(reply: Response) -> list[tuple[bytes, bytes]]:
@@ -140,9 +140,9 @@ def refusal_of(error: Exception) -> Refused:
 
 
 PATIENCE_SECONDS = 5.0
-"""Seconds within which a complete answer is sent."""
+"""Seconds to wait for the result before a stream with keep-alives is started."""
 SIGN_SECONDS = 20.0
-"""Seconds between keep-alives. The most impatient known clients wait for one minute."""
+"""Seconds between keep-alives. Known clients wait for at least one minute."""
 SIGN = b": a person is asked\n\n"
 STREAM = b"text/event-stream"
 
@@ -150,8 +150,8 @@ STREAM = b"text/event-stream"
 async def send_or_stream(
     answer: Callable[[], Awaitable[Response]], fields: Fields, receive: Receive, send: Send
 ) -> None:
-    """Send the result of ``answer``: directly if it arrives soon, otherwise as a stream. A disconnecting client cancels
-    it."""
+    """Send the result of ``answer``, as a stream with keep-alives if it takes long and the client
+    accepts one. A disconnecting client cancels ``answer``."""
     streams = STREAM in fields.get(b"accept", b"")
     replies: list[Response] = []
     there = trio.Event()

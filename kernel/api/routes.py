@@ -145,5 +145,5 @@ _PATTERNS: Final = tuple(
 
 
 def route_of(method: str, path: str) -> Operation | None:
-    """Return the route of a request as the router will find it, or None."""
+    """Return the route of a request, the same as the router will find, or None."""
     return next((route for route, pattern in _PATTERNS if route.method == method and pattern.fullmatch(path)), None)

@@ -39,15 +39,15 @@ EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.E
 EXHAUSTED_SECONDS: Final = 0.1
 """Pause before the next accept if no file descriptor is free."""
 HANDING_OVER_SECONDS: Final = 0.3
-"""Shorter pause if another kernel process continues: unanswered clients connect to it."""
+"""Grace period if another kernel process continues: clients without an answer connect to it."""
 GRACE_SECONDS: Final = 2.0
-"""Grace period of open requests when the server stops, before their connections are aborted."""
+"""Grace period of open requests when the server stops. Then their connections are aborted."""
 CALLS_GRACE_SECONDS: Final = 1.0
-"""Part of it for MCP calls, before the server answers in their place."""
+"""Part of GRACE_SECONDS for MCP calls. Then the server answers in their place."""
 
 
 class Complaints:
-    """Rate-limited log of complaints about connections, one for each server."""
+    """Rate-limited log of complaints about the connections of one server."""
 
     def __init__(self) -> None:
         self._since = -COMPLAINTS_SECONDS
@@ -126,9 +126,10 @@ class HttpServer:
             await self.serve(socket_stream, node=node)
 
     async def drain(self, grace_seconds: float, *, hears_fresh: bool = False) -> None:
-        """Close idle connections immediately, the others after their answer, within ``grace_seconds``.
+        """Close idle connections immediately, the others after their answer, within
+        ``grace_seconds``.
 
-        ``hears_fresh``: a new connection may still send a request.
+        ``hears_fresh``: keep new connections, because a first request may be in transit.
         """
         await self._context.terminated.set()
         for connection in tuple(self._holder):
@@ -166,7 +167,7 @@ class HttpServer:
                 del self._open[holder]
 
     def _give_way(self, holder: str) -> None:
-        """Close the oldest connection of ``holder``; with a token, preferably one without an open request."""
+        """Abort the oldest connection of ``holder``; for a token, prefer one without a request."""
         theirs = self._open.get(holder, {})
         oldest = next((one for one in theirs if one.idle or holder == NO_TOKEN), next(iter(theirs), None))
         if oldest is not None:
@@ -224,8 +225,7 @@ async def serve(
 
 
 class LazyQuart:
-    """Quart application that is imported and built at the first request that needs it, which takes a fifth of a
-    second."""
+    """Quart application, imported and built in 0.2 s at the first request that needs it."""
 
     def __init__(self, services: Services) -> None:
         self._services = services

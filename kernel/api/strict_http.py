@@ -1,9 +1,9 @@
 """Strict HTTP/1.1: requests that two readers could interpret differently are refused (promise P17).
 
-h11 forgives what RFC 9112 lets a server forgive: a bare LF, a folded line, Content-Length beside Transfer-Encoding, any
-version. hypercorn adds upgrades: to HTTP/2 before anybody looked at the request, to WebSocket. Here each of these is
-answered 400, and the connection is closed. One upgrade is there, of ``/ws`` to WebSocket (kernel.api.websocket); who
-asks for another gets an ordinary answer.
+RFC 9112 allows a server to accept a bare LF, a folded line, Content-Length beside Transfer-Encoding
+and any version, and h11 does. Here, each is answered with 400, and the connection is closed.
+hypercorn upgrades to HTTP/2 and WebSocket before a request was checked. Here, only ``/ws`` is
+upgraded to WebSocket (kernel.api.websocket); other requests get an ordinary answer.
 """
 
 import re
@@ -41,7 +41,7 @@ Address = tuple[str, int] | None
 
 
 def flaw_of_lines(lines: bytes) -> str | None:
-    """Return the flaw in the lines of a head or of trailers, complete or not, or None."""
+    """Return what is invalid in the lines, perhaps incomplete, of a head or trailers, or None."""
     whole = lines.removesuffix(b"\r")  # its LF may be in transit
     if lines.translate(None, _VISIBLE):
         return "a control character in the head"
@@ -65,7 +65,7 @@ def _flaw_of_length(lines: bytes) -> str | None:
 
 
 def flaw_of(request: h11.Request) -> str | None:
-    """Return the flaw in a request with valid lines, or None."""
+    """Return what is invalid in a request whose lines are valid, or None."""
     if request.http_version not in _VERSIONS:
         return "a version that is neither HTTP/1.1 nor HTTP/1.0"
     if request.http_version == b"1.0" and any(name == b"transfer-encoding" for name, _ in request.headers):
@@ -76,7 +76,7 @@ def flaw_of(request: h11.Request) -> str | None:
 
 
 class _Lines(ReceiveBuffer):
-    """Unparsed bytes. Only strictly valid lines are returned."""
+    """Unparsed bytes. Raises LocalProtocolError at the first line that is not strictly valid."""
 
     def maybe_extract_lines(self) -> list[bytearray] | None:
         data = self._data
@@ -146,7 +146,7 @@ class Http1(H11Protocol):
         self._complain = complain
 
     async def _check_protocol(self, event: h11.Request) -> None:
-        """Refuse all upgrades except WebSocket."""
+        """Do nothing: hypercorn would upgrade here."""
 
     async def _create_stream(self, request: h11.Request) -> None:
         if asks_for_websocket(request):

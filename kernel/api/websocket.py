@@ -1,9 +1,9 @@
 """WebSocket (RFC 6455): the handshake, frames by wsproto, and refusals.
 
-In the place of hypercorn's own stream, which takes frames before it has accepted, inflates what a client compressed
-without a bound, forgets to answer a broken frame, and keeps a task for pings that outlives the connection. To the
-application it is the same ASGI; with ``websocket.ping`` added, by which it asks whether the client is still there.
-Only ``/ws`` is upgraded, and only what asks for it to the letter; all else gets an ordinary answer.
+Replaces hypercorn's stream, which accepts frames before the handshake, decompresses messages
+without a limit, does not answer a broken frame, and has a task for pings that outlives the
+connection. The application uses the same ASGI messages, and ``websocket.ping`` to check whether the
+client still responds. Only a valid handshake for ``/ws`` is upgraded.
 """
 
 import binascii
@@ -72,9 +72,8 @@ class WebSocket:
     _key: bytes = field(init=False, default=b"")
     _put: Put | None = field(init=False, default=None)
     _wire: Connection | None = field(init=False, default=None)
-    """None until it was accepted."""
+    """None until the handshake is accepted."""
     _answered: bool = field(init=False, default=False)
-    """Whether the handshake was answered."""
     _closed: bool = field(init=False, default=False)
     _message: StringIO = field(init=False, default_factory=StringIO)
     _message_bytes: int = field(init=False, default=0)

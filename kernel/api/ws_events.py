@@ -1,8 +1,8 @@
 """GET /ws: the events of GET /events over a WebSocket, and messages the other way.
 
 A frame to the client is an event in JSON, like ``data`` of the stream. A frame from the client is
-``{"type": "send", ...}`` with the body of POST /messages, which that route serves with its checks, scope and keys. Each
-is answered in order with ``sent`` or ``refused``; faster clients are slowed down.
+``{"type": "send", ...}`` with the body, checks, scope and keys of POST /messages. Frames are
+answered in order with ``sent`` or ``refused``; clients that send faster are slowed down.
 """
 
 from contextlib import aclosing

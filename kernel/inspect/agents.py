@@ -38,7 +38,7 @@ _NO_AGENT: Final = re.compile(r"agent '([^']*)' not found")
 
 
 class PartialCatalog(Catalog):
-    """A catalog that treats an invalid project file as empty. ``broken`` has the errors."""
+    """Catalog that treats an invalid project file as empty. ``broken``: the errors of the file."""
 
     broken: tuple[FileError, ...] = ()
     _empty = ProjectDefinition()
@@ -54,7 +54,7 @@ class PartialCatalog(Catalog):
             return self._empty
 
     def meant(self, errors: tuple[FileError, ...]) -> tuple[FileError, ...]:
-        """Return ``errors`` without consequences of the project file's errors."""
+        """Return ``errors`` except those that the invalid project file may have caused."""
         if not self.broken:
             return errors
         # The project file, if it is valid YAML.
@@ -79,7 +79,7 @@ OFFLINE = "stopped"
 
 
 def agent_list(root: Path) -> AgentList:
-    """Return all agents of the project; one with an invalid file has the state error."""
+    """Return all agents of the project; an agent with an invalid file has the state error."""
     survey = PartialCatalog(root, Path.home()).survey()
     rows = [_row(loaded.definition, loaded.path) for loaded in survey.loaded]
     rows += [
@@ -116,7 +116,7 @@ def agent_info(root: Path, name: str, environ: Mapping[str, str] = MappingProxyT
 
 def context_counts(root: Path, state: Path, name: str) -> ContextCounts:
     """Count the entries in the context files of the agent ``name``. Raises Refused, BadDefinition."""
-    from kernel.agents.personal_context import PersonalContexts  # noqa: PLC0415  (takes the store)
+    from kernel.agents.personal_context import PersonalContexts  # noqa: PLC0415  (the store)
 
     contexts = PersonalContexts(Catalog(root, Path.home()), state)
     place = contexts.place(name, None)
@@ -166,7 +166,7 @@ def _row(definition: AgentDefinition, path: str) -> AgentRow:
 
 
 def workflows_using(root: Path, name: str) -> tuple[str, ...]:
-    """Return the files of workflows that refer to the agent ``name``; unreadable ones are skipped."""
+    """Return the readable files of workflows that refer to the agent ``name``."""
     catalog = PartialCatalog(root, Path.home())
     project = catalog.project()
     found: list[str] = []

@@ -107,7 +107,7 @@ def kept_files(root: Path, state: Path) -> Iterator[tuple[str, int]]:
 
 
 def pack_kept(writer: backup_file.BackupWriter, root: Path, state: Path) -> None:
-    """Pack agents' context files."""
+    """Add agents' context files to a backup."""
     for name, descriptor in kept_files(root, state):
         with open(descriptor, "rb") as content:
             if backup_file.name_fault(name) is None:
@@ -149,7 +149,7 @@ def restore(
 ) -> RestoreReport:
     """Replace the state of the project at ``root`` with ``file``. Blocks. Raises Refused.
 
-    If it is killed, either the old state or the complete new state remains.
+    If the process is killed, either the old state or the complete new state remains.
     """
     os.umask(0o077)
     if os.path.isdir(file):
@@ -173,7 +173,7 @@ def restore(
 def put_in_place(
     root: Path, state: Path, manifest: BackupManifest, *, now_ms: int, force: bool, trusted: bool
 ) -> RestoreReport:
-    """Replace the state with the staged data, which was checked except for its database.
+    """Replace the state with the staged data. Everything except the database was checked before.
 
     Raises Refused, SnapshotRefused, BadBackup and OSError.
     """
@@ -192,7 +192,7 @@ def put_in_place(
     term = snapshot.term_of(str(state / DATABASE))
     done = snapshot.fit_snapshot(str(staged / DATABASE), places, now_ms=now_ms, term=term, trusted=trusted)
     journal = _plan(root, state, manifest, aside)
-    # What would be set aside, except files that cannot be continued from.
+    # Existing state that --force would set aside, except files without unique data such as logs.
     there = [str(state / DATABASE)] if (state / DATABASE).exists() else []
     if (state / CONTEXTS).is_dir() and any((state / CONTEXTS).iterdir()):
         there.append(str(state / CONTEXTS))
@@ -221,7 +221,7 @@ def put_in_place(
 
 
 def _plan(root: Path, state: Path, manifest: BackupManifest, aside: str) -> Journal:
-    """Return all moves. The database's logs are moved first, because they would be used with the new database."""
+    """Return the moves, old write-ahead logs first: SQLite would apply them to a new database."""
     names = (*(f"{DATABASE}{log}" for log in _LOGS), RECALL, *(f"{RECALL}{log}" for log in _LOGS), IN_FLIGHT, SESSIONS)
     contexts = f"{STAGED}/{CONTEXTS}" if (state / STAGED / CONTEXTS).is_dir() else None
     moves = (

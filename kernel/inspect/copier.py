@@ -1,9 +1,9 @@
 """The process that copies a kernel's log to another location (``kernel.inspect.copier``).
 
-A location that hangs, is full or missing blocks this process, and never the kernel: it receives commits, and reports
-how much has arrived. It buffers commits for a while, then starts over with a copy of the database file, read while the
-kernel runs: the pieces of the log that belong to it make it consistent. It opens no database and holds none of its
-locks.
+A location that hangs, is full or missing blocks this process, and never the kernel: the process
+receives commits, and reports how much has arrived. It buffers at most QUEUE_BYTES, then starts
+again with a copy of the database file. The file is read while the kernel writes; the pieces of the
+log that follow make the copy consistent. The process opens no database and holds no lock of one.
 """
 
 import argparse
@@ -35,10 +35,10 @@ from protocol.discovery import DATABASE, STANDBY_LOCK, VERSION
 from protocol.standby import BackupHead, BackupManifest
 
 QUEUE_BYTES: Final = 32 * 1024 * 1024
-"""Maximum buffer for a location that accepts nothing."""
+"""Maximum number of buffered bytes, while the location accepts nothing."""
 ROOM_BYTES: Final = 64 * 1024 * 1024
 MOST_PIECES: Final = 10_000
-"""Number of pieces (or bytes, compared with the base) after which a new base is created, and older data removed."""
+"""Number of pieces, beside ROOM_BYTES, after which a new base replaces older data."""
 FREE_BYTES: Final = 8 * 1024 * 1024
 """Free space required in addition to a new base."""
 FILES_SECONDS: Final = 60.0
@@ -54,12 +54,12 @@ class BaseCopy:
         self._at_ms = int(at * 1000)
         self.first, self.chain, self.name = first, chain, standby_place.new_base_name(first)
         self.base: standby.Base | None = None
-        """Set when all is copied; ``needs`` is unknown before the first check."""
+        """Set when all chunks are copied. ``needs`` gets its value later."""
         self.needs: int | None = None
         self._folder = folder
         self.chunks = self._copy(source)
-        """Each step copies a chunk, may raise OSError, and yields whether all is done. Closed, it leaves no partial
-        file."""
+        """Each step copies a chunk and yields whether all are copied. Raises OSError. ``close``
+        deletes a partial file."""
 
     def _copy(self, source: str) -> Generator[bool]:
         digest, size = hashlib.sha256(), 0
@@ -81,7 +81,7 @@ class BaseCopy:
 
 
 class Copier:
-    """Copies received commits to ``folder``. ``tell`` reports to the kernel."""
+    """Copies received commits to ``folder``. ``tell`` sends reports to the kernel."""
 
     def __init__(
         self,
@@ -100,7 +100,7 @@ class Copier:
         self._queued_bytes = 0
         self._claimed = False
         self._highest = 0
-        """The highest number that existed when the location was claimed."""
+        """Highest number of a piece at the location when it was claimed."""
         self._next = 1
         """Number of the next piece at the location."""
         self._untidy = False
@@ -109,7 +109,7 @@ class Copier:
         self._anew = False
         """Whether the next piece starts a new chain."""
         self._log_began = (1, "")
-        """The first piece of the write-ahead log that is being copied, and its reference to the previous one."""
+        """Number and ``chain`` of the first piece of the current write-ahead log."""
         self._base: standby.Base | None = None
         self._base_name = ""
         self._copying: BaseCopy | None = None
@@ -122,7 +122,7 @@ class Copier:
         self._failures, self._again_at = 0, 0.0
         tell(self._heard)
 
-    # -- what the kernel says -----------------------------------------------------------------------------
+    # -- messages from the kernel --------------------------------------------------------------
 
     def hear(self, message: standby.Sent) -> None:
         """Process one message."""
@@ -158,16 +158,16 @@ class Copier:
             self._heard = heard
             self._tell(heard)
 
-    # -- what is done -------------------------------------------------------------------------------------
+    # -- copying -------------------------------------------------------------------------------
 
     def wait_seconds(self) -> float:
-        """Return the seconds without work."""
+        """Return the seconds to wait for a message before the next ``turn``: 0 to 1."""
         if time.monotonic() < self._again_at:
             return max(0.0, min(1.0, self._again_at - time.monotonic()))
         return 0.0 if self._copying is not None and self._copying.base is None else 1.0
 
     def turn(self) -> None:
-        """Do a part of the pending work."""
+        """Do one step of the copy. Errors of the location are reported, and retried later."""
         if time.monotonic() < self._again_at:
             return
         try:
@@ -248,7 +248,8 @@ class Copier:
                 self._say(done=one.sent)
 
     def _copy(self) -> None:
-        """Continue the copy of the file, and use it when the commits made meanwhile have arrived too."""
+        """Copy the next chunk of a base, or begin a new base. A base is used once it has all chunks
+        and the commits made meanwhile have arrived."""
         copying = self._copying
         if copying is None:
             base = self._base
@@ -331,7 +332,7 @@ _READ_BYTES: Final = 1024 * 1024
 
 
 def main() -> int:
-    """Copy until the input ends."""
+    """Copy until standard input ends. Return the exit code."""
     parser = argparse.ArgumentParser(prog="kernel.inspect.copier", allow_abbrev=False)
     for name in ("--project", "--state", "--to", "--log"):
         parser.add_argument(name, required=True)

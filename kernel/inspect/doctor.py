@@ -52,7 +52,7 @@ _NO_NAMESPACES: Final = {
     "user/max_user_namespaces": "0",
     "kernel/apparmor_restrict_unprivileged_userns": "1",
 }
-"""Linux settings below /proc/sys, with the value that forbids sandboxes."""
+"""Linux settings below /proc/sys, with the value that forbids sandboxes for ordinary users."""
 _STEERING: Final = ("LD_PRELOAD", "LD_LIBRARY_PATH", "PYTHONPATH", "PYTHONHOME")
 """Variables that change what the kernel loads."""
 
@@ -66,13 +66,13 @@ class ProgramOnPath(msgspec.Struct, frozen=True):
 
     @property
     def number(self) -> tuple[int, ...]:
-        """Return its version as numbers; empty if unknown."""
+        """Return the version as numbers, empty if unknown."""
         found = _NUMBERS.search(self.version)
         return tuple(map(int, found[0].split("."))) if found else ()
 
 
 class Findings(msgspec.Struct, frozen=True, kw_only=True):
-    """Findings about machine and project. ``state`` is the state directory; ``runs``: its kernel is running."""
+    """Findings about machine and project. ``runs``: whether the project's kernel is running."""
 
     root: Path
     state: Path

@@ -1,8 +1,9 @@
-"""Measures of memory: search results in conversations, and the growth of a memory over generated runs.
+"""Measures of memory: search results in conversations, and the growth of a memory over generated
+runs.
 
-A generated run contains items in the mix that models produced where it was measured: nearly all of them junk.
-``kernel.policy.guard.junk`` recognizes some kinds; some items repeat known ones; some look like facts, and only a judge
-can tell the difference. Each generated item has its kind. Search uses the index and ranking of agents.
+A generated run has items of several kinds in measured proportions (KINDS), nearly all of them junk.
+``kernel.policy.guard.junk`` recognizes some kinds; other junk repeats known items, or looks like
+facts to all but a judge. Search uses the index and ranking of agents.
 """
 
 import json
@@ -94,7 +95,7 @@ _AGAINST: Final[dict[str, Why]] = {"known": "duplicate", "state": "junk", "fragm
 
 
 def memory_growth(runs: int, seed: int = 1) -> GrowthReport:
-    """Return the growth over ``runs``; equal for an equal ``seed``. Raises Refused (bad_request)."""
+    """Return the growth over ``runs``, equal for equal ``seed``. Raises Refused (bad_request)."""
     if not 10 <= runs <= MOST_RUNS:
         raise Refused("bad_request", f"{runs} runs cannot be measured", f"use 10 to {MOST_RUNS:,} runs")
     rng = random.Random(seed)  # noqa: S311  (the same runs each time)
@@ -130,7 +131,7 @@ def _generated(rng: random.Random, runs: int) -> Iterator[list[MeasuredItem]]:
 
 
 Taker = Callable[[Sequence[MeasuredItem], Sequence[MeasuredItem], random.Random], Sequence[MeasuredItem]]
-"""Returns the remembered items of a run, given the known ones."""
+"""Function that returns the items of a run to remember, given the known ones and a generator."""
 
 
 def _grown(

@@ -19,7 +19,7 @@ BY_A_PERSON = "request"
 
 
 def needed_kernel(root: Path, state: Path) -> NeededKernel:
-    """Return whether a kernel is needed; not if a user stopped the last one, whatever work remains. Blocks."""
+    """Return whether a kernel is needed: never after a user stopped the last one. Blocks."""
     found = left_over(str(state / DATABASE)) if (state / DATABASE).exists() else None
     if found is None:
         return NeededKernel(needed=False, why="no log of this version found")

@@ -129,7 +129,7 @@ def solo_workflow(root: Path, asked: str) -> SoloWorkflow:
     named = {one.definition.name for one in catalog.survey().loaded}
     solo = solo_of(loaded.definition, parts, named)
     told: dict[str, Any] = msgspec.to_builtins(solo.definition)
-    for entry in told["agents"].values():  # its kind is the program's own word, and its name the key
+    for entry in told["agents"].values():  # no keys of a file: the Struct's tag, and the name
         del entry["entry"], entry["name"]
     return SoloWorkflow(
         path=loaded.path,

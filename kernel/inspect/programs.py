@@ -36,9 +36,10 @@ from protocol.remote_ref import Remote, RemoteRejected, is_commit, is_remote, pa
 async def open_launcher(
     run_dir: Path, environ: Mapping[str, str], *, kind: str | None = "exec"
 ) -> AsyncGenerator[Launcher]:
-    """Yield a launcher that works in ``run_dir``. Raises a Refused of the block as it is, not in a group.
+    """Yield a launcher that works in ``run_dir``. Raises a Refused of the block as it is, not in a
+    group.
 
-    ``kind``: ``exec`` starts a few programs sooner; None is the default of a kernel on this machine, for many.
+    ``kind``: ``exec`` is faster for a few programs; None is a kernel's default, for many.
     """
     refused: Refused | None = None
     async with trio.open_nursery() as nursery:
@@ -156,7 +157,7 @@ async def _survey(env: dict[str, str]) -> BackendList:
 
 
 def program_rows(definitions: Iterable[AgentDefinition], root: Path, path: str) -> Iterator[DoctorRow]:
-    """Yield the program of each agent whose file names one. Runs no program: one of the project may need trust."""
+    """Yield the program that each agent's file names. Runs none: a project's may need trust."""
     for one in definitions:
         if one.backend not in COMMANDED or not one.command:
             continue

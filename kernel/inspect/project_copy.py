@@ -41,7 +41,7 @@ def copy_project(
 ) -> CopiedProject:
     """Copy the project at ``root`` to the new ``folder``, without the folder ``hidden``. Blocks. Raises Refused.
 
-    ``file`` of the project has ``text`` in the copy.
+    In the copy, the project's file ``file`` contains ``text``.
     """
     real, hidden = os.path.realpath(root), os.path.realpath(hidden)
     try:

@@ -53,9 +53,9 @@ _NAMED_STRUCTS: Final[Mapping[tuple[type, str], tuple[type[msgspec.Struct], ...]
         (WorkflowDefinition, "agents"): (Ref,),
     }
 )
-"""Structs that those texts name, which the page must describe."""
+"""Structs that the texts of _SPECIAL name, so that the page describes them."""
 _ELSEWHERE: Final[Mapping[type, Kind]] = MappingProxyType({AgentDefinition: "agent"})
-"""Structs with a separate page."""
+"""Structs that another page describes, by the kind of that page."""
 
 
 def reference_page(kind: Kind) -> str:
@@ -66,8 +66,6 @@ def reference_page(kind: Kind) -> str:
 
 
 class _Page:
-    """The Structs of one page, in order of first use."""
-
     def __init__(self, root: Root) -> None:
         self._root = root
         self._met: list[type[msgspec.Struct]] = [root.struct]

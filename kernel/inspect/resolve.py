@@ -33,7 +33,7 @@ DEFAULT: Final = "default"
 
 
 class Layer(msgspec.Struct, frozen=True):
-    """The part of a file about a value: its name and node. ``note`` says why the file applies."""
+    """Part of a file that sets a value. ``note``: why the file applies."""
 
     file: str
     node: Node
@@ -45,18 +45,19 @@ class Layer(msgspec.Struct, frozen=True):
         return None if child is None else Layer(self.file, child, self.note)
 
     def item(self, index: int) -> "Layer | None":
-        """Return the layer at ``index`` of a list; None if the file has another shape."""
+        """Return the layer at ``index`` of a list; None if there is no list or no such item."""
         items = self.node.items if isinstance(self.node, ListNode) else ()
         return Layer(self.file, items[index], self.note) if index < len(items) else None
 
     @property
     def origin(self) -> str:
-        """Return ``file:line``, and the note."""
+        """Return ``file:line`` and the note, for users."""
         return f"{self.file}:{self.node.place.line}{f' ({self.note})' if self.note else ''}"
 
 
 class Resolving(msgspec.Struct):
-    """Converter of values to plain ones, which records ``origins``. ``hidden`` are keys that files must not have."""
+    """Converter to plain data that records the origin of each value (file and line) in ``origins``,
+    by the path of the value. ``hidden``: keys that files must not have."""
 
     hidden: frozenset[tuple[type, str]] = frozenset()
     origins: dict[str, str] = msgspec.field(default_factory=dict[str, str])
@@ -64,7 +65,7 @@ class Resolving(msgspec.Struct):
     def struct(
         self, value: msgspec.Struct, layers: Sequence[Layer], where: str, skip: frozenset[str] = frozenset()
     ) -> dict[str, Any]:
-        """Return ``value`` by the keys of its file. The origin of a key is the first of ``layers`` that has it."""
+        """Return ``value`` by a file's keys. A key's origin is the first layer with the key."""
         plain: dict[str, Any] = {}
         for one in model_of(type(value)).fields:
             own = getattr(value, one.name)
@@ -77,7 +78,7 @@ class Resolving(msgspec.Struct):
         return plain
 
     def value(self, value: object, layers: Sequence[Layer], where: str, quantity: Quantity | None = None) -> object:
-        """Return a plain value; a value without keys has one origin."""
+        """Return ``value`` as plain data, and record the origin of each value in it."""
         if isinstance(value, msgspec.Struct):
             return self.struct(value, layers, where)
         if (
@@ -315,7 +316,7 @@ def shown(root: Path, path: Path) -> str:
 
 
 def kind_of(root: Path, name: str) -> Kind:
-    """Return the kind of the file ``name`` (as ``shown``)."""
+    """Return the kind of a project file by its displayed path (see ``shown``)."""
     by_place = place_kind(name)
     if by_place is not None:
         return by_place

@@ -84,7 +84,7 @@ def json_schema(kind: Kind) -> Schema:
 
 
 def texts_of(struct: type[msgspec.Struct]) -> Mapping[str, str]:
-    """Return the texts of the fields of ``struct``. Keys of a ref without a text mean the same as those of an agent."""
+    """Return the texts of the fields. A Ref's key without a text has the text of an agent's key."""
     return {**field_texts(AgentDefinition), **field_texts(Ref)} if struct is Ref else field_texts(struct)
 
 
@@ -94,7 +94,7 @@ def fields_of(struct: type[msgspec.Struct], rules: TypeRules) -> list[Field]:
 
 
 def needed(struct: type[msgspec.Struct], one: Field) -> bool:
-    """Return whether a file must have the key. A name comes from the file name, or from the key of a workflow."""
+    """Return whether a file must have the key. ``name`` may come from the file's name or a key."""
     return one.required and (struct, one.name) not in _NAMED
 
 
@@ -108,7 +108,6 @@ class _Writing(msgspec.Struct):
     definitions: dict[str, Schema] = msgspec.field(default_factory=dict[str, Schema])
 
     def body(self, struct: type[msgspec.Struct]) -> Schema:
-        """Return the object schema of ``struct``."""
         texts = texts_of(struct)
         keys = fields_of(struct, self.rules)
         required = [one.key for one in keys if needed(struct, one)]
@@ -122,7 +121,6 @@ class _Writing(msgspec.Struct):
         }
 
     def property(self, struct: type, one: Field, text: str) -> Schema:
-        """Return the schema of a key, with its text and its default."""
         made = _SPECIAL.get((struct, one.name))
         fixed = _FIXED.get((struct, one.name))
         schema = fixed or (self.value(one.type) if made is None else made(self))
@@ -136,7 +134,6 @@ class _Writing(msgspec.Struct):
         return schema if default is None else {**schema, "default": default}
 
     def value(self, kind: ValueType) -> Schema:  # noqa: PLR0911  (one for each type)
-        """Return the schema of values of the type ``kind``."""
         match kind:
             case Scalar():
                 bounds = {"minimum": kind.low, "maximum": kind.high, "pattern": kind.pattern}
@@ -168,7 +165,7 @@ class _Writing(msgspec.Struct):
 
 
 def default_of(one: Field) -> object:
-    """Return the default in the notation of a file; None if there is none, or an empty one."""
+    """Return the default as a file writes it. None: no default, or an empty one."""
     if one.default is msgspec.NODEFAULT or one.default is None:
         return None
     if isinstance(one.default, msgspec.Struct | tuple) or one.default in ("", {}):
@@ -227,7 +224,7 @@ _SPECIAL: Final[Mapping[tuple[type, str], Callable[[_Writing], Schema]]] = Mappi
         (ProjectDefinition, "agents"): _declared_agents,
     }
 )
-"""Keys with short forms that their types do not express, and with references to Structs."""
+"""Schemas of keys with short forms that their types do not express. They refer to other Structs."""
 _FIXED: Final[Mapping[tuple[type, str], Schema]] = MappingProxyType(
     {
         (AgentDefinition, "name"): _NAME,
@@ -241,7 +238,7 @@ _FIXED: Final[Mapping[tuple[type, str], Schema]] = MappingProxyType(
         },
     }
 )
-"""Keys with short forms that their types do not express."""
+"""Schemas of keys with short forms that their types do not express. They refer to no Struct."""
 _BETWEEN: Final[Mapping[type, Schema]] = MappingProxyType(
     {
         AgentDefinition: {
@@ -255,7 +252,7 @@ _BETWEEN: Final[Mapping[type, Schema]] = MappingProxyType(
         }
     }
 )
-"""Rules between keys."""
+"""Conditions that relate several keys of a Struct."""
 
 
 def events_schema_text() -> str:

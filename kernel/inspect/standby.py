@@ -56,7 +56,7 @@ WHICH: Final = "nothing was changed; use the folder of standby: {to: ...}, as mo
 
 
 class Whole(NamedTuple):
-    """An assembled copy: the last commit in it, its highest term, and the errors after that."""
+    """Assembled copy: last commit (``mark``), highest ``term``, and ``faults`` in later pieces."""
 
     found: StandbyCopy
     mark: SnapshotMark
@@ -127,7 +127,7 @@ def put_together(folder: str, target: str) -> Whole:
 
 
 def _may_live(found: StandbyCopy, now: float) -> bool:
-    """Return whether the original may be running: it reported recently, by its clock, and no end."""
+    """Return whether the original may be running: its last report is recent and reports no end."""
     return found.beat is not None and not found.beat.ended and abs(now - found.beat.at) < ALIVE_SECONDS
 
 
@@ -143,7 +143,7 @@ def _files_in(folder: str) -> tuple[int, str | None, str | None]:
 
 @contextmanager
 def _opened_files(folder: str, target: str | None = None) -> Generator[BackupManifest]:
-    """Open the manifest of agents' files, with all files in the new folder ``target``. Raises BadBackup, OSError."""
+    """Unpack the copy's agent files to ``target`` (None: temporary). Raises BadBackup, OSError."""
     with TemporaryDirectory(prefix="agent-worker-") as place:
         path = os.path.join(folder, FILES)
         os.stat(path)
@@ -157,7 +157,7 @@ def promote(
 ) -> RestoreReport:
     """Replace the state of the project at ``root`` with the copy in ``folder``. Blocks. Raises Refused.
 
-    If it is killed, either the old state or the complete copy remains.
+    If the process is killed, either the old state or the complete copy remains.
     """
     os.umask(0o077)
     staged = state / STAGED

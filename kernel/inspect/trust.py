@@ -29,9 +29,9 @@ def trust_demands(
 ) -> Demands:
     """Return the demands of agents, workflows and workflow files of the project at ``root``.
 
-    By default all demands, including those of webhooks and embeddings, and of agents that only the database in
-    ``state`` has. Invalid files are then skipped and named: they cannot run either. ``fetch`` gets remote files. Raises
-    Refused, BadDefinition.
+    Without ``asked``: all demands, including those of webhooks and embeddings, and of agents that
+    exist only in the database in ``state``. Invalid files, which cannot run, are then listed and
+    skipped. ``fetch`` gets remote files. Raises Refused, BadDefinition.
     """
     catalog = Catalog(root, Path.home())
     units: list[TrustUnit] = []

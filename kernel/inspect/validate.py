@@ -44,7 +44,7 @@ from protocol.tools import BUILT_IN, CONTEXT_TOOLS, SERVER_PREFIX
 def agent_warnings(
     definition: AgentDefinition, project: ProjectDefinition, root: Path, environ: Mapping[str, str], where: str = ""
 ) -> Iterator[tuple[str, str]]:
-    """Yield keys of ``definition`` with requirements that this machine lacks."""
+    """Yield key and text of a warning for each requirement that this machine lacks."""
     try:
         resolve(definition, project, environ)
     except CauseError as error:
@@ -84,13 +84,13 @@ def _unknown_tools(definition: AgentDefinition, project: ProjectDefinition) -> I
 
 
 def schedule_warnings(definition: AgentDefinition, kept: GrantSource | None) -> Iterator[tuple[str, str]]:
-    """Yield a warning for a schedule that is not granted in ``kept``; None: not checked."""
+    """Yield key and text of a warning if ``kept`` lacks the schedule's grant. None: no check."""
     if kept is not None and missing_grants(schedule_units(definition), kept):
         yield "schedule", f"does not run until you trust it (review and grant it: awk trust {definition.name})"
 
 
 def _unreplaced(texts: Mapping[str, str | None]) -> Iterator[tuple[str, str]]:
-    """Yield warnings for prompts that contain variables, which may be intended."""
+    """Yield key and text of a warning for each prompt with variables: none is replaced."""
     for key, text in texts.items():
         named = next((one.written for one in variables(text or "") if one.is_name), None)
         if named is not None:
@@ -189,7 +189,7 @@ def _found(catalog: Catalog, cwd: Path, asked: str) -> str:
 
 
 class _Checking:
-    """Files checked so far with their errors. An error belongs to the file it is in, whatever refers to it."""
+    """Files checked so far. An error belongs to its own file, even if others refer to it."""
 
     def __init__(self, root: Path, environ: Mapping[str, str], kept: GrantSource | None) -> None:
         self._kept = kept
@@ -241,7 +241,6 @@ class _Checking:
         return located(Path(self._catalog.place(path)), path, (*own, *agents))
 
     def file(self, name: str) -> None:
-        """Check one file."""
         kind = self._kind(name)
         shown = shown_name(name)  # displayed as in its errors
         self._kinds[shown] = kind

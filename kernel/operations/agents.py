@@ -1,4 +1,4 @@
-"""Agents: definitions, queues, control by their keys, and the process table."""
+"""Operations on agents: definitions, control (stop, pause, reset), and the process table."""
 
 import itertools
 from collections.abc import Callable, Iterator
@@ -221,7 +221,8 @@ async def rename_agent(asked: AgentRename, store: StoreAccess, files: ProjectFil
 async def remove_agent(asked: OfAgent, store: StoreAccess, files: ProjectFiles, memory: MemoryAccess) -> Response:
     """Delete an idle agent with its conversation.
 
-    The agent was created at run time or its file is gone. If a new file has its name, the agent takes that file.
+    Refused for an agent with a file. An agent created at run time whose name now has a file is
+    kept, and uses the file.
     """
     name = asked.name
     in_files = files.catalog.defines(name)
@@ -230,7 +231,7 @@ async def remove_agent(asked: OfAgent, store: StoreAccess, files: ProjectFiles, 
         await store.writer.commit(agents.put_agent, file_spec(files.catalog.agent(name)))
         await _promote_context(files, record, name)
         return json_reply({"deleted": name})
-    # An agent without a file, or a formerly known one. Raises Refused: unknown_agent, conflict.
+    # The agent has no file, or was created at run time. Else Refused: unknown_agent, conflict.
     gone = (record is None or record.origin == "file") and not in_files
     key = AgentKey(name) if gone else _ephemeral(store, files, name).key
     await store.writer.commit(delete_agent, key)
@@ -258,7 +259,7 @@ def _spec(definition: AgentDefinition) -> AgentSpec:
 
 
 def _ephemeral(store: StoreAccess, files: ProjectFiles, name: str) -> AgentRecord:
-    """Return the agent if it was created at run time. Raises Refused: unknown_agent, conflict."""
+    """Return an agent that was created at run time. Raises Refused: unknown_agent, conflict."""
     record = store.reader.now(agents.row, name)
     if record is not None and record.origin == "ephemeral":
         return record
@@ -316,7 +317,7 @@ async def continue_agent(asked: OfAgent, store: StoreAccess, files: ProjectFiles
 async def _change(asked: OfAgent, store: StoreAccess, files: ProjectFiles, change: Change) -> AgentChanged:
     key = agent_key(store, asked.name)
     if store.reader.now(agents.row, key) is None:
-        # The file may be newer than the kernel's last scan. Raises Refused (unknown_agent), BadDefinition.
+        # The file may be newer than the last scan. Raises Refused (unknown_agent), BadDefinition.
         loaded = files.catalog.agent(key)
         definition = msgspec.json.encode(loaded.definition)
         spec = AgentSpec(key=AgentKey(key), origin="file", file=loaded.path, definition=definition)
@@ -368,7 +369,7 @@ async def list_processes(asked: PsRequest, store: StoreAccess, files: ProjectFil
     survey = definitions.scan if definitions is not None else None
     known = {row.name for row in rows}
     for name, errors in () if survey is None else survey.broken:
-        if name not in known:  # It never had a valid file: show the reason here.
+        if name not in known:  # The agent's file was never valid: show the reason here.
             doing = f"{errors[0].path}: {errors[0].message}"
             rows.append(PsRow(name=name, space=None, state="error", reason="definition", doing=doing))
     waiting = await needs.untrusted_schedules(store, files.trust)

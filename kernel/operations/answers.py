@@ -59,7 +59,7 @@ SECRET_SECONDS: Final = 600.0
 
 
 class Answering(msgspec.Struct, frozen=True, kw_only=True):
-    """Request with a key, the store of recorded answers, and the type of its route's answer."""
+    """Request with an Idempotency-Key, the store of answers, and the type of the route's answer."""
 
     key: RequestKey
     reader: Reader
@@ -70,7 +70,7 @@ class Answering(msgspec.Struct, frozen=True, kw_only=True):
     is_secret: bool
 
     def record(self, tx: Transaction, reply: Response) -> None:
-        """Record ``reply``, or for a secret only the fact that it was sent."""
+        """Record ``reply``; if it contains a secret, only the fact that it was sent."""
         if self.is_secret:
             record_response(tx, self.key, b"", TOLD)
         else:
@@ -78,14 +78,14 @@ class Answering(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class KeyedWriter:
-    """Writer of one request. A commit that returns the answer records it in the same transaction."""
+    """Writer of one request. It records the route's answer in the transaction that returns it."""
 
     def __init__(self, asked: Answering) -> None:
         self._asked = asked
         self.recorded: Response | None = None
 
     async def commit(self, job: Callable[Concatenate[Transaction, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Commit ``job`` as the writer does."""
+        """Commit ``job`` and return its result. Record the result if it is the route's answer."""
         asked = self._asked
         recorded: Response | None = None
 
@@ -114,9 +114,11 @@ class KeyedAnswers:
         self._secrets: dict[tuple[str, str], tuple[float, Response]] = {}
 
     async def once(self, asked: Answering, handle: Callable[[CommitWriter], Awaitable[Response]]) -> Response:
-        """Return the answer of ``handle``, or the recorded answer of an earlier request.
+        """Return the answer of ``handle``, or the recorded answer of an earlier request with the
+        key.
 
-        Raises the exceptions of ``handle``, and Refused (key_reused, already_told).
+        Concurrent requests share one call of ``handle``. Raises the exceptions of ``handle``, and
+        Refused (key_reused, already_told).
         """
 
         async def answer() -> Response:
@@ -134,7 +136,7 @@ class KeyedAnswers:
         return await self._flights.once(asked.key, lambda _key: self._before(asked), answer)
 
     def _before(self, asked: Answering) -> Response | None:
-        if self._flights.has(asked.key):  # The answer recorded so far may be incomplete.
+        if self._flights.has(asked.key):  # An earlier request is not finished.
             return None
         found = asked.reader.now(find_response, asked.key, asked.now_ms())
         if found is None or found.status == BEGUN:
@@ -149,7 +151,7 @@ class KeyedAnswers:
 
 
 KEY_SECONDS: Final = 60.0
-"""Lifetime of a key. A cold browser start takes ten seconds."""
+"""Lifetime of a one-time key. A cold browser start takes ten seconds."""
 OPEN_KEYS: Final = 16
 """Maximum number of unused keys. A further key replaces the oldest."""
 WRONG_KEYS: Final = 30
@@ -180,7 +182,7 @@ class PageKeys:
         self._offered[hashlib.sha256(key.encode()).digest()] = _Offered(read_only, now + KEY_SECONDS)
 
     def take(self, key: str, now: float) -> bool:
-        """Consume ``key``. Return whether its token is read-only. Raises the exceptions of ``check``."""
+        """Consume ``key``. Return whether its token is read-only. Raises as ``check`` does."""
         self.check(key, now)
         return self._offered.pop(hashlib.sha256(key.encode()).digest()).read_only
 

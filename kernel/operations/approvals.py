@@ -64,7 +64,7 @@ Pattern = Annotated[
 
 
 class ApprovalRequest(Ask, frozen=True, kw_only=True):
-    """Request for approval."""
+    """Request that names an approval."""
 
     id: Annotated[str, msgspec.Meta(min_length=1, description="Id of the request, such as a3.")]
 
@@ -76,10 +76,10 @@ class DenyRequest(ApprovalRequest, frozen=True, kw_only=True):
 
 
 class ApproveRequest(DenyRequest, frozen=True, kw_only=True):
-    """POST /approvals/:id/approve. ``always``: also grant each call of the tool whose complete input matches the
-    pattern.
+    """POST /approvals/:id/approve. ``always``: a pattern; also grants each call of the tool whose
+    complete input matches it, including waiting calls.
 
-    Waiting calls are granted too. In a pattern, ``*`` matches any text. ``all_agents``: for calls of all agents.
+    In a pattern, ``*`` matches any text. ``all_agents``: the pattern is for calls of all agents.
     """
 
     always: Pattern | None = None
@@ -99,7 +99,7 @@ class RuleRequest(Ask, frozen=True, kw_only=True):
 
 
 class AuthRequest(Ask, frozen=True, kw_only=True):
-    """Call to approve. Permission prompts of programs send ``tool_name`` and ``tool_use_id``."""
+    """Tool call to approve. Permission prompts send ``tool_name`` and ``tool_use_id``."""
 
     input: Annotated[dict[str, Any], msgspec.Meta(description="Exact arguments of the call.")]
     tool: (
@@ -119,7 +119,7 @@ class AuthRequestResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
     """Id of the request, as in ``awk needs``. Unset if no person was asked."""
     reason: str = ""
     first: bool = False
-    """Whether the decision was not reported before, so the call has not started."""
+    """True if no earlier answer reported this decision, so the tool call has not started."""
 
 
 class PromptAllow(msgspec.Struct, frozen=True, kw_only=True):
@@ -227,7 +227,7 @@ async def auth_request(
             await store.writer.commit(transitions.mark_begun, author, call)
         return _shown(asked, AuthRequestResult(decision=at_once, reason=f"approval: {policy}"))
     expires_ms = store.now_ms() + round(definition.timeouts.approval * 1000)
-    # Hold the attempt before the request becomes visible.
+    # Suspend the attempt's idle timeout before others can see the request.
     with processes.attempts.hold(identity.instruction) if call.held else nullcontext():
         request = await store.writer.commit(transitions.ask, author, call, expires_ms)
         if request.state == "open" and call.held:
@@ -240,7 +240,7 @@ async def auth_request(
 async def _decision(
     store: StoreAccess, identity: Identity, author: Author, asked: transitions.Requested, seconds: float | None
 ) -> transitions.Requested:
-    """Return the request after its decision or after ``seconds``. Meanwhile its instruction shows what it waits for."""
+    """Wait for a decision, at most ``seconds`` (None: no limit). Return the request's state."""
     instruction = identity.instruction
 
     def wanted(event: Event) -> bool:
@@ -270,7 +270,7 @@ def _shown(asked: AuthRequest, decided: AuthRequestResult) -> AuthRequestResult 
 
 
 def words(given: AuthRequestResult | PromptAllow | PromptDeny) -> bytes | None:
-    """Return the result as JSON text for a permission prompt, which expects no other content."""
+    """Return JSON text for a permission prompt, which expects only this. None: other results."""
     return None if isinstance(given, AuthRequestResult) else _encode(given)
 
 

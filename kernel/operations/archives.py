@@ -107,7 +107,7 @@ async def of_space(asked: ExportSpaceRequest, store: StoreAccess, files: Project
 async def pieces_of(
     store: StoreAccess, files: ProjectFiles, head: ArchiveHead, only: WorkflowRecord | None, writer: "Writer"
 ) -> AsyncGenerator[bytes, None]:
-    """Yield the parts of an archive."""
+    """Yield a complete archive of the run ``only``, or of the whole space if it is None."""
     counts: Counter[str] = Counter()
     yield writer.head(head)
     async with aclosing(scopes_of(store, head, only)) as scopes:
@@ -127,7 +127,8 @@ async def pieces_of(
 async def scopes_of(
     store: StoreAccess, head: ArchiveHead, only: WorkflowRecord | None
 ) -> AsyncGenerator[tuple[Scope, WorkflowRecord | None], None]:
-    """Yield the one run, or all runs of the space in order. A personal space and a space below a run are one scope."""
+    """Yield the run ``only``, or all runs of the space in order. A personal space, or a space below
+    a run, is one scope."""
     if only is not None:
         yield Scope(only.space, only.id, store.now_ms()), only
     elif is_personal(head.space):
@@ -164,7 +165,7 @@ def piece_of(
     writer: "Writer",
     redaction: Redaction,
 ) -> tuple[bytes, int, tuple[int, int] | None]:
-    """Return a batch of rows as text, their number, and the position after them."""
+    """Return a batch of rows as text, their number, and the position after them (None: the end)."""
     batch: ArchiveBatch = row.read(conn, scope, after)
     rows = tuple(map(redaction.of_row, batch.rows))
     title = row.title if after == START else ""
@@ -220,7 +221,7 @@ def rows_as_page(
 
 
 def page_head(head: ArchiveHead) -> bytes:
-    """Return the head of a page."""
+    """Return the start of a page: title and origin of the archive."""
     return f"# Archive of {head.of}\n\nWritten at {head.at} by agent-worker {head.version}.\n\n".encode()
 
 
@@ -283,8 +284,7 @@ def page_of_resource(row: ResourceText) -> Lines:
 
 
 def page_of_version(row: ArchivedVersion) -> Lines:
-    """Yield a version of a document with its author, and the text of the newest. The JSON archive has the lines of all
-    versions."""
+    """Yield a version of a document with its author, and for the newest version its text."""
     yield from (f"### {code(row.file)} version {row.version}, {row.action} by {row.author}, {row.at}", "")
     made_in = f" in {row.instruction}" if row.instruction else ""
     owner = f"; owned by {row.owner}" if row.owner else ""

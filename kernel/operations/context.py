@@ -71,17 +71,17 @@ from protocol.standby import StandbyState
 
 
 class StoreAccess(msgspec.Struct, frozen=True, kw_only=True):
-    """Log with one writer and many readers, its event feed, and the copies that follow deletions."""
+    """The log with one writer and many readers, its event feed, and copies of its texts."""
 
     writer: CommitWriter
     append: Callable[[Draft, RequestKey | None], Awaitable[Appended]]
-    """Append an external message. An idle agent starts it in the same commit. Raises Refused."""
+    """Append a message from outside. An idle agent starts it in the same commit. Raises Refused."""
     reader: Reader
     feed: Feed
     mirror: Mirror
     homes: CliHomes
     now_ms: Callable[[], int]
-    """Wall clock."""
+    """Return the wall clock in milliseconds since 1970."""
     salt: Callable[[], str]
     """Return an unpredictable text."""
 
@@ -94,7 +94,6 @@ class TreeServices(msgspec.Struct, frozen=True, kw_only=True):
     removal: WorktreeSweep
     checks: WorkChecks
     repository: Repository
-    """Repository of the working trees."""
 
 
 class ProjectFiles(msgspec.Struct, frozen=True, kw_only=True):
@@ -102,9 +101,9 @@ class ProjectFiles(msgspec.Struct, frozen=True, kw_only=True):
 
     catalog: Catalog
     contexts: PersonalContexts
-    """Memory, notes and todo list of each agent. Blocks: call it in a thread."""
+    """Memory, notes and todo list of each agent. Calls block: use a thread."""
     definitions: Callable[[], Awaitable[Definitions | None]]
-    """Current definitions. None while the first scan is running."""
+    """Return the current definitions, or None while the first scan is running."""
     trust: ProjectTrust
     remotes: Remotes
     """Workflows of other repositories."""
@@ -123,22 +122,22 @@ class AttemptActivity(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AttemptControl(msgspec.Struct, frozen=True, kw_only=True):
-    """Live attempts, and the actions of requests on them."""
+    """Live attempts, and what requests can do with them."""
 
     activity: Callable[[], Mapping[str, AttemptActivity]]
-    """Activity of all live attempts by instruction id."""
+    """Return the activity of all live attempts by instruction id."""
     interrupt: Callable[[AgentKey], bool]
-    """Interrupt the agent with this key. Its instruction returns to its lane. Return whether it was running."""
+    """Interrupt an agent's attempt; its instruction is queued again. Return whether one ran."""
     hold: Callable[[str], AbstractContextManager[None]]
-    """Suspend the idle timeout of an instruction's attempt, which waits for a person, within the block."""
+    """Within the block, an instruction's attempt waits for a person and has no idle timeout."""
     until_gone: Callable[[Callable[[Leased], bool]], Awaitable[None]]
     """Wait until all processes of the matching attempts have exited."""
     reached: Callable[[str], None]
     """Record that an instruction's attempt has connected to Daemon MCP."""
     calling: Callable[[AcceptedConnection, str], Awaitable[bytes | None]]
-    """Return the token digest of the attempt whose process holds the other end of a connection and knows its cookie."""
+    """Return the token digest of the attempt that opened a connection with its cookie, or None."""
     kept: Callable[[], Mapping[AgentKey, AttemptActivity]] = dict
-    """Idle workers that are kept for another attempt of their agent."""
+    """Return the idle workers that wait for another attempt of their agent."""
 
 
 class ProcessControl(msgspec.Struct, frozen=True, kw_only=True):
@@ -146,16 +145,14 @@ class ProcessControl(msgspec.Struct, frozen=True, kw_only=True):
 
     launcher: Launcher
     probes: VersionProbes
-    """Version checks of programs."""
     attempts: AttemptControl
     runs_client: Callable[[int], bool]
     """Return whether the client at this local port is a process of an agent. Reads /proc: call it in a thread."""
     single_flight: SingleFlight[StartedRun] = msgspec.field(default_factory=SingleFlight[StartedRun])
-    """Workflows whose setup is running."""
+    """Starts of workflows in progress: a repeated request joins the first."""
     resources: ResourceSampler = msgspec.field(default_factory=ResourceSampler)
     landings: Landings
     prune: Callable[[PruneRequest], Awaitable[PruneReport]]
-    """Delete data that is no longer needed."""
 
 
 class KernelIdentity(msgspec.Struct, frozen=True, kw_only=True):
@@ -176,7 +173,7 @@ class RequestCount:
         self.open = self.begun = 0
 
     def told(self) -> tuple[int, int]:
-        """Return the numbers of open requests and of all requests."""
+        """Return the number of open requests, and of all requests since the start."""
         return self.open, self.begun
 
     def __enter__(self) -> None:
@@ -208,7 +205,7 @@ class Keys(msgspec.Struct, frozen=True):
     token: str
     """Token of the administrator."""
     record: str
-    """Limited token of the discovery record."""
+    """Token in the discovery record. It allows less than ``token``."""
     page: PageKeys = msgspec.field(default_factory=PageKeys)
     answers: KeyedAnswers = msgspec.field(default_factory=KeyedAnswers)
 
@@ -218,12 +215,11 @@ class KernelState(msgspec.Struct, frozen=True, kw_only=True):
 
     uptime_seconds: Callable[[], float]
     ready: Callable[[], bool]
-    """Return whether work is leased."""
+    """Return whether the kernel starts queued work."""
     safe_mode: Callable[[], bool]
     """Return whether work is blocked because previous kernels crashed repeatedly."""
     saved_notice: Callable[[], str | None]
-    """Return a notice about a database that a previous kernel saved and that is not in use. Reads a folder: call it in
-    a thread."""
+    """Return a notice about a saved, unused database of an earlier kernel. Blocks: use a thread."""
     restart_notice: str | None = None
     """Notice of the service manager after a crash of the previous kernel."""
     standby: Callable[[], StandbyState | None] = lambda: None
@@ -247,10 +243,9 @@ class MemoryAccess(msgspec.Struct, frozen=True, kw_only=True):
     """Conversations and memory of agents, and their indexes."""
 
     history: Recall
-    """Search index of history."""
     vectors: EmbeddingClient
     derived: tuple[Recall, ...]
-    """Indexes that follow deletions in the log and the files."""
+    """Indexes from which deleted messages and files must be removed."""
     souls: Souls
     trays: MemoryGuard
     guard: MemoryGuard
@@ -262,7 +257,6 @@ class NodeAccess(msgspec.Struct, frozen=True):
 
     control: Nodes
     door: NodeDoor
-    """Connections of node processes to Daemon MCP."""
 
 
 class Services(msgspec.Struct, frozen=True, kw_only=True):
@@ -323,8 +317,7 @@ def space_of(store: StoreAccess, text: str) -> SpaceId:
 
 
 def agent_key(store: StoreAccess, text: str) -> AgentKey:
-    """Return the key of the agent named ``text``. ``bob@review:main`` is the agent in the newest run of that
-    workflow."""
+    """Return the key of the agent ``text``; ``bob@review:main`` is bob in that newest run."""
     name, at, place = text.partition("@")
     return inline_key(name, space_of(store, place)) if at else AgentKey(text)
 

@@ -140,7 +140,7 @@ class SuggestionsRequest(ForwardInSpace, frozen=True, kw_only=True):
 
 
 class DocumentSuggestRequest(InSpace, frozen=True, kw_only=True):
-    """A suggestion."""
+    """Suggested text for a document."""
 
     suggestion: Annotated[str, msgspec.Meta(description="Complete text of the document with your change.")]
     file: OptionalFile = None
@@ -169,7 +169,7 @@ class DocReadResult(DocumentInfo, frozen=True, kw_only=True):
 
 
 class DocListResult(msgspec.Struct, frozen=True, kw_only=True):
-    """Documents of a space, and open suggestions. ``electing``: the vote that decides who owns them."""
+    """Documents and open suggestions. ``electing``: the vote on the owner of the documents."""
 
     space: str
     entry: str
@@ -225,11 +225,12 @@ def read(conn: apsw.Connection, asked: DocumentReadRequest) -> DocReadResult:
 
 
 def write(tx: Transaction, asked: DocumentWriteRequest, actor: Actor) -> DocumentChanged:
-    """Replace the complete text of a document. Pass if_version, so that changes that others made since then are merged
-    with yours. Fails with version_conflict if both changed the same lines, and with forbidden if another agent owns the
-    document.
+    """Replace the complete text of a document. Pass if_version, so that changes that others made
+    since then are merged with yours. Fails with version_conflict if both changed the same lines,
+    and with forbidden if another agent owns the document.
 
-    A person's If-Match refuses any other version (412), and ``If-None-Match: *`` an existing document.
+    A person's request is refused (412) if If-Match is not the newest version, or if
+    ``If-None-Match: *`` is sent and the document exists.
     """
     strict = actor.if_match is not None
     if strict and asked.if_version is not None:

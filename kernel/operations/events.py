@@ -76,7 +76,7 @@ def frame(event: Event | None) -> bytes:
 
 
 def document(name: str, body: Any) -> bytes:
-    """Return an event that carries a document of the API."""
+    """Return a server-sent event of type ``name`` with ``body`` as JSON."""
     return b"event: %s\ndata: %s\n\n" % (name.encode(), encode_json(body))
 
 
@@ -103,7 +103,8 @@ async def follow(
 ) -> AsyncGenerator[Event | None, None]:
     """Yield matching events after seq ``after``, in order, and then new ones, until ``bye``.
 
-    Yields None after PING_SECONDS without an event, and at each RECHECK. Deleted events are announced as ``gap``.
+    Yields None after PING_SECONDS without an event, and when the reader must check its token again
+    (RECHECK). If events were deleted, the first event is a ``gap``.
     """
     with store.feed.subscribe(wanted=lambda event: event.type in (BYE, RECHECK) or passes(wanted, event)) as live:
         last, gap = resume_point(store, after)
@@ -134,7 +135,7 @@ async def follow(
 
 
 def passes(wanted: EventFilter, event: Event) -> bool:
-    """Return whether ``event``, which was published live, matches ``wanted``, as the store's query decides."""
+    """Return whether a live ``event`` matches ``wanted``, exactly as the store's query decides."""
     said, below = event.type in ("message", "delta"), f"{wanted.space}{BELOW}"
     return event.type == wanted.beside or (
         event.type != RECHECK
@@ -146,7 +147,8 @@ def passes(wanted: EventFilter, event: Event) -> bool:
 
 
 def resume_point(store: StoreAccess, after: int) -> tuple[int, Event | None]:
-    """Return the seq after which a reader of all events up to ``after`` continues, with the gap before it, if any."""
+    """Return the seq after which a reader that has all events up to ``after`` continues, and a
+    ``gap`` event if later events were deleted (else None)."""
     kept = store.reader.now(feed.event_range)
     if after > kept.newest:
         return kept.newest, _gap(store, kept.newest + 1, after)
@@ -213,7 +215,7 @@ async def events_read(asked: EventsReadRequest, store: StoreAccess, kernel: Kern
             while not found and not kernel.shutdown.closing.is_set():
                 await anext(live)
                 found = await store.reader.read(feed.since, last, asked.limit, wanted)
-    if not found:  # no time was given, or none came
+    if not found:  # no wait was requested, or no event came in time
         found = await store.reader.read(feed.since, last, asked.limit, wanted)
     return EventPage(events=found, next=(found[-1].seq or last) if found else last, gap=gap)
 

@@ -1,7 +1,7 @@
 """Metrics of the kernel as text for Prometheus.
 
-Names of agents, spaces and people are no labels. Chosen names are limited in length and number, and unprintable
-characters are replaced. The module and its library are imported with the first scrape.
+No label names an agent, space or person. Names of backends and models are limited in length and
+number, without unprintable characters. The first scrape imports this module and its library.
 """
 
 from collections import Counter
@@ -55,7 +55,7 @@ class _Observed(Collector):
         return self._families
 
     def describe(self) -> Iterable[Metric]:
-        return ()  # it is registered once
+        return ()  # needed only to detect two collectors of one registry
 
 
 def expose_text(scrape: Scrape, accept: str) -> tuple[bytes, str]:

@@ -46,7 +46,7 @@ class GrantRequest(InSpace, frozen=True, kw_only=True):
 
 
 class PassOnRequest(InSpace, frozen=True, kw_only=True):
-    """Scope for a colleague, or a waiting request."""
+    """Scope to give to a colleague, or waiting call to approve."""
 
     scope: Annotated[Scope, msgspec.Meta(description="Scope to give: one of your own.")] | None = None
     request: (

@@ -1,4 +1,4 @@
-"""History and memory of agents: search and reading, for agents and people, and the index of both."""
+"""Search and read the history and the memory of agents, and rebuild their search index."""
 
 from collections.abc import Callable
 from typing import Annotated
@@ -33,7 +33,7 @@ _SEARCH_LIMIT = 50
 _READ_LIMIT = 100
 _QUERY_CHARACTERS = 1000
 _SEARCHED_TIERS: tuple[Tier, ...] = ("core", "working")
-"""The archive tier is searched only on request."""
+"""Memory tiers that a search covers by default. The archive tier is searched only on request."""
 
 Query = Annotated[str, msgspec.Meta(max_length=_QUERY_CHARACTERS, description="Words that the text probably contains.")]
 Since = Annotated[
@@ -59,14 +59,14 @@ class HistorySearchRequest(Ask, frozen=True, kw_only=True):
 
 
 class ThreadSearchRequest(HistorySearchRequest, frozen=True, kw_only=True):
-    """A search of the history of an agent."""
+    """Search of an agent's history by a person."""
 
     name: str
     vectors: Annotated[bool, msgspec.Meta(description="Whether to search with vectors.")] | None = None
 
 
 class HistoryReadRequest(Ask, frozen=True, kw_only=True):
-    """A page of a history."""
+    """Page of an agent's own history."""
 
     since: Since | None = None
     until: Until | None = None
@@ -77,7 +77,7 @@ class HistoryReadRequest(Ask, frozen=True, kw_only=True):
 
 
 class ThreadRequest(HistoryReadRequest, frozen=True, kw_only=True):
-    """A page of the history of an agent."""
+    """Page of an agent's history, for a person."""
 
     name: str
     space: Annotated[str, msgspec.Meta(description="Space, such as review:main or dm:alice.")] | None = None
@@ -101,7 +101,7 @@ class MemorySearchRequest(RecallRequest, frozen=True, kw_only=True):
 
 
 class VectorTrialRequest(memory_eval.VectorTrialRequest, frozen=True, kw_only=True):
-    """The result of ``awk memory eval``: recall at 10 over ``questions`` with evidence, by words and with vectors."""
+    """Result of ``awk memory eval``: recall at 10 of searches by words and with vectors."""
 
     name: str
 
@@ -183,7 +183,7 @@ async def reindex_agent(asked: OfAgent, store: StoreAccess, files: ProjectFiles,
 
 
 def counts_in(entry: Entry, space: str) -> bool:
-    """Return whether an entry applies in ``space``, that is, is not limited to another one."""
+    """Return whether an entry applies in ``space``: it is limited to this space, or to none."""
     return entry.space_only is None or entry.space_only == place_of(space)
 
 
@@ -210,7 +210,7 @@ async def _recalled(
     asked: RecallRequest,
     counts: Callable[[Entry], bool] = lambda _entry: True,
 ) -> MemoryReport:
-    """Return the ranked entries at ``place`` that apply, and the number of entries with a word of the query."""
+    """Search the memory at ``place`` by words, among the entries that ``counts`` accepts."""
     tiers = TIERS if asked.archive else _SEARCHED_TIERS
     kept = await trio.to_thread.run_sync(contexts.memory, place)
     found = await memory.history.find(place.agent, kept, asked.query, asked.limit, tiers, counts=counts)
@@ -238,7 +238,6 @@ def _check_query(text: str) -> None:
 
 
 def _known(name: str, store: StoreAccess, files: ProjectFiles) -> AgentKey:
-    """Return the key of a current or former agent. Raises Refused (unknown_agent)."""
     key = agent_key(store, name)
     check_known(store, files, key)
     return key

@@ -77,7 +77,6 @@ class ReassignRequest(OneInstruction, frozen=True, kw_only=True):
     """POST /instructions/:id/reassign: member to ask instead of the current human agent."""
 
     to: Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
-    """Member of the workspace."""
 
 
 class InstructionsRequest(Forward, frozen=True, kw_only=True):

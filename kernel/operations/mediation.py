@@ -44,11 +44,10 @@ from protocol.names import AgentKey, is_personal, place_of
 async def judged(
     actor: Actor, entry: Entry, call: str, known: Memory, store: StoreAccess, memory: MemoryAccess
 ) -> MemoryVerdict | None:
-    """Return the change that the guard's model makes to ``entry``, recorded in the audit. None: store the entry as
-    requested.
+    """Return the change of ``entry`` that the guard's model decides. None: store it as requested.
 
-    The model receives only those entries of ``known`` that the agent may see here and trusts no less. A repeated
-    ``call`` has the same answer.
+    The model also receives entries of ``known`` that are visible in this space and not less trusted
+    than ``entry``. A repeated ``call`` has the same result. The audit records a change.
     """
     identity = actor.agent
     settings = memory.guard.settings(identity.space)
@@ -73,7 +72,7 @@ async def judged(
 
 
 async def summary_of(actor: Actor, query: str, given: tuple[Given, ...], memory: MemoryAccess) -> Summary | None:
-    """Return the guard's summary of the first entries of ``given`` that fit its prompt. None: no summary."""
+    """Return the guard's summary of the first entries of ``given`` that fit its prompt, or None."""
     settings = memory.guard.settings(actor.agent.space)
     shown = given[: summable(given)]
     if settings.model is None or not shown:
@@ -110,7 +109,7 @@ class MemoryAskResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ShareWithRequest(Ask, frozen=True, kw_only=True):
-    """Entries to share."""
+    """Memory entries to share."""
 
     agent: Colleague
     keys: Annotated[

@@ -1,4 +1,4 @@
-"""Memory, notes and todo lists of agents, for the people who own the files; and the purge of their sources.
+"""Memory, notes and todo lists of agents, for the people who own the files; and purges by source.
 
 Entries that are written here have a person as their author. The files are the only copy
 (kernel.agents.personal_context).
@@ -61,7 +61,7 @@ class EntryRequest(OfAgent, frozen=True, kw_only=True):
 
 
 class EntryWords(Ask, frozen=True, kw_only=True):
-    """Value of a key. Omitted fields keep their values."""
+    """Memory entry to write. Omitted fields keep their values."""
 
     value: Annotated[
         str, msgspec.Meta(min_length=1, max_length=VALUE_LIMIT, description="Information to remember, in short.")
@@ -84,7 +84,7 @@ class EntryWords(Ask, frozen=True, kw_only=True):
 
 
 class MemoryPut(EntryWords, frozen=True, kw_only=True):
-    """Value of a key. Omitted fields keep their values."""
+    """Memory entry to write, by its key. Omitted fields keep their values."""
 
     name: str
     path: str
@@ -110,13 +110,13 @@ class NoteRequest(OfAgent, frozen=True, kw_only=True):
 
 
 class TodoText(Ask, frozen=True, kw_only=True):
-    """Item to add."""
+    """Todo item to add."""
 
     text: Annotated[str, msgspec.Meta(min_length=1, max_length=TODO_TEXT_LIMIT, description="Text of one line.")]
 
 
 class TodoPut(TodoText, frozen=True, kw_only=True):
-    """Item to add."""
+    """Todo item to add to an agent's list."""
 
     name: str
 
@@ -203,7 +203,7 @@ async def purge(asked: PurgeRequest, store: StoreAccess, files: ProjectFiles, me
     known = await trio.to_thread.run_sync(files.contexts.memory, place)
     meant = [one for one in all_of(known) if chosen(what, one.source)]
     traces = await trio.to_thread.run_sync(ProvenanceMarks, [(one.key, one.value) for one in meant])
-    # The log first: the agent receives no work until its files are purged, and after a crash the request is repeated.
+    # The log first: the agent receives no work until its files are purged, even after a crash.
     wiped = await store.writer.commit(purge_log, key, traces)
     try:
         places: list[ContextPlace] = []
@@ -211,7 +211,7 @@ async def purge(asked: PurgeRequest, store: StoreAccess, files: ProjectFiles, me
             with suppress(Refused, BadDefinition):  # An agent without a valid definition has no memory.
                 places.append(context_of(store, files, AgentKey(one)))
         copies = await trio.to_thread.run_sync(purge_copies, files.contexts, places, traces, meant)
-        if any(copies):  # Agents may have received the copies since.
+        if any(copies):  # Agents may have received copies meanwhile.
             again = await store.writer.commit(purge_log, key, traces)
             wiped = again._replace(
                 messages=(*wiped.messages, *again.messages),
@@ -307,7 +307,7 @@ async def forget_todo(asked: TodoItemRequest, store: StoreAccess, files: Project
 
 
 class _Begun(msgspec.Struct, frozen=True):
-    """Start of a write: its time, and the number of equal entries before it."""
+    """Start of a write: time, and number of equal entries before it. ``again``: a repeat."""
 
     at_ms: int
     before: int
@@ -315,7 +315,8 @@ class _Begun(msgspec.Struct, frozen=True):
 
 
 async def _begin(actor: Actor, store: StoreAccess, before: int) -> _Begun:
-    """Start a write once for each Idempotency-Key. An earlier start may have completed."""
+    """Record the start of a write, or return the recorded start of a repeated request. After a
+    crash, ``before`` shows whether the earlier write is complete."""
     key = actor.request_key
 
     def begin(tx: Transaction) -> _Begun:

@@ -114,7 +114,7 @@ OPERATIONS = (
         status=202,
         statuses=(200,),
         scope="approve",
-        trusts=lambda asked: asked.check is not None,  # An empty check removes the one of the workflow file.
+        trusts=lambda asked: asked.check is not None,  # An empty check removes the file's check.
     ),
     operation(show_merge, "GET /runs/<run>/merge", waits=True),
     operation(check_run, "POST /runs/<run>/check", scope="admin", waits=True),

@@ -54,10 +54,12 @@ _definition: Final = msgspec.json.Decoder(AgentDefinition)
 
 
 def require_agent_trust(store: StoreAccess, files: ProjectFiles, name: str, say: TrustRequest) -> tuple[str, ...]:
-    """Return the trust demands of ``name`` that are granted for this message, to store them with its work.
+    """Return the trust demands of the agent ``name`` that this message may use; its work stores
+    them.
 
-    Creating an agent at run time grants its demands; an agent's file needs a grant, or consent in ``say``. For an
-    invalid file, the last valid definition is used. Raises Untrusted, and BadDefinition if it was never valid.
+    Demands of an agent created at run time are granted; an agent's file needs a grant, or consent
+    in ``say``. For an invalid file, the last valid definition counts. Raises Untrusted,
+    BadDefinition.
     """
     catalog, root = files.catalog, files.catalog.root
     try:
@@ -87,16 +89,15 @@ def require_agent_trust(store: StoreAccess, files: ProjectFiles, name: str, say:
 def _defined_by(
     catalog: Catalog, name: str, _own: Signature, _project: tuple[Signature | None, ...]
 ) -> tuple[AgentDefinition, ProjectDefinition]:
-    """Return the definitions of ``name`` and of the project, from the catalog. Raises BadDefinition.
+    """Return the definitions of the agent ``name`` and of the project. Raises BadDefinition.
 
-    The catalog parses only changed files: otherwise, a message to each of fifty agents would parse two files each.
+    ``_own`` and ``_project`` are keys of the cache only: signatures of the files' content.
     """
     project = catalog.project()
     return catalog.agent(name, project).definition, project
 
 
 def _units_of(definition: AgentDefinition, project: ProjectDefinition, root: Path) -> tuple[TrustUnit, ...]:
-    """Return the units of ``definition`` that need trust. Raises BadDefinition."""
     return agent_units(definition, project, resources_of(definition, project, root))
 
 
@@ -151,8 +152,8 @@ async def _send_all(
 ) -> BatchReceipt:
     """Append each message as a single request would, all in one commit.
 
-    Each message has a key: its own, or the request's key with its position. If the request is repeated, accepted
-    messages receive the same answer, and refused ones are tried again.
+    Each message has a key: its own, or the request's key with its position. If the request is
+    repeated, accepted messages get the same answer, and refused messages are tried again.
     """
     recipients = _Recipients(store, files, say)
     outcomes: list[Appended | Refused | None] = []
@@ -166,7 +167,7 @@ async def _send_all(
             continue
         key = message.key
         if key is None and actor.request_key is not None:
-            key = f"{actor.request_key.key}\n{place}"  # No header field can contain this key.
+            key = f"{actor.request_key.key}\n{place}"  # No header field contains a line break.
         what = hashlib.sha256(b"message\0" + encode_json([message.to, message.text])).digest()
         drafts.append((draft, None if key is None else RequestKey(actor.access.name, key, what)))
         outcomes.append(None)
@@ -200,7 +201,6 @@ class _Recipients:
         """Agents whose files are newer than the kernel's last scan."""
 
     def draft(self, message: BatchMessage) -> Draft:
-        """Return the draft to append for ``message``. Raises Refused."""
         target = _target(message.to, message.text)
         grant = () if target.workflow is not None else self._grant(target.agent or "")
         if isinstance(grant, Refused):
@@ -252,7 +252,7 @@ async def deliver(
 ) -> Appended:
     """Append an external message. The key and the answer are recorded in the same transaction.
 
-    Programs that an agent's file would run need trust here; those of a workspace needed it at its workflow's start.
+    Checks trust for programs in agents' files. Trust for a workflow was checked at its start.
     """
     target = _target(said.to, said.text)
     grant: tuple[str, ...] = ()

@@ -59,10 +59,8 @@ class ChannelRequest(InSpace, frozen=True, kw_only=True):
 
 
 class ChannelReadResult(msgspec.Struct, frozen=True, kw_only=True):
-    """Messages of a space, oldest first, of ``total``.
-
-    Pass ``next`` as ``since`` if that was given, else as ``before``. Null: no more messages.
-    """
+    """Messages of a space, oldest first, of ``total``. Pass ``next`` as ``since`` if the request
+    had ``since``, else as ``before``. Null: no more messages."""
 
     space: str
     messages: tuple[Message, ...]
@@ -184,10 +182,10 @@ async def my_inbox(asked: MyInboxRequest, actor: Actor, store: StoreAccess) -> M
 
 
 def my_inbox_ack(tx: Transaction, asked: MyInboxAckRequest, actor: Actor) -> MyInboxAckResult:
-    """Mark messages of your inbox as handled, by their message_id. Returns the ids that were open; a repeated call
-    changes nothing.
+    """Mark messages of your inbox as handled, by their message_id. Returns the ids that were open;
+    a repeated call changes nothing.
 
-    Ids of others, or unknown ones, change nothing.
+    Unknown ids, and ids of messages to other agents, are ignored.
     """
     acked = acknowledge(tx, actor.attempt, [_seq(text) for text in asked.ids])
     return MyInboxAckResult(acknowledged=tuple(message_id(seq) for seq in acked))

@@ -1,7 +1,7 @@
 """Connections of node processes to Daemon MCP, which nodes forward to the server.
 
-The server serves only sockets, and the channel of a node is none. So bytes are copied both ways between the channel
-and a local socket, until one side ends.
+The server needs a socket for each connection, and a node's stream is none. So bytes are copied both
+ways between the stream and a local socket, until one side ends.
 """
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -19,19 +19,19 @@ Serve = Callable[[str, trio.abc.Stream], Awaitable[None]]
 
 
 class NodeDoor:
-    """Queue of node connections until the server serves. After its end, connections are closed."""
+    """Entrance for node connections, which wait until ``open``. ``close`` rejects them."""
 
     def __init__(self) -> None:
         self._serve: Serve | None = None
         self._opened = trio.Event()
 
     def open(self, serve: Serve) -> None:
-        """Serve connections with ``serve``, which receives the name of the node."""
+        """Serve waiting and new connections with ``serve``, which receives the node's name."""
         self._serve = serve
         self._opened.set()
 
     def close(self) -> None:
-        """Stop serving."""
+        """Close waiting and new connections immediately."""
         self._serve = None
         self._opened.set()
 

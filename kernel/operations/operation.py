@@ -37,7 +37,8 @@ Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 
 
 class Actor(msgspec.Struct, frozen=True, kw_only=True):
-    """Author of a request, an attempt or a person (or their program), with the request's headers."""
+    """Author of a request (an attempt, a person, or a person's program) and the request's
+    headers."""
 
     access: Access = ADMIN
     """Access of a person's token. The scope of the route has been checked."""
@@ -49,7 +50,6 @@ class Actor(msgspec.Struct, frozen=True, kw_only=True):
     """From ``Idempotency-Key``: a repeat gets the recorded answer."""
     last_event_id: str | None = None
     accept: str = ""
-    """Accepted media types."""
     if_match: int | None = None
     """From ``If-Match``: version that the change is based on."""
     if_none_match: bool = False
@@ -66,18 +66,18 @@ class Actor(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def attempt(self) -> Author:
-        """Return the attempt of an attempt's request as author."""
+        """Return the attempt that sent the request, as author."""
         return Author(self.agent.instruction, self.agent.epoch)
 
     @property
     def agent(self) -> Identity:
-        """Return the identity of an attempt's request."""
+        """Return the identity of the attempt that sent the request."""
         assert self.identity is not None, "this is a tool of agents"
         return self.identity
 
     @property
     def name(self) -> str:
-        """Return the name that others see."""
+        """Return the name in messages: of the agent, or ``user``."""
         return USER if self.identity is None else self.identity.name
 
 
@@ -86,7 +86,7 @@ class Nothing(Ask, frozen=True, kw_only=True):
 
 
 Space = Annotated[SpaceId, msgspec.Meta(min_length=1, description="Space, such as review:main or dm:alice.")]
-"""Space of a request. People name it; agents work in it."""
+"""Space of a request. People name a space; the space of an agent's request is where it works."""
 
 
 class OfAgent(Ask, frozen=True, kw_only=True):
@@ -183,25 +183,25 @@ class ToolFront(msgspec.Struct, frozen=True):
     waits: bool = False
     """Whether the call may block as long as a person takes."""
     words: Callable[[Any], bytes | None] | None = None
-    """Function that renders some results as plain text. Without a published output schema."""
+    """Function that returns a result as plain text, or None. The tool has no output schema."""
 
 
 class CommandFront(msgspec.Struct, frozen=True):
     """Command of an operation. Path variables are positional arguments, other fields are flags."""
 
     words: str
-    """``task done``."""
+    """Words of the command: ``task done``."""
     help: str
     view: str
-    """The function in the module of the command that shows the answer: ``ended_lines``."""
+    """Name of the function that shows the answer, in the command's module: ``ended_lines``."""
     arguments: Mapping[str, str] = {}
-    """Placeholder and help of each argument by field: ``TASK... ids`` may be repeated."""
+    """Placeholder and help by field: ``ID the id``. A placeholder ``ID...`` takes several ids."""
     lists: str = ""
-    """For a page: the field of its rows, and the parameter for its ``next``."""
+    """For a page: the field with its rows, and the query parameter for its ``next``."""
 
 
 class Operation(msgspec.Struct, frozen=True, kw_only=True, eq=False, dict=True):
-    """Verb: a function with its request, result, required access and front ends."""
+    """One verb of the API: a function with its request, result, required access and front ends."""
 
     method: Method | Literal[""]
     path: str
@@ -221,9 +221,9 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True, eq=False, dict=True):
     statuses: tuple[int, ...] = ()
     """Other possible statuses of an answer."""
     variables: Mapping[str, str]
-    """Path variables with their fields of the request."""
+    """Field of the request by path variable."""
     query: Mapping[str, str]
-    """Query parameters with their fields of the request."""
+    """Field of the request by query parameter."""
     without: tuple[str, ...]
     """Fields of the request that keep their defaults in this route."""
     body_optional: bool
@@ -245,7 +245,7 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True, eq=False, dict=True):
     vouches: Callable[[Any], bool] | None
     """Function that returns whether a request makes a person responsible for what will run. Default: ``trusts``."""
     waits: bool = False
-    """Whether the request takes as long as work takes, and ends when the client disconnects."""
+    """Whether the answer may take long, so the request is cancelled when the client disconnects."""
     keeps_key: bool = False
     """Whether the handler records the Idempotency-Key, because its work continues after the answer."""
     secret: bool = False
@@ -253,8 +253,7 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True, eq=False, dict=True):
     scope: RouteScope | None = None
     """Required scope. None: ``read`` for a GET, otherwise ``operate``."""
     of_agent: bool = False
-    """Whether it decides about one agent, so that a token for some agents is sufficient. The handler checks the
-    agent."""
+    """Whether a token for some agents is sufficient: the handler checks the request's agent."""
     team: ToolFront | None
     manage: ToolFront | None
     cli: CommandFront | None
@@ -275,7 +274,8 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True, eq=False, dict=True):
         return self.scope or ("read" if self.method == "GET" else "operate")
 
     def opened_by(self, access: Access) -> bool:
-        """Return whether ``access`` is sufficient. A token for some agents can only approve their calls."""
+        """Return whether ``access`` is sufficient. A token to approve calls of some agents opens no
+        approval for all agents."""
         limited = self.needs == "approve" and access.agents is not None and not self.of_agent
         return access.opens(self.needs) and not limited
 
@@ -295,7 +295,7 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True, eq=False, dict=True):
 
     @property
     def description(self) -> str:
-        """Return the first paragraph of the docstring."""
+        """Return the first paragraph of the handler's docstring, in one line."""
         return " ".join((inspect.getdoc(self.handler) or "").partition("\n\n")[0].split())
 
     @cached_property
@@ -340,7 +340,7 @@ def operation(
     ``A | B`` is A for people and B for agents.
 
     Args:
-        http: Method and path of its route. Where the request has a body, its query parameters are named:
+        http: Method and path of its route. If the request has a body, the path names the query parameters:
             ``POST /agents/<name>/stop?wait``.
         more: Other fields of Operation.
     """
@@ -393,7 +393,6 @@ def _optional(request: type[msgspec.Struct]) -> set[str]:
 
 @cache
 def _part(request: type[msgspec.Struct], names: tuple[str, ...]) -> type[msgspec.Struct] | None:
-    """Return a struct of the fields ``names`` of ``request``, with its name. None: no fields."""
     if not names or names == request.__struct_fields__:
         return request if names else None
     fields = [declared(one) for one in msgspec.structs.fields(request) if one.name in names]
@@ -405,8 +404,7 @@ Declared = tuple[str, Any, Any]
 
 
 def declared(field: msgspec.structs.FieldInfo, **changed: Any) -> Declared:
-    """Return the declaration of ``field`` for another struct, with the ``changed`` ``name``, ``type`` or
-    ``default``."""
+    """Return the declaration of ``field`` with a ``changed`` ``name``, ``type`` or ``default``."""
     how = {"name": field.encode_name, "default": field.default, "default_factory": field.default_factory, **changed}
     return field.name, how.pop("type", field.type), msgspec.field(**how)
 
@@ -417,7 +415,7 @@ def struct_of(name: str, doc: str | None, fields: list[Declared]) -> type[msgspe
 
 
 async def invoke(row: Operation, services: Services, actor: Actor, asked: msgspec.Struct) -> Any:
-    """Run an operation. Raises Refused."""
+    """Run an operation and return the result of its handler. Raises Refused."""
     store = services.store
     given: dict[str, Any] = {}
     for name in row.takes:

@@ -54,7 +54,7 @@ Key = Annotated[str, msgspec.Meta(min_length=1, max_length=KEY_LIMIT, descriptio
 
 
 class MemoryReadRequest(Ask, frozen=True, kw_only=True):
-    """Entries to read."""
+    """Memory entries to read."""
 
     key: Annotated[str, msgspec.Meta(max_length=KEY_LIMIT, description="Only this entry.")] | None = None
     after: Annotated[str, msgspec.Meta(max_length=KEY_LIMIT, description="Only entries after this key.")] | None = None
@@ -81,7 +81,7 @@ class ClaimedSource(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omi
 
 
 class MemoryWriteRequest(EntryWords, frozen=True, kw_only=True):
-    """Entry to write. Omitted fields stay unchanged."""
+    """Memory entry to write. Omitted fields stay unchanged."""
 
     key: Key
     space_only: (
@@ -104,13 +104,13 @@ class MemoryWriteResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MemoryForgetRequest(Ask, frozen=True, kw_only=True):
-    """Entry to delete."""
+    """Memory entry to delete."""
 
     key: Key
 
 
 class MemoryForgetResult(msgspec.Struct, frozen=True, kw_only=True):
-    """Deleted entry."""
+    """Deleted memory entry."""
 
     key: str
     written: str
@@ -167,7 +167,7 @@ async def memory_write(
     def decide(memory: Memory) -> list[tuple[StoredEntry | None, Entry | None]]:
         old = _known(memory, asked.key, actor)
         if begun.again and _digest(old) != begun.before:
-            # The write was done before, and the current content stays. A crash between two files can leave the old one.
+            # A repeat removes only an old entry that a crash left in another file.
             return [(one, None) for one in memory.behind(asked.key) if _digest(one) == begun.before]
         new = _wanted(asked, old, source, begun, identity.space)
         return [(old, new if change is None else msgspec.structs.replace(new, tier=change.tier))]
@@ -210,7 +210,7 @@ async def memory_forget(
     for behind in (
         True,
         False,
-    ):  # Delete the entry in effect last: otherwise a crash in between would make the other one effective.
+    ):  # The entry in effect last: a crash in between must not make an older one effective.
         await trio.to_thread.run_sync(files.contexts.change_memory, place, partial(decide, behind))
     return MemoryForgetResult(key=asked.key, written=begun.message_id)
 
@@ -280,7 +280,7 @@ class TodoListResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TodoDoneRequest(Ask, frozen=True, kw_only=True, omit_defaults=True):
-    """Item to complete."""
+    """Todo item to complete."""
 
     id: Annotated[int, msgspec.Meta(ge=1, le=LARGEST, description="Number n of the item in todo_list.")]
     text: (
@@ -297,7 +297,7 @@ class TodoDoneRequest(Ask, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class TodoChangedResult(msgspec.Struct, frozen=True, kw_only=True):
-    """Item after the change. ``id`` is its position in the list."""
+    """Todo item after the change. ``id`` is its position in the list."""
 
     id: int
     text: str
@@ -335,7 +335,7 @@ async def todo_done(asked: TodoDoneRequest, actor: Actor, store: StoreAccess, fi
     moved = Refused("conflict", f"todo item {asked.id} has another text now", "read todo_list, and use the current id")
     begun = await _begin(actor, store, ("todo_done", asked), _digest(there), "")
     named = there is None or asked.text is None or is_item(asked.text, there)
-    if not named and _digest(there) == begun.before:  # Otherwise it was done before, and the list has changed since.
+    if not named and _digest(there) == begun.before:  # Otherwise a repeat: the list has changed.
         raise moved
 
     def tick(text: str) -> str:
@@ -357,7 +357,7 @@ async def todo_done(asked: TodoDoneRequest, actor: Actor, store: StoreAccess, fi
 
 
 def unknown(key: str) -> Refused:
-    """Return the same refusal for an unknown, an inapplicable and a purged key."""
+    """Return the refusal of a key, the same for an unknown, inapplicable or purged entry."""
     return Refused("not_found", f"no memory entry {key[:KEY_LIMIT]!r}", "list your entries with memory_read")
 
 

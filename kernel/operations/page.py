@@ -63,8 +63,8 @@ def files() -> dict[str, Response]:
         if content_type is not None:
             content = path.read_bytes()
             etag = b'"%s"' % hashlib.sha256(content).hexdigest()[:32].encode()
-            # Styles first, because nothing is rendered without them; modules at once instead of one import after
-            # another.
+            # Styles first, because nothing is rendered without them. All modules at once: the
+            # browser would find each one only in the module that imports it.
             linked = ((b"link", ", ".join(styles + modules).encode()),) if path.name == INDEX else ()
             found[path.name] = Response(200, content, content_type, (*HEADERS, *linked, (b"etag", etag)))
     return found

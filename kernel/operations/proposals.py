@@ -66,7 +66,7 @@ class OneProposalRequest(InSpace, frozen=True, kw_only=True):
 
 
 class ProposalStatusRequest(InSpace, frozen=True, kw_only=True):
-    """Proposal, or all that are open."""
+    """Proposal to show, or all open proposals."""
 
     proposal: Annotated[Name, msgspec.Meta(description="Id of a proposal. Unset: all open proposals.")] | None = None
 

@@ -8,8 +8,8 @@ import msgspec
 
 
 class ResourceUsage(msgspec.Struct, frozen=True):
-    """CPU and memory of one tree. ``cpu_percent`` is the share of one core since the last measurement, or since the
-    start."""
+    """CPU and memory of one tree. ``cpu_percent``: percent of one core since the last measurement,
+    at first since the start of the process."""
 
     cpu_percent: float = 0.0
     rss_bytes: int = 0
@@ -21,14 +21,14 @@ class _Sample(msgspec.Struct, frozen=True):
 
 
 class ResourceSampler:
-    """Last measurement of each tree, from which the next one computes a rate."""
+    """Measures trees, and stores the last measurement of each to compute rates."""
 
     def __init__(self) -> None:
         self._last: dict[int, _Sample] = {}
 
     def measure(self, roots: Mapping[str, int], now_ms: int) -> dict[str, ResourceUsage]:
         """Return the usage of each tree by name, at wall time ``now_ms``. Exited roots are omitted."""
-        import psutil  # noqa: PLC0415  (only those who look at a process table pay for it)
+        import psutil  # noqa: PLC0415  (only a process table needs it)
 
         children: defaultdict[int, list[psutil.Process]] = defaultdict(list)
         alive: dict[int, psutil.Process] = {}

@@ -20,7 +20,7 @@ MOST_CHARACTERS = 100_000
 
 
 class ResourceRequest(InSpace, frozen=True, kw_only=True):
-    """Text to store."""
+    """Text to store as a resource."""
 
     content: Annotated[str, msgspec.Meta(description="The text.")]
     type: Annotated[MediaType, msgspec.Meta(description="Media type of the text, such as text/x-diff.")] = "text/plain"

@@ -47,7 +47,7 @@ class RuleInvokeRequest(InSpace, frozen=True, kw_only=True):
 
 
 class RuleTrialRequest(Ask, frozen=True, kw_only=True):
-    """Rule to try on a run: a ``rule``, or the ``name`` of an existing one."""
+    """Rule to try on a run: a ``rule``, or the ``name`` of an existing rule."""
 
     run: str
     rule: RuleSpec | None = None

@@ -1,7 +1,6 @@
 """Runs: reports, and POST /run and /serve, which start work and follow it to its end.
 
-The stream is a view: its end stops nothing. A run of a workflow is ended by the service that watches runs; here it is
-only followed.
+The stream only shows the work: closing it stops nothing. Another service ends runs of workflows.
 """
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -61,7 +60,7 @@ class OneRun(Ask, frozen=True, kw_only=True):
 
 
 class WorkflowStatusRequest(Ask, frozen=True, kw_only=True):
-    """Run, or all running workflows."""
+    """Run to show, or all running workflows."""
 
     run: RunName | None = None
 
@@ -118,7 +117,7 @@ def report_of(conn: apsw.Connection, record: WorkflowRecord, now_ms: int, *, sai
     delivered = landings.newest(conn, record.id, delivers=True)
     output: object = None
     if record.status == "done" and record.mode == "run" and expected.schema is not None:
-        with suppress(NotJson):  # It matched when the run ended; its text may be deleted since.
+        with suppress(NotJson):  # Its text may be deleted since the run ended.
             output = read_output(run_outcomes.last_reply(conn, record.id, expected.exit_from).text)
     return RunReport(
         id=run_id(record.id),
@@ -240,7 +239,7 @@ async def _events(store: StoreAccess, kernel: KernelControl, work: StartedWork) 
                 yield frame(tick)
             report = await work.outcome() if tick is not None and tick.type in TURNS else None
             if report is not None and tick is not None:
-                # The commit that ended the work published further events.
+                # The commit that ended the work published further events: send them before.
                 newest, rest = store.reader.now(feed.event_range).newest, EventFilter(space=work.space)
                 async with aclosing(stored(store.reader, tick.seq or 0, newest, rest)) as found:
                     async for event in found:
@@ -253,7 +252,7 @@ async def _events(store: StoreAccess, kernel: KernelControl, work: StartedWork) 
 async def _serve_message(
     asked: RunRequest, actor: Actor, store: StoreAccess, files: ProjectFiles, kernel: KernelControl
 ) -> SendReport:
-    """Wait for the ends of the woken instructions only, which is the cheapest way to an answer."""
+    """Send a message and wait for its instructions, without reading events from the store."""
     appended = await _send(asked, actor, store, files)
     ids = appended.instruction_ids
 
@@ -305,10 +304,10 @@ async def _send(asked: RunRequest, actor: Actor, store: StoreAccess, files: Proj
 
 
 def _send_report(store: StoreAccess, appended: Appended, *, attended: bool) -> SendReport | None:
-    """Return the report of a message, or None while an instruction continues or will continue without a person.
+    """Return the report of a message, or None while the request has to wait for its instructions.
 
-    Work that waits for an approval continues at the deadline at the latest. Only an attended request waits for the
-    approval, or for a person's answer.
+    An instruction that only a person can continue is reported as waiting. An ``attended`` request
+    waits for approvals and for replies of human agents; another request does not.
     """
     ids = appended.instruction_ids
     stands = store.reader.now(instructions.of, ids, store.now_ms())

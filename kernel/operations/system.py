@@ -62,7 +62,7 @@ NOTHING_WRONG: Final = Definitions(None)
 
 
 class HealthRequest(Ask, frozen=True, kw_only=True):
-    """Health check of an unknown kernel."""
+    """Health check that can verify the identity of an unknown kernel."""
 
     nonce: Annotated[str, msgspec.Meta(description="Text for which the kernel proves that it knows the token.")] | (
         None
@@ -99,8 +99,8 @@ class UsageRequest(StatusRequest, frozen=True, kw_only=True):
 async def health(asked: HealthRequest, store: StoreAccess, kernel: KernelControl) -> Health:
     """Return the health of the kernel. Needs no token. ``nonce`` is answered with HMAC-SHA256(token, nonce).
 
-    The token is the one of the discovery record; ``admin_proof`` uses the administrator's. With ``token``, the number
-    of a created token, the key is the digest of that token, because the token itself is not stored.
+    The key is the token of the discovery record; ``admin_proof`` uses the administrator's token.
+    With ``token``, the number of a created token, the key is the stored digest of this token.
     """
     nonce, key, admin_key = asked.nonce, kernel.keys.record, kernel.keys.token
     if nonce is not None and len(nonce) > NONCE_LIMIT:
@@ -124,7 +124,7 @@ def _stops(kernel: KernelControl) -> bool:
 async def ready(store: StoreAccess, files: ProjectFiles, kernel: KernelControl) -> Response:
     """Return 200 if the kernel accepts and starts work, otherwise 503 with the reason.
 
-    It is not ready while it starts or stops, in safe mode, and after a failed commit if another attempt fails, too.
+    Not ready: starting, stopping, in safe mode, or the last commit and a new attempt failed.
     """
     if _stops(kernel):
         return json_reply(Ready(ready=False, status="stopping"), 503)
@@ -143,13 +143,15 @@ async def ready(store: StoreAccess, files: ProjectFiles, kernel: KernelControl) 
 async def status(
     asked: StatusRequest, actor: Actor, store: StoreAccess, files: ProjectFiles, kernel: KernelControl
 ) -> StatusReport:
-    """Return the state of the kernel: health, numbers of agents by state, held agents, and running workflows.
+    """Return the state of the kernel: health, numbers of agents by state, held agents, and running
+    workflows.
 
-    With a space or an agent, only its part. Raises Refused (unknown_agent, workflow_not_running).
+    With a space or an agent, only its own state. Raises Refused (unknown_agent,
+    workflow_not_running).
     """
     identity = kernel.identity
     space, agent = asked.space, asked.agent
-    # Keys of the requested agents. None: all. A referenced agent has one state in all workflows.
+    # Keys of the requested agents. None: all. A referenced agent has the same state everywhere.
     meant: frozenset[str] | None
     if space is None:
         if agent is not None:
@@ -296,8 +298,9 @@ async def trust(files: ProjectFiles) -> TrustList:
 async def usage(asked: UsageRequest, store: StoreAccess, files: ProjectFiles) -> UsageReport:
     """Report the usage of all stored work, or of one space or agent.
 
-    With both, the agent is the one with that name in the space. ``by``, ``since`` and ``until`` (milliseconds since
-    1970) limit and group work by its end. Raises Refused (unknown_agent, workflow_not_running, too_large).
+    With both, of this agent in this space. ``since`` and ``until`` (milliseconds since 1970) select
+    work by its end, and ``by`` groups it. Raises Refused (unknown_agent, workflow_not_running,
+    too_large).
     """
     agent = asked.agent
     space = None if asked.space is None else place_of(known_space(store, files, asked.space))

@@ -1,6 +1,6 @@
-"""OPERATIONS: the rows of all modules; and those that are commands, as interface/verbs.json has them.
+"""OPERATIONS: the rows of all modules. Rows with a command are exported to interface/verbs.json.
 
-scripts/generate writes that file, and a test compares it. The CLI reads it, and imports nothing of the kernel.
+scripts/generate writes this file for the CLI, which so imports nothing of the kernel.
 """
 
 import json
@@ -83,7 +83,7 @@ _TARGET: Final = {
 
 
 def verbs_text() -> str:
-    """Return the text of the file: each command by its words."""
+    """Return the text of interface/verbs.json: each command by its words."""
     verbs = {row.cli.words: _verb(row) for row in OPERATIONS if row.cli is not None}
     return json.dumps(verbs, indent=1, ensure_ascii=False) + "\n"
 
@@ -124,7 +124,7 @@ def _arguments(row: Operation) -> Iterator[dict[str, Any]]:
 
 
 def _flag(field: msgspec.structs.FieldInfo, how: dict[str, Any]) -> dict[str, Any]:
-    """Return how a flag is declared to argparse: ``int`` is the name of its type."""
+    """Return the keywords of argparse's add_argument for a flag, as JSON with names of types."""
     kinds = list(_plain(field.type))
     if bool in kinds:
         return {"dest": how["dest"], "action": "store_true", "help": f"{how['metavar']} {how['help']}"}

@@ -94,7 +94,7 @@ class TaskSplitRequest(TaskRequest, frozen=True, kw_only=True):
 
 
 class TaskPlanResult(msgspec.Struct, frozen=True, kw_only=True):
-    """Planned tasks: ids by key, and in the order of the list."""
+    """Ids of the planned tasks: by key, and in the order of the request."""
 
     ids: dict[str, str]
     tasks: tuple[str, ...]

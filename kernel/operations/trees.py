@@ -47,11 +47,11 @@ class TreeStatusResult(msgspec.Struct, frozen=True, kw_only=True):
     base: str
     commit: str
     ahead: int
-    """Commits since the base."""
+    """Number of commits since the base."""
     changed: tuple[str, ...]
     changed_total: int
     follows: str | None
-    """Agent to whose last commit the tree is updated before each of your instructions."""
+    """Agent to whose last commit your tree is moved before each of your instructions."""
     colleagues: tuple[ColleagueBranch, ...]
 
 

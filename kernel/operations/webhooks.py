@@ -31,7 +31,7 @@ from protocol.ndjson import reject_duplicate_keys
 from protocol.target import find_mentions
 
 _NOBODYS_KEY: Final = bytes(32)
-"""Placeholder secret, so that unknown and known hooks take the same time."""
+"""Key for an unknown hook, so that a request to it takes as long as to a known one."""
 
 logger = logging.getLogger(__name__)
 

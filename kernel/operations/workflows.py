@@ -45,7 +45,7 @@ class OfWorkflow(Ask, frozen=True, kw_only=True):
 
     @property
     def place(self) -> str:
-        """Return the name of its space."""
+        """Return the name of the workflow's space."""
         return workflow_space(self.workflow, self.tag)
 
 
@@ -73,7 +73,7 @@ async def start_workflow(
 ) -> WorkflowRow:
     """Start a workflow that runs until it is stopped. Use workflow_run for work with an end.
 
-    It is answered once it runs. A repeat of the request waits for the same answer.
+    The answer is sent when the workflow runs. A repeated request waits for the same answer.
     """
     check_works(kernel)
     begun = await launch(actor, asked, None, store, files, processes)
@@ -90,7 +90,7 @@ async def start_workflow(
 
 
 def check_works(kernel: KernelControl) -> None:
-    """Raise Refused (safe_mode) if the kernel would not start the work and the client would wait forever."""
+    """Raise Refused in safe mode: the kernel starts no work, and the client would wait forever."""
     if kernel.state.safe_mode():
         raise Refused("safe_mode", SAFE_MODE_NOTICE)
 
@@ -103,7 +103,7 @@ async def launch(
     files: ProjectFiles,
     processes: ProcessControl,
 ) -> StartedRun:
-    """Check, set up and start a workflow, once for the key of the request, with the options of a ``run`` if given.
+    """Check, set up and start a workflow once for the key of the request, with the options ``run``.
 
     The caller has called ``check_works``. On Refused and BadDefinition, nothing was started.
     """

@@ -1,1 +1,1 @@
-"""Daemon MCP: the context tools of a working agent, over the MCP revisions that clients in the field speak."""
+"""Daemon MCP: the context tools of running attempts, for all MCP revisions that clients use."""

@@ -1,11 +1,13 @@
-"""Tool calls: check the arguments, run the handler, encode the result or the refusal. Independent of MCP revisions.
+"""Tool calls: check the arguments, run the handler, encode the result or the refusal. Independent
+of MCP revisions.
 
-A refusal is a result with ``isError`` and a code, so that the model can read it and correct its call.
+A refusal is a result with ``isError`` and a code, so that the model can read it and correct its
+call.
 
-POST /call offers the tools of agents without MCP and without a token, for the programs of an attempt. The caller is the
-attempt whose process tree holds the other end of the connection, according to the system, if the request also has the
-attempt's cookie: a server among its processes may send requests on behalf of strangers. Tools, scopes and answers are
-those defined for Daemon MCP.
+POST /call offers agents' tools without MCP and without a token to the programs of an attempt. The
+caller is the attempt whose process tree holds the other end of the connection, according to the
+system. The request must have the attempt's cookie too: a server among the attempt's processes may
+send requests on behalf of strangers. Tools, scopes and answers are those of Daemon MCP.
 """
 
 import hashlib
@@ -92,10 +94,10 @@ def _given(arguments: msgspec.Struct) -> dict[str, Any]:
 
 
 def _space_named(caller: Actor, name: str | None, store: StoreAccess) -> SpaceId:
-    """Return the space of a call: ``name``, which is below the run's space, or the caller's space.
+    """Return the space ``name`` below the run's space, or without a name the caller's space.
 
-    The commit checks the membership again. Raises Refused (not_found) if the space does not exist or the caller is no
-    member.
+    The commit checks the membership again. Raises Refused (not_found) if the space does not exist
+    or the caller is no member.
     """
     identity = caller.agent
     if name is None:
@@ -107,10 +109,8 @@ def _space_named(caller: Actor, name: str | None, store: StoreAccess) -> SpaceId
 
 
 class GrantedWriter:
-    """Writer for one call under a grant of ``scope``.
-
-    Each commit checks the current grant; the first change counts as its use.
-    """
+    """Writer for one call that a grant of ``scope`` allows. Each commit checks that the grant is
+    still valid; the first change counts as a use of the grant."""
 
     def __init__(self, writer: CommitWriter, author: Author, scope: Scope) -> None:
         self._writer = writer
@@ -119,7 +119,7 @@ class GrantedWriter:
         self._counts = True
 
     async def commit(self, job: Callable[Concatenate[Transaction, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Commit ``job`` as the writer does. Also raises Refused (forbidden)."""
+        """Commit ``job`` and return its result. Raises Refused (forbidden) if the grant ended."""
 
         def run(tx: Transaction) -> T:
             return job(tx, *args, **kwargs)
@@ -175,7 +175,7 @@ class ToolDispatcher:
         answer = await self._answered(tool, run)
 
         async def booked() -> Answer:
-            """Record the trust of the answer before it is sent: what its reader writes is trusted no more than that."""
+            """Record the answer's trust class first: it limits the trust of the agent's texts."""
             store, number = self._services.store, number_of(caller.agent.instruction, "i")
             result = ToolResult(tool.name, answer.text)
             if len(answer.body) > SMALL_BYTES:
@@ -189,7 +189,7 @@ class ToolDispatcher:
         return await self._answered(tool, booked)
 
     async def manage(self, tool: PeopleTool, asker: Asker, arguments: object) -> Answer:
-        """Run ``tool`` for ``asker``, as ``call`` does."""
+        """Run ``tool`` for a person's program. Raises only on cancellation, like ``call``."""
 
         async def run() -> Answer:
             tool.row.check(asker.access)
@@ -229,7 +229,7 @@ class ToolDispatcher:
         return opened | store.reader.now(grants.given_to, identity, store.now_ms())[0]
 
     def _granted(self, tool: TeamTool, caller: Actor) -> Scope:
-        """Return the scope of ``tool`` if the caller has it by a grant. Raises Refused (forbidden)."""
+        """Return the scope of ``tool`` if a grant gives it. Raises Refused (forbidden)."""
         store, identity = self._services.store, caller.agent
         if identity.has_grants:
             usable, spent = store.reader.now(grants.given_to, identity, store.now_ms())
@@ -239,7 +239,7 @@ class ToolDispatcher:
         raise out_of_scope(tool, identity.name)
 
     async def fail_after(self, seconds: float) -> None:
-        """Cancel all calls that still run after ``seconds``, and answer them."""
+        """Wait for ``seconds``, then cancel the calls that still run. Each gets an answer."""
         await trio.sleep(seconds)
         for scope in tuple(self._running):
             scope.cancel()
@@ -259,7 +259,7 @@ def call_key(value: object) -> str | None:
 
 
 def failed(refused: Refused) -> Answer:
-    """Return the answer to a refused call."""
+    """Return a refusal as the answer to a call."""
     conflict = refused.conflict if isinstance(refused, Clashing) else None
     failure = Failure(code=refused.code, detail=refused.text, hint=refused.hint, conflict=conflict)
     return Answer(encode_json(failure), is_error=True)

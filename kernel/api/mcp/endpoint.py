@@ -1,4 +1,4 @@
-"""Endpoint /mcp. It answers requests that fast_path understands; the SDK, imported on demand, answers the others."""
+"""Endpoint /mcp. fast_path answers the requests that it understands; the SDK answers the others."""
 
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -60,7 +60,7 @@ class McpEndpoint:
             offered = self._of_attempt(principal.identity)
         else:
             offered = self._of_people(principal, (scope.get("client") or ("", 0))[1])
-        # A call or a known answer; None if the SDK has to decide.
+        # A call or a complete response; None if the SDK has to answer.
         plain: DirectCall | Listening | Response | None
         try:
             if scope["method"] == "GET":
@@ -130,7 +130,7 @@ class McpEndpoint:
             situation = situation_of(identity.space, files.catalog, reader)
             try:
                 definition = definition_for(identity.agent, identity.space, files.catalog, reader)
-            except (Refused, BadDefinition):  # the file is missing or invalid: its token decides
+            except (Refused, BadDefinition):  # without a valid agent file: the token's scopes
                 return listed(header, offered_tools(situation, opened))
             return listed(header, offered_tools(situation, opened, definition.scopes, definition.tools))
 

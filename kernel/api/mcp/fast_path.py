@@ -1,14 +1,14 @@
-"""Fast path for initialize, ping, tools/list, tools/call and server/discover of all revisions. The SDK answers the
-rest.
+"""Fast path for initialize, ping, tools/list, tools/call and server/discover of all revisions. The
+SDK answers all other requests.
 
-It reads ``subscriptions/listen`` too, served beside it. More exactly, it answers a POST in shape to the letter:
-one JSON-RPC message with no field beyond those below, from a client that reads JSON, whose headers agree with the body.
-Unknown methods, batches, malformed messages, unknown revisions and parameters in headers are the SDK's. Importing that
-takes more than half a second, and its layers cost each call as much as all else; both ways give the same answer (a test
-compares them). There is no session: the caller is in the token of each request, so a greeting is answered and nothing
-is kept of it.
+A POST is answered here only in the exact form: one JSON-RPC message without further fields than
+those below, from a client that reads JSON, with headers that agree with the body. The SDK gets
+unknown methods, batches, malformed messages, unknown revisions and parameters in headers. Importing
+it takes more than half a second, and its layers double the cost of a call; a test compares both
+answers. There is no session: each request's token identifies the caller, and nothing is stored.
 
-The handshake revisions (up to 2025-11-25) are read by ``read``, revision 2026-07-28 by ``modern_read``.
+``read`` parses the handshake revisions (up to 2025-11-25), ``modern_read`` revision 2026-07-28 and
+``subscriptions/listen``, which kernel.api.mcp.pushed serves.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -54,17 +54,18 @@ _HEADER: Final = OFFERED_TO.lower().encode()
 
 @lru_cache(maxsize=64)
 def listed(header: str | None, names: frozenset[str]) -> tuple[dict[str, Any], ...]:
-    """Return the offered tools by ``names``, and the tools that are not for models, depending on ``header``.
+    """Return the tools ``names`` as MCP lists them, plus auth_request unless ``header`` is
+    TO_MODEL.
 
-    Models are not offered auth_request: the program that runs the tool asks instead. The result is built on demand,
-    because the schemas of all tools take 14 ms.
+    No model needs auth_request: the program around it asks. The result is built on demand, because
+    the schemas of all tools take 14 ms.
     """
     shown = names if header == TO_MODEL else names | {AUTH_REQUEST}
     return tuple(tool.described for tool in TOOLS.values() if tool.name in shown)
 
 
 def listed_to(fields: Fields, offered: OfferedTools) -> tuple[dict[str, Any], ...]:
-    """Return the listed tools of ``offered`` for a request."""
+    """Return the tools of ``offered`` that a request with these header fields may list."""
     return offered.listed(TO_MODEL if fields.get(_HEADER) == TO_MODEL.encode() else None)
 
 
@@ -72,7 +73,7 @@ _INVALID_PARAMS: Final = -32602
 
 
 class DirectCall(msgspec.Struct, frozen=True):
-    """Call that needs no SDK. ``extra`` is what the revision adds to every result."""
+    """Tool call that needs no SDK. ``extra``: fields that the revision adds to each result."""
 
     id: int | str
     tool: Tool
@@ -166,7 +167,7 @@ _message: Final = msgspec.json.Decoder(_Initialize | _Initialized | _Ping | _Lis
 
 
 def read(fields: Fields, body: bytes, offered: OfferedTools) -> DirectCall | Response | None:
-    """Return the call in ``body`` or a known answer, or None if the SDK has to answer."""
+    """Return the tool call in ``body``, a response to another request, or None: the SDK answers."""
     if fields.get(b"mcp-protocol-version") not in _REVISIONS or not wants_json(fields):
         return None
     try:
@@ -255,7 +256,7 @@ _request: Final = msgspec.json.Decoder(_ModernCall | _ModernList | _Discover | _
 
 
 def modern_read(fields: Fields, body: bytes, offered: OfferedTools) -> DirectCall | Listening | Response | None:
-    """Return the call in ``body`` or a known answer, or None if the SDK has to answer."""
+    """Parse a request of revision 2026-07-28 as ``read`` does, or a request for notifications."""
     if fields.get(b"mcp-protocol-version") != REVISION.encode() or not wants_json(fields):
         return None
     try:

@@ -58,13 +58,13 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Filter(msgspec.Struct, frozen=True, kw_only=True):
-    """Notifications that a client requests in subscriptions/listen. Unknown ones are ignored."""
+    """Notifications that subscriptions/listen requests. Unknown notifications are ignored."""
 
     ours: Wanted | None = msgspec.field(name=NAMESPACE, default=None)
 
 
 class Listening(msgspec.Struct, frozen=True):
-    """Request for notifications: GET, or one with an ``id``, whose results contain ``extra``."""
+    """Request for notifications by GET, or with an ``id`` (``extra``: added to its results)."""
 
     wanted: Wanted | None
     id: int | str | None = None
@@ -85,7 +85,7 @@ class Mention(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Listeners:
-    """Listeners by the holder of their token, with a limit."""
+    """Number of open listeners of each token's holder, with a limit."""
 
     def __init__(self) -> None:
         self._counts: Counter[str] = Counter()
@@ -105,7 +105,7 @@ class Listeners:
 
 
 class Notice(msgspec.Struct, frozen=True):
-    """Notification, with the event up to which everything was checked. Without a method, it is a keep-alive."""
+    """Notification; without ``method``, a keep-alive. ``last``: seq of the last checked event."""
 
     last: int
     method: str = ""

@@ -1,6 +1,6 @@
-"""Our tools on the MCP SDK's low-level server: every revision and every corner of the protocol is the SDK's.
+"""Tools on the low-level server of the MCP SDK, which implements all revisions of the protocol.
 
-Importing this takes more than half a second: only the endpoint does, when a request needs it.
+Importing this module takes more than half a second: only the endpoint imports it, on demand.
 """
 
 from typing import Any
@@ -23,12 +23,12 @@ Context = ServerRequestContext[Any, Any]
 
 
 def build_manager(offered: OfferedTools) -> StreamableHTTPSessionManager:
-    """The SDK's way of serving, without sessions. Enter its ``run`` before the first request."""
+    """Return the SDK's manager without sessions. Enter its ``run`` before the first request."""
     return StreamableHTTPSessionManager(build_server(offered), stateless=True, json_response=True)
 
 
 def build_server(kind: OfferedTools) -> "Server[Any]":
-    """A server of all tools of such a offered. Who asks is in the scope of each request, and nowhere else."""
+    """Return an SDK server. OFFERED in the scope of a request has the tools of its caller."""
     tools = {name: types.Tool.model_validate(tool.described) for name, tool in kind.tools.items()}
     schemas = {name: tool.input_schema for name, tool in tools.items()}
 

@@ -33,17 +33,17 @@ class Tool(msgspec.Struct, frozen=True, eq=False, dict=True):
 
     @property
     def name(self) -> str:
-        """The name of the tool."""
+        """Return the name of the tool."""
         return self.front.name
 
     @property
     def gives(self) -> type[msgspec.Struct]:
-        """The result."""
+        """Return the Struct of the result."""
         return self.row.gives
 
     @cached_property
     def asks(self) -> type[msgspec.Struct]:
-        """Return the arguments: the fields of the request, paging fields last."""
+        """Return a Struct of the arguments: the fields of the request, paging fields last."""
         fields = [self._argument(one) for one in msgspec.structs.fields(self.row.request) if self._is_argument(one)]
         fields.sort(key=lambda one: self._rank(one[0]))
         return struct_of("Arguments", f"Arguments of {self.name}.", fields)
@@ -70,7 +70,7 @@ class Tool(msgspec.Struct, frozen=True, eq=False, dict=True):
 
     @cached_property
     def described(self) -> dict[str, Any]:
-        """The tool as MCP lists it."""
+        """Return the tool as MCP lists it."""
         return {
             "name": self.name,
             "description": self.front.description or self.row.description,
@@ -101,7 +101,7 @@ class TeamTool(Tool, frozen=True, eq=False):
 
     @property
     def scope(self) -> ToolScope:
-        """Return the scope that opens the tool. Tools of ``tree`` report a missing working tree themselves."""
+        """Return the scope that the tool needs. Tools of ``tree`` report a missing tree."""
         return CONTEXT_SCOPES[self.name]
 
 
@@ -110,13 +110,13 @@ class PeopleTool(Tool, frozen=True, eq=False):
 
     @property
     def gives(self) -> type[msgspec.Struct]:
-        """Return the result of the route."""
+        """Return the Struct of the route's answer."""
         assert self.row.answers is not None, "no tool streams"
         return self.row.answers
 
 
 def schema_of(struct: type[msgspec.Struct]) -> dict[str, Any]:
-    """The JSON Schema of ``struct``, an object at its root as MCP wants it."""
+    """Return the JSON Schema of ``struct`` with an object at its root, as MCP requires."""
     (root,), parts = msgspec.json.schema_components([struct], ref_template="#/$defs/{name}")
     schema = parts.pop(str(root["$ref"]).rpartition("/")[2])
     schema.pop("title", None)
@@ -160,10 +160,10 @@ _WITH_TREE: Final[frozenset[ToolScope]] = frozenset({"all", "tree"})
 
 
 def opened_by(identity: Identity) -> frozenset[ToolScope]:
-    """The scopes that the token of an attempt opens."""
+    """Return the scopes that an attempt's token gives, without grants."""
     return identity.scopes | (_WITH_TREE if identity.has_tree else _OF_ALL)
 
 
 def listed_for(access: Access) -> tuple[dict[str, Any], ...]:
-    """The tools that ``access`` opens, as MCP lists them; the others are refused to who calls them all the same."""
+    """Return the tools that ``access`` may call, as MCP lists them. Other calls are refused."""
     return tuple(tool.described for tool in MANAGEMENT.values() if tool.row.opened_by(access))
