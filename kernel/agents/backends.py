@@ -29,7 +29,7 @@ def find_program(spec: BackendSpec, path: str) -> str | None:
 
 
 def absence(spec: BackendSpec, path: str) -> str:
-    """Return the message for a missing program: where it was searched, and how to install it."""
+    """Return the error for a missing program, with the searched PATH and how to install it."""
     return f"{' or '.join(spec.binaries)} not found on the PATH of workers ({path}). Install it: {spec.install}"
 
 
@@ -58,7 +58,7 @@ def command_of(definition: AgentDefinition, root: Path, path: str) -> tuple[str,
 def check_trusted_files(definition: AgentDefinition, start: Start) -> None:
     """Raise CauseError(untrusted) if a file to execute differs from the trusted one. Blocks while files are read.
 
-    Only for attempts of other programs: the built-in loop checks each file when it starts it.
+    Only for attempts of other programs: the built-in loop checks a file when it starts the file.
     """
     check_settings(definition, Path(start.cwd), start.pinned)
     for word, path in _files(definition, start):
@@ -71,13 +71,9 @@ def check_trusted_files(definition: AgentDefinition, start: Start) -> None:
 
 
 def _files(definition: AgentDefinition, start: Start) -> Iterator[tuple[str, Path]]:
-    """Yield the words that may name files, with their paths.
-
-    The program of the agent file is relative to the project; other words are relative to the working directory.
-    """
     if definition.backend in COMMANDED:
         program, *arguments = definition.command
-        if os.sep in program:
+        if os.sep in program:  # relative to the project, unlike all other words
             yield program, Path(start.command[0])
         yield from ((word, Path(start.cwd, word)) for word in arguments)
     for server in start.mcp_servers.values():
@@ -94,7 +90,7 @@ class BackendVersion(Protocol):
 
     @property
     def text(self) -> str:
-        """Return the output."""
+        """Return the program's output."""
         ...
 
     @property

@@ -57,7 +57,7 @@ class AgentScan(msgspec.Struct, frozen=True):
 class _CachedAgent(msgspec.Struct, frozen=True):
     """A cached agent file: its stat before the read, its content, and the parsed agent.
 
-    ``prompt`` is the stat of its ``system_file``, which must be valid too.
+    ``prompt`` is the stat of its ``system_file``, which must be unchanged too; None without one.
     """
 
     seen: FileStat
@@ -104,7 +104,7 @@ class Catalog:
         return _is_name(name) and (declared or os.path.lexists(self.place(self.file_of(name))))
 
     def place(self, path: str) -> str:
-        """Return the location of a file displayed as ``path``; links are not followed."""
+        """Return the absolute path of a file displayed as ``path``; links are not followed."""
         return f"{self._home}/{path.removeprefix(HOME)}" if path.startswith(HOME) else f"{self.root}/{path}"
 
     def users_folder(self) -> Path | None:
@@ -169,7 +169,6 @@ class Catalog:
         return loaded
 
     def _prompt_settled(self, kept: _CachedAgent) -> bool:
-        """Return whether the ``system_file`` of ``kept``, if any, is certainly unchanged."""
         if kept.prompt is None:
             return True
         seen = self._glances.at(f"{self.root}/{kept.loaded.definition.prompt.system_file}")
@@ -232,7 +231,7 @@ class Catalog:
     ) -> tuple[FileError, ...]:
         """Report in ``problems`` the keys of ``definition`` that name missing files.
 
-        Returns the errors in files that exist.
+        Returns the errors inside of the files that exist.
         """
         try:
             resources_of(definition, project, self.root)
@@ -302,7 +301,7 @@ class Catalog:
         return frozenset((name, found.st_mtime_ns, found.st_size) for name, found in files)
 
     def prompt_files(self) -> frozenset[str]:
-        """Return the files with the prompts of agents that have been read."""
+        """Return the ``system_file`` paths of all agents that have been read."""
         files = (kept.loaded.definition.prompt.system_file for kept in tuple(self._agents.values()))
         return frozenset(file for file in files if file is not None)
 

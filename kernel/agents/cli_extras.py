@@ -40,7 +40,7 @@ NO_COUNT_HINT: Final = "set a wall_time limit instead, or choose a metered progr
 
 
 def counts_tokens(definition: AgentDefinition) -> bool:
-    """Return whether token usage of ``definition`` is known while it works, so that a limit can be enforced."""
+    """Return whether token usage is known while the agent works, so that a limit is enforceable."""
     if definition.backend != ACP:
         return True
     return acp_program(definition.command).meters(definition.model) and not definition.login
@@ -85,7 +85,7 @@ def project_settings(definition: AgentDefinition, folder: Path) -> dict[str, str
 
 
 def settings_demands(definition: AgentDefinition, settings: Mapping[str, str]) -> Iterator[str]:
-    """Yield the demand for each of ``settings``, without the agent's name."""
+    """Yield a demand for each file of ``settings`` (path to digest), without the agent's name."""
     for path, digest in settings.items():
         yield f"lets {definition.command[0]} load settings, hooks and servers of {path}, content sha256:{digest}"
 
@@ -259,7 +259,6 @@ def _servers(definition: AgentDefinition, own: OwnSpec, at: str) -> dict[str, Mc
 
 
 def _document(paths: tuple[str, ...], own: OwnSpec, at: str) -> dict[str, Any]:
-    """Return the content of the first file that exists. Raises BadDefinition, CauseError."""
     for path in paths:
         shown = _shown(own, path)
         with suppress(FileMissing):

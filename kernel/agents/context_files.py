@@ -21,7 +21,7 @@ _NO_ENTRIES: Final = MemoryFile((), ())
 
 
 class ContextFile(NamedTuple):
-    """A file that was read: its stat, the time it was first seen so, its text, and its entries."""
+    """A file that was read: its stat, since when it has this stat, its text, and its entries."""
 
     looks: tuple[int, ...]
     since: float
@@ -70,7 +70,10 @@ def read_error(error: Exception) -> str:
 
 
 def put_all(folder: int, changes: Mapping[str, str], shown: str) -> None:
-    """Write texts to files of ``folder``; delete files with "". Raises OSError if nothing was changed, Refused."""
+    """Write the texts of ``changes`` to files of ``folder``; a file with the text "" is deleted.
+
+    Raises OSError if nothing was changed, Refused if only some files were changed.
+    """
     done = 0
     try:
         for file, text in changes.items():  # additions first: a crash may duplicate an entry, never lose it
@@ -103,7 +106,7 @@ def _dated(file: MemoryFile, found: os.stat_result) -> MemoryFile:
 
 
 def make_agent_folder(root: str, folder: str, agent: str) -> None:
-    """Create the agent's folder. A folder created here is marked: only such a folder is deleted with its agent (CF12).
+    """Create the agent's folder with a mark. Only a marked folder is deleted with its agent (CF12).
 
     Repairs the state that a crashed writer left. Raises OSError.
     """

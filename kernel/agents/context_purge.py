@@ -35,9 +35,10 @@ class Copies(NamedTuple):
 def purge_copies(
     contexts: PersonalContexts, places: Iterable[ContextPlace], traces: ProvenanceMarks, meant: Collection[Entry]
 ) -> Copies:
-    """Delete copies of ``traces`` at ``places``, except for the items ``meant`` themselves.
+    """Delete copies of purged items at ``places``, but not the purged entries (``meant``).
 
-    Files that cannot be changed are skipped. Raises Refused if a context cannot be read.
+    ``traces`` detects copies. Files that cannot be changed are skipped. Raises Refused if a context
+    cannot be read.
     """
 
     def without_them(todo: str) -> str:
@@ -69,14 +70,14 @@ def purge_copies(
 
 
 def all_of(memory: Memory) -> Iterator[Entry]:
-    """Return all entries, including those that are shadowed by another one."""
+    """Return all entries, including entries that another entry with the same key shadows."""
     return (one.entry for one in (*memory.kept, *memory.shadowed))
 
 
 def removal(
     gone: Collection[Entry],
 ) -> Callable[[Memory], list[tuple[StoredEntry | None, Entry | None]]]:
-    """Return a memory change that deletes the entries ``gone`` that are unchanged."""
+    """Return a change for ``change_memory`` that deletes the entries ``gone`` if unchanged."""
     return lambda now: [(one, None) for one in (*now.kept, *now.shadowed) if one.entry in gone]
 
 
@@ -110,5 +111,5 @@ def trashed(root: str, traces: ProvenanceMarks) -> Iterator[str]:
 
 
 def _held(text: str, traces: ProvenanceMarks) -> bool:
-    """Return whether ``text`` contains a long part: a short one next to its key does not identify a copy."""
+    # Only long parts count: a short part does not identify a copy, even next to its key.
     return bool(traces.find(text.encode("utf-8", "surrogatepass")))

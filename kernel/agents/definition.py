@@ -97,7 +97,7 @@ _MEANT: Final[Mapping[str, Approval]] = MappingProxyType({"never": "auto", "read
 
 
 def full_approval(node: Node) -> Node:
-    """Return the value in its stored spelling."""
+    """Replace ``never`` and ``reads`` as values of ``approval`` by ``auto`` and ``ask``."""
     if not isinstance(node, ScalarNode) or node.text not in _MEANT:
         return node
     return msgspec.structs.replace(node, text=_MEANT[node.text])
@@ -141,7 +141,7 @@ class NameSource(msgspec.Struct, frozen=True):
 def convert_agent(
     node: Node, named: NameSource, converter: Converter, problems: Diagnostics, where: str = ""
 ) -> AgentDefinition | None:
-    """Return the agent that ``node`` describes, unchecked; None after errors, which are in ``problems``."""
+    """Return the agent of ``node``, not yet checked by ``check_agent``; None if it has errors."""
     if not isinstance(node, MapNode) or node.get("name") is None:
         own, rest = None, node
     else:
@@ -261,9 +261,9 @@ class _Check:
             self._bad(fault.key, fault.message, fault.hint)
 
     def command(self) -> None:
-        """A workflow may replace a program with a mock script; the command of the agent file then has no effect."""
         backend = self._agent.backend
         if backend not in COMMANDED:
+            # A workflow may replace a program with a mock script; the file's command then remains.
             if _get(self._node, "command") is not None and self._agent.command:
                 able = " and ".join(sorted(COMMANDED))
                 message = f"is only for the backends {able}, but the backend is {backend}"

@@ -40,7 +40,7 @@ def name_fault(name: str) -> str | None:
 
 
 def own_name_fault(name: str) -> str | None:
-    """Return the reason why a program's own ``env`` must not set ``name``; None if it may."""
+    """Return the reason why the ``env`` of an MCP server must not set ``name``; None if it may."""
     if not _NAME.fullmatch(name):
         return f"{name[:60]!r} is not a valid variable name"
     if _STEERING.match(name):
@@ -53,7 +53,7 @@ def worker_environment(
 ) -> dict[str, str]:
     """Return the part of ``environ`` for a worker, its shells and setup commands.
 
-    ``own_bin``: directories with our commands.
+    ``let_through``: further variables to pass. ``own_bin``: folders to remove from the PATH.
     """
     passed = {name: value for name, value in environ.items() if name in _ALLOWED or name.startswith(_ALLOWED_PREFIX)}
     passed |= {name: environ[name] for name in let_through if name in environ and name_fault(name) is None}
@@ -63,7 +63,7 @@ def worker_environment(
 
 @lru_cache(maxsize=16)
 def _search_path(path: str, own_bin: frozenset[str]) -> str:
-    """Return ``path`` without our own directories and without relative ones, which depend on the working directory."""
+    # Relative folders depend on the working directory.
     own = {os.path.realpath(directory) for directory in own_bin}
     kept = [part for part in path.split(":") if part.startswith("/") and os.path.realpath(part) not in own]
     return ":".join(kept) or _DEFAULT_PATH
@@ -78,7 +78,7 @@ written, moved, or created."""
 
 
 def find_bubblewrap(environ: Mapping[str, str]) -> str | None:
-    """Return the absolute path of bubblewrap, or None. Relative folders of the PATH belong to the project."""
+    """Return the absolute path of bubblewrap, or None. The PATH's relative folders are ignored."""
     found = shutil.which(environ.get(VARIABLE) or "bwrap", path=worker_environment(environ)["PATH"])
     return None if found is None else os.path.abspath(found)
 
@@ -99,10 +99,7 @@ def sandbox_state(definition: AgentDefinition, environ: Mapping[str, str]) -> Li
 
 
 def home_fault(root: Path, environ: Mapping[str, str]) -> str | None:
-    """Return why a sandbox for the project at ``root`` is impossible: the project contains the user's home.
-
-    Returns None if it does not.
-    """
+    """Return the error if the project at ``root`` contains the user's home; None if it does not."""
     project = os.path.realpath(root)
     try:
         home_by_password = pwd.getpwuid(os.getuid()).pw_dir
@@ -118,7 +115,7 @@ def home_fault(root: Path, environ: Mapping[str, str]) -> str | None:
 
 
 def link_fault(root: Path, names: Iterable[str]) -> str | None:
-    """Return the reason why one of ``names`` cannot be protected in ``root``; None if all can."""
+    """Return the error if one of ``names`` in ``root`` is a link, which cannot be protected."""
     link = next((name for name in names if os.path.islink(root / name)), None)
     if link is None:
         return None

@@ -115,7 +115,7 @@ def full_servers(node: Node) -> Node:
 
 
 def server_faults(servers: Servers) -> Iterator[KeyFault]:
-    """Yield the errors in the key that can be found without reading other files."""
+    """Yield the errors in ``mcp_servers`` that can be found without reading other files."""
     for name, server in servers.items():
         at = f"{_KEY}.{name}"
         fault = None if name == EVERY and server.type == PROJECT else server_name_fault(name)
@@ -125,9 +125,9 @@ def server_faults(servers: Servers) -> Iterator[KeyFault]:
 
 
 def servers_of(servers: Servers, root: Path) -> dict[str, McpServer]:
-    """Return ``servers`` with the definitions of the project's file. Raises BadDefinition for errors in that file.
+    """Return ``servers`` with definitions from ``.mcp.json``. Raises BadDefinition for its errors.
 
-    If the agent uses all servers, invalid ones are left out: they may be written for another program.
+    If the agent uses all servers, invalid servers are left out: another program may support these.
     """
     if not any(server.type == PROJECT for server in servers.values()):
         return dict(servers)
@@ -146,7 +146,7 @@ def servers_of(servers: Servers, root: Path) -> dict[str, McpServer]:
 
 
 def left_out(servers: Servers, root: Path) -> Iterator[str]:
-    """Yield messages about servers of the project's file that an agent with all servers does not get."""
+    """Yield why servers of ``.mcp.json`` are left out for an agent that uses all its servers."""
     if EVERY not in servers:
         return
     entries, problems = _entries(root)
@@ -190,8 +190,7 @@ def _fill(value: str, environ: Mapping[str, str], where: str) -> str:
 
 
 def _fill_header(value: str, environ: Mapping[str, str], where: str) -> str:
-    """Replace variables and strip the line end that values read from files have. Raises Refused for several lines."""
-    filled = _fill(value, environ, where).strip()
+    filled = _fill(value, environ, where).strip()  # a value from a file ends in a line feed
     if any(ord(letter) < 32 for letter in filled):
         names = ", ".join(f"${match[1]}" for match in _VARIABLE.finditer(value)) or "it"
         raise Refused("no_credentials", f"{_KEY}.{where} cannot be sent: {names} contains line breaks", "remove them")

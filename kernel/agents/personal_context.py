@@ -120,7 +120,7 @@ def _has_no_link(root: str, path: str) -> bool:
 
 
 class PersonalContexts:
-    """Reader and writer of the contexts of agents in ``catalog``; those without a file are in ``state``."""
+    """Reader and writer of agents' contexts; ``state`` has those of agents without a file."""
 
     def __init__(self, catalog: Catalog, state: Path, now: Callable[[], float] = time.monotonic) -> None:
         self._catalog = catalog
@@ -173,7 +173,7 @@ class PersonalContexts:
     def change_memory(
         self, place: ContextPlace, decide: Callable[[Memory], Iterable[tuple[StoredEntry | None, Entry | None]]]
     ) -> tuple[StoredEntry, ...]:
-        """Replace entries by the pairs that ``decide`` returns: the old entry (None to add), and the new one.
+        """Apply pairs from ``decide``: the old entry (None to add) and the new (None to delete).
 
         Returns the written entries. Raises Refused; then some of several changes may have been made.
         """
@@ -247,7 +247,7 @@ class PersonalContexts:
             self._changing(place, NOTES, lambda folder: os.unlink(file, dir_fd=folder))
 
     def todos(self, place: ContextPlace) -> Personal:
-        """Return the items in the order of the file, and the lines that look like an item but are invalid."""
+        """Return ``todos`` in the file's order; ``skipped`` are invalid lines similar to todos."""
 
         def look(folder: int) -> tuple[list[Item], list[str]]:
             try:
@@ -274,9 +274,9 @@ class PersonalContexts:
         return self.todos(place)
 
     def write_soul(self, place: ContextPlace, text: str, known: str) -> str | None:
-        """Write ``text`` to the soul file if that contains ``known`` or nothing; else return its text.
+        """Write ``text`` to the soul file, unless the file has other content than ``known``.
 
-        Raises Refused.
+        Returns None, or the other content, which remains unchanged. Raises Refused.
         """
 
         def write(folder: int) -> str | None:
@@ -292,7 +292,10 @@ class PersonalContexts:
     def add_todo(
         self, place: ContextPlace, text: str, only_if: int | None = None, trust: SourceClass = "agent"
     ) -> Personal:
-        """Add an item; with ``only_if`` (for retries), only if the list has that many items of this text."""
+        """Add a todo item. Raises Refused.
+
+        ``only_if``, for retries: add the item only if the list has that many items with this text.
+        """
 
         def add(before: str) -> str:
             count = sum(item.text == text for item in items_of(before)[0])
@@ -301,9 +304,9 @@ class PersonalContexts:
         return self.change_todos(place, add)
 
     def move(self, source: ContextPlace, target: ContextPlace) -> None:
-        """Move the context of an agent in the state to the agent file that replaces it; existing items are kept.
+        """Move the context of an agent that got a file from the kernel's state to the project.
 
-        Repeatable after a crash. Raises Refused.
+        Existing items of ``target`` are kept. Repeatable after a crash. Raises Refused.
         """
         kept = self.read(source)
         there = {one.entry.key for one in self.memory(target).kept}
@@ -363,7 +366,6 @@ class PersonalContexts:
             return ""
 
     def _in(self, place: ContextPlace, part: str, look: Callable[[int], T]) -> T | None:
-        """Run ``look`` on the folder ``part``; return None if it does not exist. Raises Refused."""
         try:
             with closing_descriptor(open_folder(place.root, f"{place.folder}/{part}")) as folder:
                 return look(folder)
@@ -373,7 +375,6 @@ class PersonalContexts:
             raise Refused("conflict", f"{place.shown}/{part} cannot be read: {error.strerror}") from error
 
     def _changing(self, place: ContextPlace, part: str, change: Callable[[int], T]) -> T:
-        """Run ``change`` on the locked folder ``part``, which is created if it is missing."""
         try:
             self._make_home(place)
             inside = f"{place.folder}/{part}"
@@ -387,10 +388,6 @@ class PersonalContexts:
             raise Refused("storage_failed", text, "check the disk and the folder, then retry") from error
 
     def _make_home(self, place: ContextPlace) -> None:
-        """Create the agent's folder; a folder created here is marked, and only then deleted with its agent (CF12).
-
-        Raises OSError, Refused if the folder belongs to another agent.
-        """
         if place.root == str(self._state):
             os.makedirs(os.path.join(place.root, place.folder), mode=0o700, exist_ok=True)
             return

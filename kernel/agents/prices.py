@@ -63,9 +63,9 @@ def rate(provider: str, model: str) -> Rate | None:
 
 
 def has_price(definition: AgentDefinition, project: ProjectDefinition) -> bool:
-    """Return whether the cost of calls of ``definition`` is known in time; mock agents take it from their script.
+    """Return whether the cost of each call is known right after it, so that a USD limit can work.
 
-    Raises ModelRejected.
+    Mock agents take the cost from their script. Raises ModelRejected.
     """
     if not calls_models(definition):
         return script_has_prices(definition)
@@ -76,9 +76,9 @@ def has_price(definition: AgentDefinition, project: ProjectDefinition) -> bool:
 
 
 def script_has_prices(definition: AgentDefinition) -> bool:
-    """Return whether all token usage in the mock script has a cost: without it, spending is unknown.
+    """Return whether all token usage in the mock script has a cost.
 
-    A program with its own models reports its cost at the end, which is too late.
+    False for a program with its own models, which reports its cost at the end, too late.
     """
     if BACKENDS[definition.backend].own_models:
         return False

@@ -47,7 +47,7 @@ class Parsed(NamedTuple):
 
 
 def with_agents(definition: ProjectDefinition, node: Node | None, problems: Diagnostics) -> Parsed:
-    """Return ``definition`` with the agents in ``node``, its key ``agents``; report errors in ``problems``."""
+    """Return ``definition`` with the agents of ``node``, the value of the key ``agents``."""
     if node is None:
         return Parsed(definition)
     found: dict[str, str | AgentDefinition] = {}
@@ -77,7 +77,7 @@ def with_agents(definition: ProjectDefinition, node: Node | None, problems: Diag
 
 
 def place_of(node: Node, name: str) -> Location:
-    """Return the location at which the project file ``node`` declares the agent ``name``, or else its beginning."""
+    """Return the location of the agent ``name`` in the project file ``node``, or of its start."""
     agents = node.get("agents") if isinstance(node, MapNode) else None
     entries = () if agents is None else _entries(agents, Diagnostics(""))
     return next((entry.place for entry in entries if entry.name == name), node.place)
@@ -153,7 +153,7 @@ def read_project(root: Path) -> ProjectFileContent | None:
 
 
 def parse_project(file: ProjectFileContent) -> Parsed:
-    """Parse ``file``. Raises BadDefinition; an error in an agent is stored for that agent only."""
+    """Parse ``file``. Raises BadDefinition; errors of an agent are only in ``broken``."""
     node, problems = tree_of(file.data, file.name)
     # Agents have several forms and are converted separately.
     rest = node.without({"agents"}) if isinstance(node, MapNode) else node

@@ -88,11 +88,11 @@ def assemble(
     rules: Sequence[RulesFile] = (),
     memory: Sequence[AssembledPart] = (),
 ) -> AssembledPrompt:
-    """Return the prompt for ``message`` and those that ``joined`` it. ``thread`` are earlier messages, oldest first.
+    """Return the prompt for ``message`` and the ``joined`` messages of the same instruction.
 
-    ``rules`` are the project's rules; ``memory`` is the agent's knowledge and tasks. Of the thread, the last
-    ``context.thin_thread`` messages are used, within ``context.budget`` tokens. Messages of the user at its end become
-    part of the new message.
+    ``memory`` is the agent's knowledge and tasks. ``thread`` are earlier messages, oldest first, of
+    which the last ``context.thin_thread`` are used, within ``context.budget`` tokens. Messages by
+    others at the end of the thread become part of the new message.
     """
     system = list(_system_parts(definition, system_text, context, rules, memory))
     turns = _thread(definition, thread, context)
@@ -150,7 +150,6 @@ def _system_parts(
 def _thread(
     definition: AgentDefinition, thread: Sequence[Message], context: PromptContext
 ) -> list[tuple[Message, AssembledPart]]:
-    """Return the last messages as displayed: the oldest are folded or left out if they do not fit."""
     count = definition.context.thin_thread
     recent = _newest([said for said in thread if said.text.strip()][-count:]) if count else ()
     first = next((place for place, said in enumerate(recent) if said.sender != context.name), len(recent))
@@ -191,7 +190,6 @@ def joined_text(parts: Iterable[AssembledPart]) -> str:
 
 
 def _reported(parts: Iterable[AssembledPart]) -> Iterator[PromptPart]:
-    """Yield the parts for display; consecutive turns of the thread with the same state are combined."""
     for (name, kept), alike in groupby(parts, key=lambda part: (part.name, part.kept)):
         rows = list(alike)
         if name == "thread":
@@ -205,7 +203,6 @@ def _reported(parts: Iterable[AssembledPart]) -> Iterator[PromptPart]:
 
 
 def _manifest(parts: Iterable[AssembledPart]) -> Iterator[str]:
-    """Yield the summary: a line for each section, for each message, and for the handover."""
     for name, section in groupby(parts, key=lambda part: part.name):
         rows = list(section)
         if name in NAMED:
@@ -227,7 +224,6 @@ KEPT: Final[dict[Kept, str]] = {"folded": "folded", "left_out": "left out"}
 
 
 def _newest(thread: Sequence[Message]) -> Sequence[Message]:
-    """Return the last messages of ``thread`` that fit in full; at least the last one."""
     room = THREAD_BYTES
     for place in range(len(thread) - 1, -1, -1):
         room -= len(encode_json(quoted(thread[place].text[:THREAD_CHARACTERS])))
@@ -274,7 +270,6 @@ WAITING: Final = 100
 
 
 def _notices(context: PromptContext) -> Iterator[AssembledPart]:
-    """Yield the kernel's own notices for the message, after all text of other authors."""
     if context.handover is not None:
         note = context.handover
         parts = [f"done: {note.done}", f"next: {note.next}"]
@@ -340,7 +335,7 @@ You started this work under a different configuration, so the conversation canno
 
 
 def prior_work(entries: Sequence[Entry]) -> str:
-    """Return a summary of ``entries``; a final note is the current request. Empty if there is no earlier work."""
+    """Return a summary of ``entries``, with a final note as the instruction; "" without entries."""
     lines: list[str] = []
     pending: list[ToolCall] = []
     for entry in entries:

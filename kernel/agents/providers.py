@@ -200,7 +200,7 @@ def calls_models(definition: AgentDefinition) -> bool:
 
 
 def check_backend(definition: AgentDefinition, found: Route) -> None:
-    """Raise ModelRejected if the backend does not support the dialect of that model."""
+    """Raise ModelRejected if the backend does not support the dialect of the route ``found``."""
     spec = BACKENDS[definition.backend]
     if found.dialect not in spec.dialects:
         speaks = " or ".join(sorted(spec.dialects - {MOCK}))
@@ -237,7 +237,7 @@ def check_login(definition: AgentDefinition, found: Route | None) -> None:
 
 
 def check_endpoint(name: str, base_url: str | None, api_key: str | None) -> None:
-    """Raise ModelRejected if no agent could use an entry of the providers table."""
+    """Raise ModelRejected if an entry of the key ``providers`` is invalid for every agent."""
     if base_url is None and name not in PROVIDERS:
         raise ModelRejected(f"provider {name} has no base_url", "add base_url: to it")
     if base_url is not None:
@@ -257,7 +257,7 @@ def split_model(text: str) -> tuple[str, str]:
 
 
 def full_model(text: str) -> str:
-    """Return ``text`` with the provider of an alias or a known model name; unchanged if it is neither."""
+    """Return ``provider/name`` for an alias or a known model name, any other ``text`` unchanged."""
     if text in ALIASES:
         return ALIASES[text]
     found = next((provider for beginning, provider in FAMILIES.items() if re.match(beginning, text)), None)
@@ -284,7 +284,6 @@ def _known(name: str, project: ProjectDefinition) -> Endpoint:
 
 
 def _dialect_of(prefix: str, endpoint: Endpoint, project: ProjectDefinition) -> Dialect:
-    """Return the dialect of a model's prefix: OpenAI-compatible unless configured otherwise. Raises ModelRejected."""
     if prefix in PROVIDERS:
         return PROVIDERS[prefix].dialect
     if prefix == endpoint.name:
@@ -361,9 +360,9 @@ SERVERS: Final = "servers"
 
 
 def sdks_for(definitions: Iterable[AgentDefinition], project: ProjectDefinition) -> frozenset[str]:
-    """Return the imports that ``definitions`` need to call their models and to run tools.
+    """Return the groups of imports (SDKS, PROGRAM, TOOLS, SERVERS) that ``definitions`` need.
 
-    An invalid model needs none.
+    An agent with an invalid model needs no SDK.
     """
     return frozenset(need for one in definitions for need in _needs(one, project))
 

@@ -41,7 +41,7 @@ async def register(catalog: Catalog, writer: CommitWriter, reader: Reader, secon
 
 
 async def made_at_run_time(reader: Reader) -> frozenset[str]:
-    """Return the agents without a file: at a start, those of a kernel that crashed."""
+    """Return the agents without a file. At a kernel's start, all are left by a crashed kernel."""
     return frozenset(one.key for one in await reader.read(agents.all) if one.origin == "ephemeral")
 
 
@@ -50,8 +50,8 @@ async def take_over(
 ) -> None:
     """Store the definitions of ``survey`` that differ from the stored ones. No agent is removed.
 
-    An agent created at run time is only replaced if it is one of ``over``: otherwise the author of a file with its name
-    decides, and a kernel that crashed cannot be asked.
+    A file replaces an agent created at run time only if this agent is one of ``over`` (left by a
+    crashed kernel). Other agents created at run time keep their names.
     """
     specs = await reader.read(agents.not_stored, map(file_spec, survey.loaded), over=over)
     for start in range(0, len(specs), AT_ONCE):
@@ -66,7 +66,7 @@ async def gone(catalog: Catalog, reader: Reader) -> tuple[AgentKey, ...]:
 
 
 async def settle_contexts(contexts: PersonalContexts, reader: Reader) -> None:
-    """Move the contexts of agents that got a file to it, and delete those of removed agents.
+    """Move contexts of agents with new files into the project; delete removed agents' contexts.
 
     Raises nothing: contexts that cannot be moved remain, and are logged.
     """
@@ -88,7 +88,7 @@ async def forget(catalog: Catalog, writer: CommitWriter, reader: Reader) -> None
 
 
 async def refresh(key: AgentKey, catalog: Catalog, writer: CommitWriter, reader: Reader) -> Known:
-    """Synchronize one stored agent with its file, if it has one.
+    """Synchronize one stored agent with its file, if any; return what happened to the stored agent.
 
     Raises BadDefinition if the file is invalid.
     """

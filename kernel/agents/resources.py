@@ -39,7 +39,7 @@ SHORT: Final = 16
 
 
 class AgentResources(NamedTuple):
-    """The resources of an agent. ``demands`` are the ones that need trust, verbatim.
+    """The resources of an agent. ``demands`` are the texts of what needs trust.
 
     ``pinned`` maps each project file in a command, as written there, to the SHA-256 of its content; ABSENT for a word
     that may name a file that does not exist: a file created later is not trusted. ``nested_rules`` maps the rule files
@@ -176,7 +176,7 @@ def _secret(value: str) -> str:
 
 
 def command_demand(words: Iterable[str], named: Iterable[str], root: Path) -> str:
-    """Return a command line with the digest of each project file among ``named``, some of its words.
+    """Return a command line with the digests of project files among ``named``, a part of ``words``.
 
     Blocks while files are read. Raises BadDefinition for an unreadable file.
     """
@@ -184,14 +184,13 @@ def command_demand(words: Iterable[str], named: Iterable[str], root: Path) -> st
 
 
 def _shown(words: Iterable[str], pinned: Mapping[str, str]) -> str:
-    """Return a command line with the digest of every project file in it: changed content is a different program."""
     given = tuple(words)
     files = "".join(f" ({word}: {_short(pinned[word])})" for word in given if pinned.get(word))
     return f"{shlex.join(given)}{files}"
 
 
 def _digest_of_file(word: str, root: Path) -> str | None:
-    """Return the digest of the project file that ``word`` names; None if it cannot name one. Raises BadDefinition."""
+    """Return the digest of the project file ``word``, or ABSENT; None if it names none."""
     if not word or word.startswith(("-", "~")) or "\0" in word or placeholders((word,)):
         return None
     real_root = os.path.realpath(root)

@@ -60,7 +60,7 @@ class Cron:
             raise CronRejected(f"{line[:40]!r} never matches")
 
     def next_after(self, wall_ms: int) -> int:
-        """Return the first match after ``wall_ms``, in milliseconds since 1970."""
+        """Return the first match after ``wall_ms`` in ms since 1970; NEVER_MS without a match."""
         start = datetime.fromtimestamp(wall_ms // _PER_SECOND, self._zone)
         times = (int(found.timestamp()) * _PER_SECOND for found in CronSim(self._line, start))
         # In an hour that occurs twice, matches may start before wall_ms: skip the first occurrence.
@@ -97,7 +97,7 @@ DEFAULT_PROMPT: Final = (
 
 
 class Every(msgspec.Struct, frozen=True):
-    """An interval."""
+    """Schedule with a fixed interval."""
 
     period_ms: int
 
@@ -115,7 +115,7 @@ class ScheduleRejected(ValueError):
 def parse_wakeup(schedule: Schedule, local: str | None) -> Every | Cron:
     """Parse the interval or cron expression of ``schedule``. Raises ScheduleRejected.
 
-    A cron expression without a time zone uses that of the machine; ``local`` is its variable TZ.
+    A cron expression without a time zone uses the machine's; ``local`` is the variable TZ.
     """
     try:
         seconds = parse_duration(schedule.wakeup)

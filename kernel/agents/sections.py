@@ -1,8 +1,8 @@
 """Keys of the project file that need trust: their validation, the demand of each, and the resulting settings.
 
-A variable of the environment together with an address could leak either; a node makes the kernel run a program, and
-sends keys and files to another machine; spans, embeddings and a standby copy agents' conversations. So each hook,
-collector, node and standby is a separate unit of trust, and an untrusted one is ignored.
+A variable of the environment could leak to an address in the file. A node makes the kernel run a
+program, and sends keys and files to another machine. Spans, embeddings and a standby copy agents'
+conversations. So each hook, collector, node and standby is a unit of trust, ignored if untrusted.
 """
 
 import ipaddress
@@ -43,7 +43,7 @@ def incoming_unit(name: str, hook: IncomingHook) -> TrustUnit:
 
 
 def outgoing_unit(hook: OutgoingHook) -> TrustUnit:
-    """Return the demand of an outgoing hook. Its digest identifies it: another address or event is another hook."""
+    """Return the demand of an outgoing hook. A changed address or event is another demand."""
     what = "all events" if EVERY in hook.events else f"events {', '.join(hook.events)}"
     private = ", also on this machine and in its networks" if hook.allow_private else ""
     return unit(f"webhook {hook.url}", (f"{what} are told to {hook.url}{private}, signed with {hook.secret}",))
@@ -63,7 +63,7 @@ def hook_units(project: ProjectDefinition) -> Iterator[TrustUnit]:
 
 
 def signing_key(secret: str, environ: Mapping[str, str]) -> bytes | str:
-    """Return the key that ``secret`` (``$NAME``) refers to, or an error message."""
+    """Return the key (bytes) in the variable ``secret`` (``$NAME``), or an error message (str)."""
     value = environ.get(secret[1:])
     if value is None:
         return f"{secret} is not in the environment of the kernel"
@@ -115,7 +115,7 @@ def _check_secret(secret: str, where: str, node: MapNode, problems: Diagnostics)
 
 
 def url_fault(url: str) -> str | None:
-    """Return the error in the address of an outgoing hook, or None."""
+    """Return the error in the ``url`` of an outgoing hook; None if the address is valid."""
     try:
         parts = urlsplit(url)
         sound = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
@@ -133,7 +133,7 @@ _OURS: Final = frozenset({"host", "connection", "content-length", "content-type"
 
 
 def otel_unit(settings: OtelSettings) -> TrustUnit:
-    """Return the demand of a collector. Its digest identifies it: another address or setting is another collector."""
+    """Return the demand of a collector. A changed address or setting is another demand."""
     content = " with what models and tools said" if settings.content else ""
     private = ", also on this machine and in its networks" if settings.allow_private else ""
     signed = ", ".join(f"{name}: {value}" for name, value in sorted(settings.headers.items()))
@@ -154,7 +154,7 @@ def traces_url(settings: OtelSettings) -> str:
 
 
 def header_fields(settings: OtelSettings, environ: Mapping[str, str]) -> dict[str, str] | str:
-    """Return the header fields with their values, or an error message. Values never appear in a message."""
+    """Return the header fields with their values, or an error message, which contains no values."""
     found: dict[str, str] = {}
     for name, variable in settings.headers.items():
         value = environ.get(variable[1:])
@@ -168,7 +168,7 @@ def header_fields(settings: OtelSettings, environ: Mapping[str, str]) -> dict[st
 
 
 def may_reach(settings: OtelSettings, address: str) -> bool:
-    """Return whether spans may be sent to ``address``: an address literal in the file was trusted as such."""
+    """Return whether spans may go to the IP ``address``; an IP written in the file was trusted."""
     host = urlsplit(settings.endpoint).hostname or ""
     try:
         written = host == "localhost" or bool(ipaddress.ip_address(host.partition("%")[0]))
@@ -206,7 +206,7 @@ class EmbeddingEndpoint(NamedTuple):
 
     @property
     def id(self) -> str:
-        """Return the identity of its vectors: those of another endpoint or model are not comparable."""
+        """Return an id for vectors: vectors of other endpoints or models are not comparable."""
         known = f"{self.provider.name}\0{self.provider.base_url}\0{self.model}"
         return sha256(known.encode()).hexdigest()[:16]
 
@@ -230,7 +230,7 @@ def _embedding_route(project: ProjectDefinition) -> Route | None:
 
 
 def endpoint_of(project: ProjectDefinition, environ: Mapping[str, str]) -> EmbeddingEndpoint | None:
-    """Return the endpoint, or None without one. Raises ModelRejected, CauseError (auth: the key is not set)."""
+    """Return the embedding endpoint or None. Raises ModelRejected, CauseError (auth: no key)."""
     asking = _embedder(project)
     if asking is None or _embedding_route(project) is None:
         return None
@@ -240,7 +240,7 @@ def endpoint_of(project: ProjectDefinition, environ: Mapping[str, str]) -> Embed
 
 
 def embedding_units(project: ProjectDefinition) -> tuple[TrustUnit, ...]:
-    """Return the demand of the key: agents' conversations are sent to a provider."""
+    """Return the demand of the ``embeddings`` key: a provider receives agents' conversations."""
     try:
         way = _embedding_route(project)
     except ModelRejected:
@@ -253,7 +253,7 @@ def embedding_units(project: ProjectDefinition) -> tuple[TrustUnit, ...]:
 
 
 def check_embeddings(definition: ProjectDefinition, node: MapNode, problems: Diagnostics) -> None:
-    """Report errors in the key of ``definition``, which was converted from ``node``."""
+    """Report errors in the ``embeddings`` key of ``definition``, converted from ``node``."""
     try:
         _embedding_route(definition)
     except ModelRejected as error:
@@ -261,7 +261,7 @@ def check_embeddings(definition: ProjectDefinition, node: MapNode, problems: Dia
 
 
 def standby_unit(settings: StandbySettings) -> TrustUnit:
-    """Return the demand of a standby: another folder is another demand."""
+    """Return the demand of a standby. A changed folder is another demand."""
     return unit("standby", (f"all that is said and done, and what agents keep, is copied to {settings.to}",))
 
 

@@ -46,7 +46,7 @@ class FoundSkill(NamedTuple):
 
 
 def skills_of(folders: tuple[str, ...], root: Path) -> tuple[FoundSkill, ...]:
-    """Return the skills in ``folders``: each folder is a skill or contains some. Raises BadDefinition."""
+    """Return the skills in ``folders``, which are or contain skills. Raises BadDefinition."""
     found: dict[str, FoundSkill] = {}
     for folder in folders:
         for one in _in(folder, root):
@@ -84,7 +84,7 @@ def skills_prompt(skills: tuple[Skill, ...]) -> str:
 
 
 def read_skill(path: str, files: tuple[FolderFile, ...], root: Path) -> FoundSkill:
-    """Return the skill in the folder ``path`` with ``files``. Raises BadDefinition."""
+    """Return the skill in the folder ``path`` with the content ``files``. Raises BadDefinition."""
     for odd in (path, *(file.name for file in files)):
         # File names are arbitrary bytes: a name that cannot be displayed makes the skill invalid.
         if all(ord(letter) >= 32 and not 0xD800 <= ord(letter) <= 0xDFFF for letter in odd):
@@ -189,7 +189,7 @@ _walked: Final[dict[str, _Walked]] = {}
 
 
 def rules_of(root: Path) -> tuple[RulesFile, ...]:
-    """Return the rules in the nearest folder that has some: the project, then its parents in the repository.
+    """Return rules of the nearest folder with rules: the project or a parent in its repository.
 
     Raises BadDefinition for a file that is too large, not text, or a link: a link could expose another file, such as
     ``.env``. A link between the two names is allowed and ignored.
@@ -243,7 +243,6 @@ def nested_rules(root: Path) -> dict[str, str]:
 
 
 def _walk(root: str) -> _Walked:
-    """Search for rules below ``root``, level by level. Hidden folders, links and installed packages are skipped."""
     folders: list[tuple[str, int]] = []
     found: list[str] = []
     pending = deque([root])

@@ -1,6 +1,7 @@
-"""The managed soul of an agent: ``soul.yaml`` in its context folder, which overrides the soul in its own file.
+"""The managed soul of an agent: ``soul.yaml`` in its context folder.
 
-It exists once a suggested change was approved. People may edit it; errors in it are reported with their location.
+The first approved suggestion creates this file, which overrides the soul in the agent's file.
+People may edit ``soul.yaml``; errors are reported with their location.
 """
 
 import os
@@ -34,7 +35,7 @@ class SoulFile(NamedTuple):
 
 
 def soul_path(definition: AgentDefinition) -> str:
-    """Return the path of the file, relative to the project root."""
+    """Return the path of the managed soul file, relative to the project root."""
     return f"{context_dir(definition)}/{SOUL_FILE}"
 
 
@@ -64,5 +65,5 @@ def traits_of(data: bytes, path: str) -> dict[str, Any]:
 
 
 def soul_text(traits: Mapping[str, Any]) -> str:
-    """Return the text of a file with these ``traits``."""
+    """Return the text of a soul file with ``traits``."""
     return document(cast("Mapping[str, Value]", traits))

@@ -45,7 +45,7 @@ _decode: Final = msgspec.json.Decoder(Grants).decode
 
 
 class Untrusted(Refused):
-    """Demands of files without a grant. ``wants`` are the demands to ask about."""
+    """Refusal because demands of files are not granted; ``wants`` are the missing demands."""
 
     def __init__(self, wants: tuple[Demand, ...]) -> None:
         fetched = any(is_remote(one.subject.removeprefix("workflow ")) for one in wants)
@@ -59,7 +59,7 @@ class Untrusted(Refused):
 
 
 class TrustRequest(msgspec.Struct, frozen=True):
-    """The trust for one request: in ``everything``, or in units by digest, in addition to the user's grants."""
+    """Trust for one request: in ``everything``, else by unit digests or the user's ``grants``."""
 
     everything: bool = False
     granted_digests: frozenset[str] = frozenset()
@@ -67,13 +67,13 @@ class TrustRequest(msgspec.Struct, frozen=True):
 
 
 class ProjectTrust(msgspec.Struct, frozen=True):
-    """The trust in the project's files: in all of them (``awk start --trust``), and as granted (``awk trust``)."""
+    """Trust in all the project's files (``awk start --trust``) or in what ``awk trust`` granted."""
 
     everything: bool = False
     kept: GrantSource = tuple
 
     def request(self, everything: bool, agreed: Iterable[str]) -> TrustRequest:
-        """Return the trust for one request: the kernel's, and the request's own."""
+        """Return the trust for one request: the project's, and what the request itself grants."""
         return TrustRequest(everything or self.everything, frozenset(agreed), self.kept)
 
     def fault(self, *wanted: TrustUnit) -> str | None:

@@ -148,7 +148,6 @@ def _workspace(context: PromptContext) -> str:
 
 
 def _documents(context: PromptContext) -> Iterator[str]:
-    """Yield the line about the entry document and its owner, which no tool description contains."""
     if not context.document or "team_doc_read" not in context.tools:
         return
     begin = f"- Lasting results belong in the team's documents, starting with {context.document}."

@@ -7,8 +7,8 @@ Scopes are ordered; each includes the ones before it. ``read``: view state. ``op
 Only the administrator's token has ``admin``; created tokens never do.
 
 Clients without a token can also connect. They must not use up the descriptors that the kernel works with, nor lock out
-the owner (promise P9). So connections without a token have a limit, each attempt has one, and some descriptors are
-reserved. When a limit is reached, the oldest connection is closed, because the newest is about to send a request.
+the owner (promise P9). So connections without a token and of each attempt are limited, and some
+descriptors are reserved. At a limit, the oldest connection is closed: the newest will be used next.
 """
 
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ ADMIN_NAME: Final = "admin"
 
 
 class Access(msgspec.Struct, frozen=True):
-    """Holder of a token that does not belong to an attempt: ``admin``, or ``k3``, the id of a created token."""
+    """Caller without an attempt's token; ``name`` is ``admin`` or a created token's id (``k3``)."""
 
     name: str = ADMIN_NAME
     scope: RouteScope = "admin"
@@ -35,7 +35,7 @@ class Access(msgspec.Struct, frozen=True):
 
     @property
     def number(self) -> int | None:
-        """Return the number of a created token, which can be revoked; None for the kernel's own tokens."""
+        """Return the number of a created token (3 for ``k3``); None for the kernel's own tokens."""
         return number_of(self.name, "k")
 
     def opens(self, needed: RouteScope) -> bool:
@@ -66,7 +66,7 @@ ALL_LIMIT: Final = 8192
 
 
 class Shares(NamedTuple):
-    """Limits of open connections."""
+    """Limits of open connections: without a token, of each attempt, and of all together."""
 
     strangers: int
     each_attempt: int
@@ -74,7 +74,7 @@ class Shares(NamedTuple):
 
 
 def shares(descriptors: int) -> Shares:
-    """Return the limits for a process that may open ``descriptors``; half are for workers, which need several each."""
+    """Return the connection limits for ``descriptors`` file descriptors; half are for workers."""
     free = max(descriptors - KEPT_BACK, 4)
     return Shares(
         strangers=min(STRANGERS_LIMIT, free // 4),
@@ -86,7 +86,7 @@ def shares(descriptors: int) -> Shares:
 def holder_over_limit(counts: Mapping[str, int], limits: Shares, owner: str) -> str | None:
     """Return the holder whose oldest connection has to be closed; None: no limit is exceeded.
 
-    ``counts`` has the connections per token holder, including NO_TOKEN. Only the overall limit applies to ``owner``.
+    ``counts``: connections by token holder, or NO_TOKEN. ``owner`` has only the limit ``all``.
     """
     if counts.get(NO_TOKEN, 0) > limits.strangers:
         return NO_TOKEN

@@ -36,9 +36,10 @@ class _Wait(msgspec.Struct, frozen=True):
 
 
 def readiness_of(own: Readiness, asked: Readiness) -> Readiness:
-    """Return the readiness of an instruction that waits for an answer, which is the asked instruction's readiness.
+    """Return the readiness of an instruction that waits for another instruction's answer.
 
-    ``own`` is its own readiness, which counts after the asked instruction has ended and no answer can come.
+    The waiting instruction is as ready as the ``asked`` instruction. Once that instruction has
+    ended, no answer can come, and only ``own`` counts.
     """
     if asked.kind == "ended" or asked == own:
         return own
@@ -59,7 +60,7 @@ def readiness(
     resume_at_ms: int,
     now_ms: int,
 ) -> Readiness:
-    """Return the readiness of an instruction in ``state`` with its own and its agent's waits (0 ms: unknown).
+    """Return the readiness of an instruction by its own and its agent's waits (0 ms: unknown).
 
     A live instruction is runnable unless one of its calls waits.
 
@@ -120,9 +121,10 @@ Shown = Literal["idle", "running", "waiting", "backoff", "paused", "stopped", "e
 
 
 class AgentWork(msgspec.Struct, frozen=True):
-    """Agent and its work; times are Unix times, 0 for none, and ``due_ms`` is None if its lanes are empty.
+    """Agent with its work; times are Unix times in ms, 0 for none.
 
-    ``parked_for`` is the wait reason of its first waiting instruction.
+    ``due_ms``: when its queue may be leased, None if empty. ``parked_for``: wait reason of its
+    first waiting instruction.
     """
 
     live: bool
@@ -139,7 +141,7 @@ class AgentWork(msgspec.Struct, frozen=True):
 
 
 class DerivedStatus(msgspec.Struct, frozen=True):
-    """State of an agent with its reason and end; ``until_ms`` None: unknown, or the agent does not wait."""
+    """Displayed state of an agent; ``until_ms``: end of a wait, None if unknown or not waiting."""
 
     state: Shown
     reason: str | None = None
@@ -150,7 +152,7 @@ _IDLE: Final = DerivedStatus("idle")
 
 
 def agent_status(work: AgentWork, now_ms: int) -> DerivedStatus:
-    """Return the status of an agent: running work first, then its state, then its waits."""
+    """Return an agent's status: by a running attempt, else by the agent's state, else by waits."""
     if work.live and work.kept_for is not None:
         return DerivedStatus("waiting", work.kept_for)
     if work.live:

@@ -1,13 +1,14 @@
 """Limits of the next model call in each scope that has a budget, and token estimates for prompts. Pure.
 
-A call is allowed while any budget is left, and its expected usage is reserved, so that calls that start meanwhile are
-cut to the rest. The limit is therefore exceeded by at most one call per running worker.
+A call is allowed while no budget is exhausted. The expected usage of a running call is reserved, so
+other calls get only the rest. A limit is therefore exceeded by at most one call per running worker.
 
-``tokens`` estimates without a provider's tokenizer, which would be remote, large or secret. It rather overestimates:
-compared with the vocabularies of cl100k, o200k, Claude 2 and DeepSeek it was never below the largest of these for
-prose in eleven languages, code, JSON, SQL, YAML, logs, paths, base64, hexadecimal digits, tables and blank lines: 1.3
-to 1.6 times for English and code, up to 2.2 times for other scripts, 3.6 for digits. Only words of random letters are
-underestimated, by at most half.
+``tokens`` uses no tokenizer of a provider, which would be remote, large or secret. Estimates are
+rather high. For prose in eleven languages, code, JSON, SQL, YAML, logs, paths, base64, hexadecimal
+digits, tables and blank lines, an estimate was never below the largest count by the vocabularies
+of cl100k, o200k, Claude 2 and DeepSeek, but 1.3 to 1.6 times that count for English and code, up to
+2.2 times for other scripts, and 3.6 for digits. Only words of random letters are underestimated,
+by at most half.
 """
 
 import re
@@ -65,7 +66,7 @@ class Exhausted(msgspec.Struct, frozen=True):
 
 
 def next_call(accounts: Iterable[Account], call: ForeseenCall) -> Allowance | Exhausted:
-    """Return whether ``call`` is allowed, and the limit of its answer."""
+    """Return the allowance of ``call``, or Exhausted if one of ``accounts`` is at its limit."""
     known = tuple(accounts)
     spent = [account for account in known if account.used >= account.limit]
     if spent:
@@ -85,9 +86,9 @@ def next_call(accounts: Iterable[Account], call: ForeseenCall) -> Allowance | Ex
 
 
 def regained_ms(spent: Iterable[tuple[int, float]], limit: float, window_ms: int) -> int | None:
-    """Return when usage in the sliding window falls below ``limit``.
+    """Return when (Unix ms) usage in the sliding window falls below ``limit``; None: never.
 
-    ``spent`` are amounts with their completion times, in order. None: never, because the window is empty.
+    ``spent`` are pairs of completion time and amount, in order; empty: the result is None.
     """
     known = tuple(spent)
     left = sum(amount for _, amount in known)
@@ -99,9 +100,10 @@ def regained_ms(spent: Iterable[tuple[int, float]], limit: float, window_ms: int
 
 
 def lasts_ms(spent: Iterable[tuple[int, int]], limit_ms: int, window_ms: int, now_ms: int) -> int:
-    """Return how long work that starts now can run before the window holds ``limit_ms`` of work.
+    """Return for how many ms new work can run before the window contains ``limit_ms`` of work.
 
-    ``spent`` is earlier work with its completion times, in order; it leaves the window meanwhile.
+    ``spent`` are pairs of completion time and duration of earlier work, in order. Earlier work
+    leaves the window while the new work runs.
     """
     known = tuple(spent)
     left_ms = limit_ms - sum(amount for _, amount in known)
@@ -121,7 +123,6 @@ def _by_tokens(account: Account, call: ForeseenCall) -> int:
 
 
 def _by_usd(account: Account, call: ForeseenCall) -> int:
-    """Return the number of answer tokens that the money covers; the full answer if the price is unknown."""
     if not call.output_usd:
         return call.output_tokens
     return int((_left(account) - call.input_tokens * (call.input_usd or 0.0)) / call.output_usd)
@@ -152,7 +153,7 @@ _CACHED: Final = 8 * 1024
 
 
 def tokens(text: str) -> int:
-    """Estimate the tokens of ``text``, rather too high."""
+    """Return an estimate of the tokens of ``text`` that is rather too high than too low."""
     if len(text) > SAMPLED:
         size, step = SAMPLED // _SAMPLES, len(text) // _SAMPLES
         sampled = sum(tokens(text[number * step : number * step + size]) for number in range(_SAMPLES))
@@ -183,7 +184,7 @@ def cut(text: str, budget: int, mark: str) -> str:
 
 
 class Foldable(NamedTuple):
-    """Text with a one-line summary that replaces it when folded."""
+    """Text, and the one-line summary that replaces the text when it is folded."""
 
     whole: str
     folded: str

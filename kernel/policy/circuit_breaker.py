@@ -1,8 +1,8 @@
 """Circuit breaker of a provider: failures, probe, and the time of the next probe. Pure.
 
 A refusal for rate, quota or credentials concerns the provider, not one instruction, so it stops all instructions that
-would send the same kind of request. Failures for overload or network open the breaker only after several. No
-instruction is charged for them.
+would send the same kind of request. Only several failures by overload or network open the breaker.
+No instruction is charged for any of these failures.
 """
 
 from collections.abc import Mapping
@@ -55,7 +55,10 @@ class Breaker(msgspec.Struct, frozen=True):
 
 
 class BreakerFailure(msgspec.Struct, frozen=True):
-    """Effect of a failure cause on a breaker; ``adds_up``: FAILURES of them open it, ``by_model``: per model."""
+    """Effect of a failure cause on the breaker of the model (``by_model``) or of the account.
+
+    ``adds_up``: only FAILURES such failures within WINDOW_MS open the breaker.
+    """
 
     reason: WaitReason
     by_model: bool
@@ -73,13 +76,13 @@ TRIGGERS: Final[Mapping[Cause, BreakerFailure]] = {
 
 
 def keys_of(endpoint: ModelEndpoint) -> tuple[str, ...]:
-    """Return the breakers that must be closed for an attempt: of the account and of the model."""
+    """Return the keys of the breakers that an attempt depends on: the account's and the model's."""
     account = f"{endpoint.provider}#{endpoint.credential}"
     return (account, f"{account}/{endpoint.model}")
 
 
 def key_for(cause: Cause, endpoint: ModelEndpoint) -> str | None:
-    """Return the breaker that counts a failure; None if the provider did not cause it."""
+    """Return the key of the breaker that counts a failure; None if not the provider's fault."""
     trigger = TRIGGERS.get(cause)
     if trigger is None:
         return None
@@ -92,8 +95,8 @@ def failed(
 ) -> Breaker:
     """Return the breaker after a failure for ``cause``, which must be in TRIGGERS.
 
-    A failed probe reopens the breaker for longer. Failures of calls that were running when it opened only extend the
-    time.
+    A failed probe reopens the breaker for longer. In an open breaker, failures of calls that were
+    already running only extend the time until the probe.
     """
     trigger = TRIGGERS[cause]
     was = breaker or Breaker(key, trigger.reason)
@@ -144,7 +147,7 @@ def abandoned(breaker: Breaker, instruction: int, now_ms: int) -> Breaker:
 
 
 def hold_until_ms(breaker: Breaker, now_ms: int) -> int:
-    """Return when the other instructions are released; 0: after a person acts."""
+    """Return until when (ms) instructions other than the probe are held; 0: until a person acts."""
     match breaker.state:
         case "open":
             return breaker.open_until_ms
@@ -155,5 +158,5 @@ def hold_until_ms(breaker: Breaker, now_ms: int) -> int:
 
 
 def release_times(count: int, now_ms: int) -> tuple[int, ...]:
-    """Return staggered release times for ``count`` waiters of a closed breaker, in order, to prevent bursts."""
+    """Return release times (ms) for ``count`` waiting instructions, staggered against a burst."""
     return tuple(now_ms + place * RAMP_MS for place in range(count))

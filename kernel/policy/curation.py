@@ -4,9 +4,9 @@ The model's input is quoted. Its output is data: values of two enumerations and 
 again. Any other output changes nothing.
 
 A colleague sees only part of an agent's memory. Entries that may not be shared are dropped before the search, so that
-neither the answer nor its size or time distinguishes a hidden entry from a missing one. A shareable entry is given
-as an excerpt around the query, a public one completely. Each line of both is prefixed with ``>``: it is quoted data
-with its source and trust, never an instruction.
+neither the answer nor its size or time distinguishes an unshareable entry from a missing one. A
+colleague receives a shareable entry as an excerpt around the query, and a public entry completely.
+Each line is prefixed with ``>``: an entry is quoted data with its source, never an instruction.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -52,7 +52,7 @@ def answer(entries: Iterable[Entry], query: str, place: str, now_ms: int) -> tup
 
 
 def share(find: Callable[[str], Entry | None], keys: Sequence[str], place: str) -> tuple[tuple[Given, ...], list[str]]:
-    """Return the entries that an agent shares in ``place`` unasked, and the keys that may not be shared."""
+    """Return the entries of ``keys`` that may be shared in ``place``, and the remaining keys."""
     shared: list[Given] = []
     withheld: list[str] = []
     for key in dict.fromkeys(keys):
@@ -132,7 +132,7 @@ _summed: Final = msgspec.json.Decoder(_Summed)
 
 
 class MemoryVerdict(NamedTuple):
-    """Change of a memory write: the entry is not ``kept``, or is stored in another ``tier``."""
+    """Guard's change of a memory write: the entry is not ``kept``, or put into another ``tier``."""
 
     kept: bool
     tier: Tier
@@ -146,7 +146,7 @@ class MemoryVerdict(NamedTuple):
 
 
 def write_question(entry: Entry, near: Iterable[Entry]) -> str:
-    """Build the question about ``entry``; ``near`` are similar entries of its agent."""
+    """Build the guard's prompt about storing ``entry``; ``near``: the agent's similar entries."""
     beside = [f"- {one.tier}:\n{quoted(_cut(f'{one.key}: {one.value}', NEAR_CHARACTERS))}" for one in near]
     known = "\n".join(beside[:NEAR]) or "nothing"
     text = _cut(f"{entry.key}: {entry.value}", JUDGED_CHARACTERS)
@@ -159,9 +159,9 @@ def may_judge(known: Entry, entry: Entry) -> bool:
 
 
 def verdict(answer: str | None, entry: Entry) -> MemoryVerdict | None:
-    """Return the change of ``entry`` from the model's ``answer``; None: it is written as requested.
+    """Return the guard's change of a memory write; None: write ``entry`` as requested.
 
-    Only the user's entries are promoted: a text that talks its way into core would be in every prompt.
+    Only a user's entry can move up a tier: any text in core would be part of every prompt.
     """
     judged = None if answer is None else read_answer(_judged, answer)
     if judged is None or (not judged.keep and judged.why == "good"):
@@ -186,7 +186,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def summable(given: Sequence[Given]) -> int:
-    """Return how many entries, best first, fit into one question."""
+    """Return how many of the entries ``given``, best first, fit into one question."""
     room = TEXT_BYTES
     for number, one in enumerate(given):
         room -= len(one.text.encode("utf-8", "replace"))
@@ -202,7 +202,7 @@ def ask_question(query: str, given: Sequence[Given]) -> str:
 
 
 def summed_up(answer: str | None, given: Sequence[Given]) -> Summary | None:
-    """Return the summary of ``given`` from a model's ``answer``; None if it has none.
+    """Return the summary of ``given`` from a model's ``answer``; None without a valid summary.
 
     All entries that the model saw count as sources, and a model's text is trusted at most like an agent's.
     """

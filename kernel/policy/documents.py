@@ -32,7 +32,7 @@ def file_fault(file: str) -> str | None:
 
 
 def check_file(file: str, others: Iterable[str] = ()) -> str:
-    """Return ``file`` as the name of a document beside the ``others``. Raises Refused (bad_request, conflict)."""
+    """Return ``file`` if it is a valid name beside the documents ``others``. Raises Refused."""
     fault = file_fault(file)
     if fault is not None:
         hint = "use a name like notes.md or findings/auth.md"
@@ -86,7 +86,7 @@ def owner_of(file: str, owners: Sequence[DocumentOwner]) -> str | None:
 
 
 def check_writer(file: str, writer: str, owner: str | None, *, person: bool, electing: str | None) -> None:
-    """Raise Refused (forbidden, conflict) if ``writer`` may not change ``file``; a ``person`` always may.
+    """Raise Refused if ``writer`` may not change ``file``; a person (``person``) always may.
 
     ``electing`` is the open proposal by which the members elect an owner.
     """
@@ -103,8 +103,8 @@ def check_writer(file: str, writer: str, owner: str | None, *, person: bool, ele
 def check_judge(file: str, judge: str, author: str, owner: str | None, *, person: bool, accepts: bool) -> None:
     """Raise Refused (forbidden) if ``judge`` may not decide about the suggestion of ``author``.
 
-    The owner or a person decides; without an owner, any member except the author. An author may withdraw the
-    suggestion.
+    The document's owner or a person decides; without an owner, any member. The author may only
+    withdraw the suggestion (``accepts`` is False).
     """
     if person or judge == owner or (judge == author and not accepts):
         return
@@ -146,7 +146,7 @@ class NextVersion(NamedTuple):
 
 
 class Clashing(Refused):
-    """Refusal of a change of an older version that cannot be merged; ``conflict`` has the texts."""
+    """Refusal of a change that is based on an older version and cannot be merged."""
 
     def __init__(self, conflict: DocumentConflict) -> None:
         text = f"document {conflict.file!r} changed since version {conflict.since}; newest version: {conflict.version}"
@@ -207,7 +207,7 @@ SHOWN_BYTES: Final = 64 * 1024
 def conflict(
     file: str, now: DocumentState, since: int, base: str, yours: str, clashes: Sequence[Clash]
 ) -> DocumentConflict:
-    """Return the conflict for a writer whose text is based on version ``since`` with the text ``base``.
+    """Return the base text (version ``since``), the newest text, and the writer's text (``yours``).
 
     Long texts are reduced to the conflicting places.
     """
@@ -240,7 +240,7 @@ MirrorStep = Literal["same", "write", "remove", "take", "delete", "leave"]
 class Mirrored(NamedTuple):
     """File of a document as last written: its version and the digest of its content.
 
-    ``told``: the digest of a person's text that could not be taken, and about which the person was notified.
+    ``told``: digest of a person's text that became no version, after the person was notified.
     """
 
     version: int
@@ -249,9 +249,10 @@ class Mirrored(NamedTuple):
 
 
 def mirror_step(version: int, newest: bytes | None, left: Mirrored | None, found: bytes | None) -> MirrorStep:
-    """Return the next step for the file of a document; ``newest`` is the digest of its newest version.
+    """Return the next step for the mirror file of a document, whose newest version is ``version``.
 
-    ``found`` is the digest of the file's content. None: no such text or file. A person's text is never overwritten.
+    ``newest``: digest of this version, None if deleted. ``found``: digest of the file, None if
+    missing. ``left``: the file as last written. A person's text is never overwritten.
     """
     if found == newest:
         return "same"

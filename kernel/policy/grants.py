@@ -21,7 +21,7 @@ LONGEST_LINE: Final = 16
 
 
 class ScopeGrant(msgspec.Struct, frozen=True, kw_only=True):
-    """Grant of a scope, reduced to what decisions need."""
+    """Grant of a scope, with the columns that decisions need."""
 
     number: int
     agent: AgentKey
@@ -41,14 +41,14 @@ Book = Mapping[int, ScopeGrant]
 
 
 class Authority(NamedTuple):
-    """Permission for a call. ``line``: the grant and its chain of parents. ``spent``: no uses are left."""
+    """Permission for a call; ``line``: the grant and its parents, ``spent``: no uses are left."""
 
     line: tuple[int, ...]
     spent: bool
 
 
 class WantedGrant(NamedTuple):
-    """Requested grant; None: no own limit."""
+    """Requested grant. ``until_ms`` None: no end of its own. ``uses`` None: no limit of its own."""
 
     scope: Scope
     until_ms: int | None
@@ -56,7 +56,7 @@ class WantedGrant(NamedTuple):
 
 
 class GrantTerms(NamedTuple):
-    """Parents and end of a new grant."""
+    """Terms of a new grant: its ``parent``, its ``warrant`` and its end."""
 
     parent: int | None
     warrant: int | None
@@ -64,7 +64,7 @@ class GrantTerms(NamedTuple):
 
 
 def stands(book: Book, number: int, now_ms: int) -> bool:
-    """Return whether the grant and all grants that it derives from are valid now; an unknown grant is not."""
+    """Return whether grant ``number`` and all grants that it derives from are known and valid."""
     waiting, seen = [number], set[int]()
     while waiting:
         found = book.get(waiting.pop())
@@ -77,7 +77,7 @@ def stands(book: Book, number: int, now_ms: int) -> bool:
 
 
 def line(book: Book, number: int) -> Iterator[ScopeGrant]:
-    """Iterate over the grant and its chain of parents, nearest first."""
+    """Yield grant ``number`` and its chain of parents, nearest first."""
     above: int | None = number
     while above is not None:
         found = book[above]
@@ -92,7 +92,10 @@ def uses_left(book: Book, number: int) -> int | None:
 
 
 def authority(book: Book, agent: AgentKey, scope: Scope, now_ms: int) -> Authority | None:
-    """Return the permission of ``agent`` to use ``scope`` or None; unlimited grants first, then the soonest to end."""
+    """Return the permission of ``agent`` to use ``scope``; None: no valid grant.
+
+    Grants with uses left are preferred, then grants with unlimited uses, then the first to end.
+    """
     found = [
         (left == 0, left is not None, inf if one.until_ms is None else one.until_ms, one.number)
         for one in book.values()
@@ -106,7 +109,7 @@ def authority(book: Book, agent: AgentKey, scope: Scope, now_ms: int) -> Authori
 
 
 def delegation(book: Book, giver: AgentKey, own: Collection[Scope], wanted: WantedGrant, now_ms: int) -> GrantTerms:
-    """Return the terms of a grant by the agent ``giver``, whose file gives it the scopes ``own``.
+    """Return the terms on which ``giver``, whose file has the scopes ``own``, may grant ``wanted``.
 
     The terms cannot exceed the giver's own permission in time or uses. Raises Refused: forbidden.
     """

@@ -4,7 +4,8 @@ Models are often wrong about what is worth remembering. So an answer has to matc
 and pass junk checks before anyone sees it; then it is only a proposal.
 
 A trait of a soul is a text (role, style) or a list of texts (expertise, principles). A suggested change adds to a list
-or replaces a text. The agent writes it about itself, so it has to be short, on one line, and printable.
+or replaces a text. The agent writes the change about itself, so the change has to be short, on one
+line, and printable.
 """
 
 import re
@@ -125,9 +126,9 @@ def guard_agent(settings: GuardSettings) -> AgentDefinition:
 
 
 def shown(messages: Sequence[Message], trusts: Mapping[int, SourceClass]) -> tuple[str, Mapping[str, SourceClass]]:
-    """Return the text of a run for its guard, newest messages first to fit, and the trust classes of these messages.
+    """Return the messages of a run as text for the guard, and their trust classes by message id.
 
-    ``trusts`` has the class of each message by number.
+    If the messages do not fit, the oldest are left out. ``trusts``: trust class by message number.
     """
     parts: list[str] = []
     classes: dict[str, SourceClass] = {}
@@ -146,7 +147,7 @@ def shown(messages: Sequence[Message], trusts: Mapping[int, SourceClass]) -> tup
 
 
 def extracted(answer: str, evidence: Evidence, known: Mapping[AgentKey, Iterable[str]]) -> tuple[Extracted, ...]:
-    """Return the sound items of the guard's ``answer``; an answer that does not match the schema has none.
+    """Return the items of the guard's ``answer`` that pass all checks; none from an invalid answer.
 
     ``known`` are texts that each agent already has or was offered before.
     """
@@ -193,7 +194,7 @@ def _sound(items: Sequence[_Item], evidence: Evidence, known: Mapping[AgentKey, 
 
 
 def junk(key: str, value: str) -> str | None:
-    """Return why an item is junk; None if it may be worth storing."""
+    """Return why a proposed memory entry is junk; None if it may be worth storing."""
     if not key or not key.isprintable() or len(key) > KEY_LIMIT:
         return "it has no valid key"
     if not value.isprintable() or len(value) > VALUE_CHARACTERS:
@@ -235,7 +236,7 @@ def one_line(text: str, limit: int, what: str) -> str:
 
 
 def evolved(soul: Mapping[str, Any], trait: str, value: str) -> dict[str, Any]:
-    """Return ``soul`` with ``value`` as its ``trait``, or added to it.
+    """Return ``soul`` with ``value`` as the text ``trait``, or added to the list ``trait``.
 
     Raises Refused: bad_request; conflict if nothing changes or a limit is reached.
     """

@@ -35,7 +35,7 @@ TOGETHER: Final = 64
 
 
 class Queued(msgspec.Struct, frozen=True):
-    """Queued landing, reduced to what determines its batch."""
+    """Queued landing, with the columns that determine its batch."""
 
     id: int
     repository: str
@@ -47,7 +47,7 @@ Q = TypeVar("Q", bound=Queued)
 
 
 def together(waiting: Sequence[Q], limit: int) -> tuple[Q, ...]:
-    """Return the first of ``waiting`` and its successors that can share one check, at most ``limit``."""
+    """Return the first landings of ``waiting``, at most ``limit``, that can share one check."""
     if not waiting:
         return ()
     first = waiting[0]
@@ -57,7 +57,8 @@ def together(waiting: Sequence[Q], limit: int) -> tuple[Q, ...]:
 
 
 def limit_after(size: int, limit: int, *, sound: bool) -> int:
-    """Return the next batch limit; halving it after a failed batch of ``size`` finds the failing landing."""
+    """Return the next batch limit: doubled after a ``sound`` batch, else half the last ``size``."""
+    # Halving finds the landing that fails.
     return min(TOGETHER, max(limit, size) * 2) if sound else max(1, size // 2)
 
 
@@ -74,14 +75,14 @@ Standing = Literal["moved", "untouched", "elsewhere"]
 
 
 def settle(now: str | None, expected: str, *, tip_is_in: bool) -> Standing:
-    """Return whether the branch at ``now`` was moved from ``expected``; it was if it contains the tip."""
+    """Return whether the branch contains the landing, is still at ``expected``, or neither."""
     if tip_is_in:
         return "moved"
     return "untouched" if now == expected else "elsewhere"
 
 
 class LastDelivery(msgspec.Struct, frozen=True):
-    """Newest landing requested by a run's ``deliver``; ``after`` is the newest instruction at that time."""
+    """Newest landing by a run's ``deliver``; ``after``: the newest instruction at its request."""
 
     state: LandingState
     after: int
@@ -94,19 +95,19 @@ class LastDelivery(msgspec.Struct, frozen=True):
 
 
 def delivers(when: Literal["done", "verdict"], over: RunCompletion, choice: Choice | None) -> bool:
-    """Return whether the work of a run that completes as ``over`` has to be merged."""
+    """Return whether a completed run's work has to be merged; ``choice`` is the run's verdict."""
     return over.exit_code == 0 if when == "done" else choice == "yes"
 
 
 def next_delivery(last: LastDelivery | None, newest_instruction: int) -> Literal["request", "wait", "over"]:
-    """Return the next delivery step of a run; work since the last delivery is merged, too."""
+    """Return the next delivery step of a run; new work after a delivery requires another one."""
     if last is None or (last.over and newest_instruction > last.after):
         return "request"
     return "over" if last.over else "wait"
 
 
 def exit_by_delivery(over: RunCompletion, last: LastDelivery, branch: str) -> RunCompletion:
-    """Return the completion ``over`` of a run after its delivery."""
+    """Return ``over`` with the result of its delivery; a failed delivery fails a successful run."""
     if last.state == "merged":
         return msgspec.structs.replace(over, reason=f"{over.reason}; merged into {branch}")
     if over.exit_code:

@@ -72,7 +72,7 @@ def count(values: MutableMapping[CounterKey, float], events: Iterable[tuple[str,
 
 
 def bounded(values: Mapping[CounterKey, float], key: CounterKey) -> CounterKey:
-    """Return ``key``, or the OTHER key of its counter if SERIES is reached."""
+    """Return ``key``, or a key with the labels OTHER if its counter already has SERIES keys."""
     if key in values or sum(one.name == key.name for one in values) < SERIES:
         return key
     return CounterKey(key.name, tuple(OTHER for _ in key.labels))
@@ -92,12 +92,12 @@ class Durations:
         self.total_seconds = 0.0
 
     def add(self, seconds: float) -> None:
-        """Count a duration."""
+        """Add one duration to the histogram."""
         self.counts[bisect_left(BOUNDS_SECONDS, seconds)] += 1
         self.total_seconds += seconds
 
     def buckets(self) -> Sequence[tuple[str, float]]:
-        """Return upper bounds as text with cumulative counts; the last counts all."""
+        """Return upper bounds in seconds (as text), each with the number of durations up to it."""
         found: list[tuple[str, float]] = []
         so_far = 0
         for bound, count in zip((*map(str, BOUNDS_SECONDS), "+Inf"), tuple(self.counts), strict=True):

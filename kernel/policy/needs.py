@@ -50,9 +50,10 @@ CANCELLED_AT_ONCE: Final = 20
 
 
 def cause(one: BlockedWork, probed: frozenset[str]) -> tuple[NeedKind, str] | None:
-    """Return the kind and key of the need that blocks the work; None if no person is needed or another need covers it.
+    """Return the kind and the key of the need of ``one``; work with the same key is one need.
 
-    Other needs cover an approval, an agent in error, and an instruction that waits for another.
+    None: no person is needed, or another need covers the work (an approval, an agent in error, an
+    instruction that waits for another). ``probed``: breakers with a running probe.
     """
     stands = one.readiness(0)  # the current time does not matter to work that waits for a person
     kind = _KINDS.get(stands.reason or "")
@@ -110,7 +111,6 @@ def _few(group: Sequence[BlockedWork]) -> tuple[NeedAction, ...]:
 
 
 def _provider(kind: NeedKind, key: str, group: Sequence[BlockedWork]) -> Need:
-    """Return one need for a provider that refuses calls, or for a missing key, no matter how many agents wait."""
     first = min(group, key=lambda one: (one.agent_state != "active", one.blocks))
     named = target_of(first.name, first.home)
     agents = len({one.agent for one in group})
@@ -176,7 +176,7 @@ MAKERS: Final[Mapping[NeedKind, Callable[[NeedKind, str, Sequence[BlockedWork]],
 
 
 def needs(state: Snapshot) -> tuple[Need, ...]:
-    """Return the needs, most urgent kind first; of dead instructions only those in ``state``."""
+    """Return the needs, most urgent kind first. Of dead instructions, ``state`` may omit some."""
     return tuple(make() for make in _found(state))
 
 
@@ -189,7 +189,7 @@ Make = Callable[[], Need]
 
 
 def _found(state: Snapshot) -> Iterator[Make]:
-    """Yield a factory for each need, so that counting creates none."""
+    """Yield a function that creates each need, so that ``count`` creates none."""
     if state.lost:
         text = one_line(f"{state.lost}: no work starts and no file is written until you restore it")
         stop = (action("stop the kernel of this project", "stop"),)

@@ -62,27 +62,27 @@ class NodeState(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def workers(self) -> int:
-        """Return the number of attempts that may run there at once."""
+        """Return the number of attempts that may run on the node at once."""
         return self.settings.workers
 
     @property
     def takes_work(self) -> bool:
-        """Return whether new work may be placed there."""
+        """Return whether new work may be placed on the node."""
         return self.state == "up"
 
 
 def after(reach: Reach, event: NodeEvent) -> Reach:
-    """Return the state after ``event``."""
+    """Return the state after ``event``; unchanged without a row in TRANSITIONS."""
     return TRANSITIONS.get((reach, event), reach)
 
 
 def standing(reach: Reach, *, draining: bool) -> NodeStanding:
-    """Return the displayed state."""
+    """Return the displayed state: ``draining`` if the node is up but gets no new work."""
     return "draining" if draining and reach == "up" else reach
 
 
 def pause_seconds(failures: int, chance: float) -> float:
-    """Return the delay before the next try after ``failures`` consecutive failures; ``chance`` is 0 to 1."""
+    """Return the delay before the next try after ``failures`` in a row; ``chance``: 0 to 1."""
     longest = FIRST_PAUSE_SECONDS * 2.0 ** min(max(failures - 1, 0), 20)
     return min(longest, LONGEST_PAUSE_SECONDS) * (0.75 + 0.25 * min(max(chance, 0.0), 1.0))
 
@@ -93,7 +93,7 @@ def refused_seconds(refusals: int) -> float:
 
 
 def failures_after(failures: int, held_seconds: float) -> int:
-    """Return the number of consecutive failures after a connection that lasted ``held_seconds``."""
+    """Return the failures in a row after a connection broke; 1 if it lasted STEADY_SECONDS."""
     return 1 if held_seconds >= STEADY_SECONDS else failures + 1
 
 
@@ -102,7 +102,7 @@ SHRINK_SECONDS: Final = 300.0
 
 
 class NodeDemand(msgspec.Struct, frozen=True, kw_only=True):
-    """Demand for nodes of one kind, and the number of existing ones."""
+    """Demand for nodes of one kind, and the number of existing nodes of that kind."""
 
     waiting: int
     """Waiting instructions that could run there but have no place."""

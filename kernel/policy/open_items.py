@@ -33,7 +33,7 @@ class Request(OpenItem, frozen=True, kw_only=True):
 
 
 class PersonQuestion(OpenItem, frozen=True, kw_only=True):
-    """Instruction that waits for an answer of the person ``name``; ``asked`` is the start of its text."""
+    """Instruction that waits for the person ``name``; ``asked``: start of the question."""
 
     asked: str
 
@@ -73,7 +73,7 @@ class ErrorAgent(msgspec.Struct, frozen=True, kw_only=True):
 class BlockedWork(Waiting, frozen=True, kw_only=True):
     """Instructions of one agent and space with the same readiness, with the columns of kernel.policy.agent_status.
 
-    Times are only 0 or not 0: what counts is whether one is known.
+    Each time is 0 if unknown; other values of a time have no meaning.
     """
 
     agent: str
@@ -116,7 +116,7 @@ class DeadInstruction(OpenItem, frozen=True, kw_only=True):
 
 
 class OpenDecision(OpenItem, frozen=True, kw_only=True):
-    """Change that an agent proposes; ``group``: start of the commands that decide it, with a blank."""
+    """Change that an agent proposes; ``group``: prefix of its commands, with a final blank."""
 
     kind: NeedKind
     group: str
@@ -181,7 +181,7 @@ TEXT_CHARACTERS: Final = 200
 
 
 def action(label: str, command: str) -> NeedAction:
-    """Return a command (without its ``awk``) that settles a need."""
+    """Return an action that settles a need; ``command`` lacks the leading ``awk``."""
     return NeedAction(label=label, command=f"awk {command}")
 
 
@@ -201,12 +201,12 @@ def blocks_of(group: Sequence[BlockedWork]) -> tuple[str, ...]:
 
 
 def common(values: Iterable[V]) -> V | None:
-    """Return the value that all share; None if they differ."""
+    """Return the value that all ``values`` are equal to; None if they differ."""
     found = set(values)
     return found.pop() if len(found) == 1 else None
 
 
 def one_line(text: str) -> str:
-    """Return ``text`` on one line, shortened."""
+    """Return ``text`` on one line of at most TEXT_CHARACTERS."""
     line = " ".join(text.split())
     return line if len(line) <= TEXT_CHARACTERS else f"{line[: TEXT_CHARACTERS - 1]}…"

@@ -62,7 +62,7 @@ class ToolResult(NamedTuple):
 
 
 class AnyMessage(Protocol):
-    """Message fields that determine its trust class."""
+    """Fields of a message that determine the message's trust class."""
 
     @property
     def sender(self) -> str:
@@ -90,7 +90,7 @@ _QUOTED: Final = re.compile(r"\[SPACE\] .* \((agent|tool|web)\):\n")
 
 
 def repeats(message: AnyMessage) -> bool:
-    """Return whether ``message``, which no instruction sent, may repeat text of its space."""
+    """Return whether a message that no instruction sent may repeat other texts of its space."""
     files = _OF_SYSTEM.get(message.kind) == "user" or (message.kind, message.text) == _STARTED
     return not (files or message.sender == USER or message.sender.startswith(HOOK))
 
@@ -120,15 +120,15 @@ def class_of_message(
 
 
 def class_unseen(backend: str) -> SourceClass:
-    """Return the class of unrecorded input of an attempt of ``backend``.
+    """Return the trust class of the unrecorded input of an attempt of ``backend``.
 
-    A CLI backend has its own shell, files and network access, and its reports of them are not verified.
+    A CLI backend has its own shell, files and network, and its reports of them are not verified.
     """
     return "user" if backend in RECORDED else "tool"
 
 
 def class_of_result(result: ToolResult) -> SourceClass:
-    """Return the lowest class that the result may have, by its content and its tool's name."""
+    """Return the lowest trust class that a tool's result may have, by its text and tool name."""
     told = least(cast("list[SourceClass]", _TOLD_TRUST.findall(result.text)))
     if _FROM_HOOK.search(result.text):
         told = "web"
@@ -148,9 +148,9 @@ def class_of_result(result: ToolResult) -> SourceClass:
 
 
 def class_of_entry(entry: Entry) -> SourceClass:
-    """Return the class of what an entry showed its agent.
+    """Return the trust class of the text that an entry showed its agent.
 
-    Results of Daemon MCP tools are recorded by the kernel beforehand, so they do not count here.
+    Results of Daemon MCP tools get ``user`` here, because the kernel has recorded their classes.
     """
     if entry.kind != "tool" or entry.name in CONTEXT_TOOLS:
         return "user"
@@ -172,10 +172,12 @@ class ShownMessages(NamedTuple):
 def source_of(
     key: str, value: str, claimed: Source | None, shown: ShownMessages, given: Mapping[str, GivenMessage]
 ) -> Source:
-    """Return the source of ``value`` that an agent writes under ``key``; by default the messages of its instruction.
+    """Return the source of the ``value`` that an agent writes under ``key``.
 
-    ``given``: the claimed and the instruction's messages that it received, by id. Unless the value is a verbatim copy
-    from a claimed message, the least trusted messages of ``shown`` are sources, too. Raises Refused (bad_request).
+    ``claimed``: the source that the agent cites; without messages, its instruction's are used.
+    ``given``: these messages, by id, if the agent received them. Unless the value is a verbatim
+    copy from a claimed message, the least trusted messages of ``shown`` are sources, too. Raises
+    Refused (bad_request).
     """
     named = claimed.messages if claimed is not None and claimed.messages else tuple(shown.instruction)
     for one in named:
@@ -247,7 +249,7 @@ class ProvenanceMarks:
         self.keys: Final = frozenset(keys)
 
     def find(self, data: bytes) -> list[tuple[int, int]]:
-        """Return the spans of the long items in ``data``."""
+        """Return the start and end of each part of a long item in ``data``."""
         return [] if self._pieces is None else [match.span() for match in self._pieces.finditer(data)]
 
     def held_by(self, data: bytes | str | None) -> bool:

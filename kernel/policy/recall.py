@@ -160,7 +160,7 @@ _BETWEEN: Final = re.compile(r"[\W_]+")
 
 
 class Corpus(NamedTuple):
-    """Statistics of the searchable texts: count, average length in words, and texts per word."""
+    """Statistics of searchable texts: count, average length in words, number of texts by word."""
 
     texts: int
     average_words: float
@@ -175,19 +175,19 @@ class Searched(NamedTuple):
 
 
 def searched(text: str) -> Searched:
-    """Return the words of ``text``."""
+    """Return the distinct words of ``text``, and its length in words."""
     found = words(text)
     return Searched(frozenset(found), len(found))
 
 
 def corpus_of(texts: Sequence[Searched], query: Iterable[str]) -> Corpus:
-    """Return the statistics of ``texts`` if all searchable texts are available."""
+    """Return the statistics of the words of ``query``; ``texts`` are all searchable texts."""
     holding = {word: sum(word in one.words for one in texts) for word in query}
     return Corpus(len(texts), sum(one.length for one in texts) / max(len(texts), 1), holding)
 
 
 def weights(corpus: Corpus) -> dict[str, float]:
-    """Return the weight of each word that occurs in a text."""
+    """Return the BM25 weight of each query word that occurs in a text."""
     return {
         word: log(1 + (max(corpus.texts, holding) - holding + 0.5) / (holding + 0.5))
         for word, holding in corpus.holding.items()
@@ -202,7 +202,7 @@ def relevance(weight: float, length: int, average_words: float) -> float:
 
 
 def with_beside(scores: Mapping[T, float], beside: Callable[[T], Iterable[T]]) -> dict[T, float]:
-    """Add to the ``scores`` of turns a share of their neighbours' scores."""
+    """Return each turn's score plus a share of the scores of its neighbours (``beside``)."""
     return {
         turn: score + BESIDE_SHARE * sum(scores.get(other, 0.0) for other in beside(turn))
         for turn, score in scores.items()
@@ -242,9 +242,9 @@ def recency(at_ms: int | None, now_ms: int) -> float:
 
 
 def rank(kept: Sequence[Remembered], query: str, now_ms: int, limit: int, corpus: Corpus | None = None) -> list[Ranked]:
-    """Return the best of ``kept`` for ``query`` by BM25 x recency x tier, without near-duplicates.
+    """Return the best ``limit`` of ``kept`` by BM25 x recency x tier, without near-duplicates.
 
-    ``corpus``: statistics of all searchable texts if ``kept`` has only those that share a word with the query.
+    ``corpus``: statistics of all searchable texts, if ``kept`` are only those with a query word.
     """
     asked = asked_words(query)
     texts = [searched(one.text) for one in kept]
@@ -271,27 +271,28 @@ def rank(kept: Sequence[Remembered], query: str, now_ms: int, limit: int, corpus
 
 
 def shape_of(text: str) -> frozenset[str]:
-    """Return the trigrams of ``text`` for comparisons."""
+    """Return the trigrams of ``text`` for ``nearly_same``."""
     line = _BETWEEN.sub(" ", f" {text[:_COMPARED_CHARACTERS].casefold()} ")
     return frozenset(line[at : at + 3] for at in range(len(line) - 2)) or frozenset((line,))
 
 
 def nearly_same(shape: frozenset[str], others: Iterable[frozenset[str]]) -> bool:
-    """Return whether a text is a near-duplicate of one of ``others``."""
+    """Return whether a text with the trigrams ``shape`` nearly equals one of ``others``."""
     return any(len(shape & other) >= NEARLY_THE_SAME * len(shape | other) for other in others)
 
 
 class Chosen(NamedTuple):
-    """Words to look up: all postings of ``whole`` words, and a limited number of the newest postings of common ones."""
+    """Postings to read: all of the words ``whole``, and the N newest of each word in ``newest``."""
 
     whole: tuple[str, ...]
     newest: Mapping[str, int]
 
 
 def within_budget(holding: Mapping[str, int], budget: int) -> Chosen:
-    """Choose at most ``budget`` postings to read, with rare words first and completely.
+    """Choose at most ``budget`` postings to read; ``holding``: number of postings by word.
 
-    Common words share the rest; their newest postings are read.
+    Rare words are read completely. Common words get equal shares of the rest, newest postings
+    first.
     """
     left = budget
     whole: list[str] = []
@@ -313,8 +314,8 @@ RERANKED: Final = 200
 def fused(scores: Mapping[T, float], closeness: Mapping[T, float]) -> list[tuple[T, float]]:
     """Rank turns by ``scores`` and ``closeness`` with equal weight, best first.
 
-    Both are normalized: the score to the best one, the closeness to its range. A turn without closeness counts as the
-    least close. Ties are ordered by score.
+    Scores are divided by the best score; the range of closeness is mapped to 0 to 1. A turn without
+    closeness counts as the least close. Turns with equal results keep the order of ``scores``.
     """
     best = max(scores.values(), default=0.0) or 1.0
     least = min(closeness.values(), default=0.0)

@@ -1,7 +1,7 @@
 """Retries of attempts by cause, and restarts of agents, services and kernels that keep failing. Pure.
 
 Only the kernel retries; the worker, SDKs and CLIs do not. The longest delay counts: of the retry, of the breaker, or
-of the agent's crashes. Of ``restart:``, retries use only the number of crashes that end an instruction.
+of the agent's crashes. Of the key ``restart``, retries use only ``attempts`` and ``window``.
 
 Each unexpected exit counts toward an agent's restart budget, regardless of the instruction. The retry table ends an
 instruction that crashes its worker; the budget stops an agent that crashes on all instructions. A healthy agent
@@ -44,9 +44,9 @@ class History(msgspec.Struct, frozen=True):
     """Earlier attempts of the instruction.
 
     ``attempts``: charged attempts without a crash, including this one. ``crashes``: crashes before this one, with
-    their ages in ``crash_ages_seconds``. ``throttled_seconds`` and ``overloaded_seconds``: time since the first such
-    refusal without an entry in between; 0 for the first. ``unstarted``: consecutive spawns before this one that failed
-    for lack of resources.
+    their ages in ``crash_ages_seconds``. ``throttled_seconds``, ``overloaded_seconds``: time since
+    the first such refusal after the last entry; 0 for the first. ``unstarted``: consecutive spawns
+    before this one that failed for lack of resources.
     """
 
     attempts: int
@@ -90,7 +90,7 @@ class RetryRule(msgspec.Struct, frozen=True):
     """Rule for one cause; by default, the instruction fails without a retry.
 
     ``tries``: maximum charged tries of all causes with the same counter, including the first; None: unlimited.
-    ``capped``: the agent's ``retry.attempts`` lowers it. ``raised``: its ``restart.attempts`` raises it.
+    ``capped``: ``retry.attempts`` lowers ``tries``. ``raised``: ``restart.attempts`` raises it.
     ``within_seconds``: time limit.
     """
 
@@ -175,7 +175,7 @@ def tries_left(cause: Cause, history: History, retry: Retry, restart: Restart = 
 
 
 def sensible_seconds(said: float | None) -> float | None:
-    """Return a provider's delay, limited to 0 to LONGEST_SECONDS; None if it is not a number."""
+    """Return a provider's delay, limited to 0 to LONGEST_SECONDS; None if it is no number."""
     if said is None or math.isnan(said):
         return None
     return min(max(said, 0.0), LONGEST_SECONDS)
@@ -262,7 +262,7 @@ HOURLY: Final = 20
 
 
 def budget(restart: Restart) -> tuple[tuple[int, int], ...]:
-    """Return pairs of a number of crashes and the time window in ms within which they stop the agent."""
+    """Return (crashes, window in ms) pairs: so many crashes in the window stop the agent."""
     return (restart.crashes, round(restart.window * 1000)), (max(HOURLY, restart.crashes), HOUR_MS)
 
 
@@ -280,14 +280,14 @@ class CrashRecord(msgspec.Struct, frozen=True):
 
 
 class Backoff(msgspec.Struct, frozen=True):
-    """Hold the agent for ``seconds``; ``streak`` has to be stored."""
+    """Hold the agent for ``seconds``; ``streak`` is the agent's new number of crashes in a row."""
 
     seconds: float
     streak: int
 
 
 class StopAgent(msgspec.Struct, frozen=True):
-    """Put the agent into ``error`` with its queue kept until a person resets it, because its budget is exhausted."""
+    """Put the agent into ``error`` until a person resets it; the agent's queue is kept."""
 
     reason: str
     streak: int
@@ -319,7 +319,7 @@ SAFE_MODE_NOTICE: Final = (
 
 
 class PastBoot(msgspec.Struct, frozen=True):
-    """Start of an earlier kernel; ``clean``: it was asked to stop."""
+    """Start of an earlier kernel; ``clean``: the kernel was asked to stop."""
 
     at_ms: int
     clean: bool
@@ -338,11 +338,11 @@ class BootFailures(msgspec.Struct, frozen=True):
 
 
 def with_failure(before: BootFailures, progress: int) -> BootFailures:
-    """Count another kernel death; the instruction has ``progress`` entries and effects."""
+    """Return the count after another kernel death; it restarts at 1 if ``progress`` has changed."""
     return BootFailures(before.count + 1 if before.mark == progress else 1, progress)
 
 
 def in_boot_loop(newest_first: Sequence[PastBoot], now_ms: int) -> bool:
-    """Return whether the last boots form a loop, if no entry or result was stored since the oldest of them."""
+    """Return whether the last kernels died soon after a start; the caller checks their progress."""
     last = newest_first[:LOOP_BOOTS]
     return len(last) == LOOP_BOOTS and all(not boot.clean and boot.at_ms >= now_ms - LOOP_MS for boot in last)

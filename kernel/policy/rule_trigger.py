@@ -90,7 +90,7 @@ def compiled(pattern: str) -> Any:
 
 
 def matched(spec: RuleSpec, trigger: Trigger) -> tuple[str, ...] | None:
-    """Return the match of the pattern of ``spec`` in ``trigger`` with its groups; None: the rule is not triggered."""
+    """Return the matched text and groups, () without a pattern; None: ``spec`` does not apply."""
     watched = None if spec.when is None else getattr(spec.when, trigger.watched)
     if watched is None or not _waits_for(watched, trigger):
         return None

@@ -243,7 +243,6 @@ class _RuleSteps:
         return Done(tuple(self._steps), notes, self._spent, tuple(self._fired.values()))
 
     def fire(self, rule: ActiveRule, occasion: Occasion, depth: int, *, granted: bool = False) -> None:
-        """Add the steps of ``rule``, or a request for its required grants."""
         if depth >= DEPTH:
             self._notes.setdefault(rule.spec.name, f"rules are nested more than {DEPTH} levels deep")
             return

@@ -4,8 +4,8 @@ Open instructions (kernel.policy.agent_status) are runnable now, runnable at a k
 run is over if none is runnable now, and none becomes runnable before the deadline. Its exit code may also depend on
 one agent, on the format of the final answer, or on a vote.
 
-An open vote keeps a run alive until the vote's deadline, because a vote may end it earlier. This does not apply if its
-result would be useless: a limit blocks all agents, or an unattended run waits for a person.
+An open proposal keeps a run alive until its deadline, because votes may end it earlier. Without use
+for a result the run ends: if a limit blocks all agents, or an unattended run waits for a person.
 """
 
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ FOREVER_MS: Final = 3_600_000
 
 
 class RunWaits(msgspec.Struct, frozen=True):
-    """Waits with a known time, and waits for a person, with their reasons; ``votes``: deadlines of open votes."""
+    """Waits of a run: ``timed`` and ``persons``, with reasons; ``votes``: deadlines of votes."""
 
     timed: tuple[tuple[int, Reason | None], ...] = ()
     persons: tuple[Reason | None, ...] = ()
@@ -31,7 +31,7 @@ class RunWaits(msgspec.Struct, frozen=True):
 
 
 class RunSnapshot(msgspec.Struct, frozen=True):
-    """Snapshot of a run; counts are of its instructions, and times are the kernel's milliseconds.
+    """Snapshot of a run; counts are of its instructions, times are ms of the kernel's clock.
 
     ``waits`` is None while an instruction is runnable; the other fields then do not matter.
     """
@@ -112,9 +112,10 @@ _LIMITS: Final = frozenset({"budget", "hops"})
 
 
 def run_completion(progress: RunSnapshot, now_ms: int) -> RunCompletion | int:
-    """Return the completion, or the milliseconds until the next check if no event arrives.
+    """Return a run's completion, or, while the run continues, the ms until the next check.
 
-    The worst reason wins: a failure before a wait for a person, and that before a limit.
+    An event triggers a check earlier. The worst reason decides: a failure, then a wait for a
+    person, then a limit.
     """
     waits = progress.waits
     deadline_ms = progress.deadline_ms
@@ -151,7 +152,6 @@ def _until(next_ms: int | None, deadline_ms: int | None, now_ms: int) -> RunComp
 
 
 def _failed(progress: RunSnapshot) -> tuple[RunCompletion, ...]:
-    """Return the completion of a run with failures, by the worst cause, like ``send --wait``."""
     if not progress.failed:
         return ()
     codes = {EXIT_OF_CAUSE.get(cause or "", FAILED) for cause in progress.causes} or {FAILED}
@@ -185,7 +185,7 @@ class FinalAnswer(msgspec.Struct, frozen=True):
 
 
 def exit_by_agent(over: RunCompletion, chosen: ExitChoice) -> RunCompletion:
-    """Return the completion ``over`` if only the work of ``chosen`` counts; a timeout still applies."""
+    """Return the completion by the work of the agent ``chosen`` only; a timeout still applies."""
     if over.status == "timeout" or (chosen.status is not None and not chosen.ended):
         return over
     if chosen.status is None:
@@ -199,14 +199,14 @@ def exit_by_agent(over: RunCompletion, chosen: ExitChoice) -> RunCompletion:
 
 
 def exit_by_output(over: RunCompletion, misfit: str | None) -> RunCompletion:
-    """Return the completion ``over`` if the final answer violates ``output_schema`` for the reason ``misfit``."""
+    """Return ``over``, or a failure if a done run's answer violates its schema (``misfit``)."""
     if over.status != "done" or misfit is None:
         return over
     return RunCompletion("failed", FAILED, f"the final answer does not match output_schema: {misfit}")
 
 
 def exit_by_tasks(over: RunCompletion, left: int, *, excused: bool) -> RunCompletion:
-    """Return the completion ``over`` with ``left`` unfinished tasks, unless a stronger criterion ``excused`` it."""
+    """Return ``over``, or incomplete if ``left`` tasks are open; ``excused``: ignore open tasks."""
     if over.exit_code or not left or excused:
         return over
     many = "1 task is" if left == 1 else f"{left} tasks are"
@@ -214,10 +214,10 @@ def exit_by_tasks(over: RunCompletion, left: int, *, excused: bool) -> RunComple
 
 
 def exit_by_verdict(over: RunCompletion, answer: FinalAnswer) -> RunCompletion:
-    """Return the completion ``over`` if a vote decides the exit code.
+    """Return the completion after the deciding vote ``answer``; ``over``: the one without the vote.
 
-    Only a yes keeps a success; a completion worse than a no stays. Without a result the run is incomplete, so that an
-    undecided vote is never mistaken for a yes.
+    Only a yes keeps a success; a completion that is worse than a no remains. Without a result the
+    run is incomplete, so that an undecided vote is never mistaken for a yes.
     """
     if answer.choice == "no":
         rejected = RunCompletion("rejected", REJECTED, f"the verdict ({answer.name}) is no")

@@ -73,7 +73,7 @@ class Load(msgspec.Struct, frozen=True):
 
 
 class Unplaced(msgspec.Struct, frozen=True):
-    """Missing place; ``reason`` is FULL if the attempt only has to wait for others to end."""
+    """Reason why no machine takes an attempt; FULL if only the end of other attempts is missing."""
 
     reason: str
 
@@ -130,8 +130,8 @@ def lane_after(lane: int, preempted: int) -> int:
 def may_yield(promoted: bool, steps_in_attempt: int) -> bool:
     """Return whether an attempt that has just stored an entry may be preempted.
 
-    That entry is already progress. A promoted instruction completes a whole step (a reply) first, because it was
-    preempted often.
+    The entry is progress that the preemption does not lose. A ``promoted`` instruction, which was
+    preempted often, completes a whole step (a reply) first.
     """
     return not promoted or steps_in_attempt >= 1
 
@@ -166,7 +166,7 @@ class WorkerLimits(msgspec.Struct, frozen=True):
 
     @property
     def by_provider(self) -> bool:
-        """Return whether an instruction may have to wait while later ones start."""
+        """Return whether a provider has a limit, so that instructions may start out of order."""
         return bool(self.per_provider) or self.each_provider is not None
 
 

@@ -1,8 +1,9 @@
 """Tasks: state machine as a table, dependencies, cycles, and file claims. Pure.
 
 A task is ``open`` until all its dependencies are done. Then it is ``ready``, and goes to its assignee or to the first
-agent that claims it. Only its holder ends it, or a person at any time. A dependent of a failed or cancelled task waits
-for a person, continues without it, or is cancelled too (``on_failure``).
+agent that claims the task. Only the holder, or a person at any time, ends the task. A dependent
+of a failed or cancelled task waits for a person, continues without it, or is cancelled too
+(``on_failure``).
 """
 
 import re
@@ -62,12 +63,12 @@ class Needed(msgspec.Struct, frozen=True):
 
 
 def fate(own: OnFailure | None, lost: OnFailure | None) -> OnFailure:
-    """Return the effect of a lost dependency, given the ``on_failure`` of the task and of the dependency."""
+    """Return the effect of a failed or cancelled dependency: ``own`` of the task, else ``lost``."""
     return own or lost or "hold"
 
 
 def waits_for(own: OnFailure | None, needs: Iterable[Needed]) -> tuple[str, ...]:
-    """Return the ids of the dependencies that a task still waits for, including lost ones."""
+    """Return the ids of unfinished dependencies, and of failed ones that the task does not skip."""
     return tuple(
         one.id
         for one in needs
@@ -76,7 +77,7 @@ def waits_for(own: OnFailure | None, needs: Iterable[Needed]) -> tuple[str, ...]
 
 
 def held_by(own: OnFailure | None, needs: Iterable[Needed]) -> tuple[str, ...]:
-    """Return the ids of lost dependencies that block the task until a person decides."""
+    """Return the ids of failed or cancelled dependencies that hold the task for a person."""
     return tuple(one.id for one in needs if one.state in LOST and fate(own, one.on_failure) == "hold")
 
 
@@ -187,13 +188,12 @@ _LITERAL: Final = {ord("*"): "\0", ord("?"): "\0"}
 
 
 def overlap(some: Iterable[str], others: Iterable[str]) -> bool:
-    """Return whether a path can match globs of both sides."""
+    """Return whether some path matches a glob of ``some`` and also a glob of ``others``."""
     other_parts = [_glob_parts(glob) for glob in others]
     return any(_same_names(_glob_parts(glob), parts) for glob in some for parts in other_parts)
 
 
 def _same_names(some: Sequence[str], others: Sequence[str]) -> bool:
-    """Return whether two sequences of path parts, with ``**`` for any number of parts, can match the same path."""
     return _can_be_same(some, others, "**", _same_name)
 
 
@@ -203,12 +203,11 @@ def _same_name(some: str, other: str) -> bool:
 
 
 def _can_be_same(some: Sequence[str], others: Sequence[str], many: str, alike: Callable[[str, str], bool]) -> bool:
-    """Return whether two patterns, with ``many`` for any number of items, can match the same sequence.
+    """Return whether two patterns, with ``many`` for any items, can match the same sequence.
 
-    For each item of ``some``, track all reachable positions of ``others``. Agents write both patterns, so the time is
-    limited to the product of their lengths, without recursion.
+    The time is limited to the product of their lengths, because agents write both patterns.
     """
-    places = {0}
+    places = {0}  # all reachable positions in ``others`` after the items of ``some`` so far
     for item in (*some, None):
         following: set[int] = set()
         for place in range(len(others) + 1):
@@ -238,7 +237,7 @@ class FileClaim(msgspec.Struct, frozen=True):
 
 
 def claim_on(claims: Iterable[FileClaim], path: str, writer: str) -> FileClaim | None:
-    """Return the claim that prevents ``writer`` from changing ``path``; None if no other agent holds it."""
+    """Return the claim of another agent that reserves ``path``; None: ``writer`` may change it."""
     return next((one for one in claims if one.holder != writer and covers(one.files, path)), None)
 
 

@@ -20,7 +20,7 @@ class Hunk(NamedTuple):
 
 
 def lines_of(text: str) -> list[str]:
-    """Return the lines of ``text``: one more than it has line feeds."""
+    """Return the lines of ``text``. After a final line feed there is an empty last line."""
     return text.split("\n")
 
 
@@ -46,7 +46,7 @@ _ROOM: Final = 2_000_000
 
 
 def changes(old: Sequence[str], new: Sequence[str]) -> list[Hunk]:
-    """Return the hunks that turn ``old`` into ``new``, in order; an unchanged line separates any two."""
+    """Return ordered hunks that turn ``old`` into ``new``; unchanged lines separate the hunks."""
     return [Hunk(a, b, tuple(new[c:d])) for a, b, c, d in _differences(old, new)]
 
 
@@ -101,7 +101,6 @@ def _pairs(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int]]:
 
 
 def _anchors(old: Sequence[str], new: Sequence[str], a: int, b: int, c: int, d: int) -> list[tuple[int, int]]:
-    """Return the longest sequence of lines that are unique in both parts and in the same order."""
     here = _once(old, a, b)
     there = _once(new, c, d)
     pairs = [(x, there[line]) for line, x in here.items() if line in there]
@@ -184,7 +183,7 @@ def _range(start: int, count: int) -> str:
 
 
 class Clash(NamedTuple):
-    """Conflicting lines of a text, with the version of each side."""
+    """Conflicting lines of both sides and of the base, where they start at ``line`` (from 1)."""
 
     line: int
     base: tuple[str, ...]
@@ -224,9 +223,9 @@ def _part(lines: Sequence[str], start: int, end: int, hunks: Iterable[Hunk]) -> 
 
 
 def blame(lines: int, undo: Iterable[tuple[int, Sequence[Hunk]]]) -> list[int]:
-    """Return for each of the ``lines`` of a text the version that added it.
+    """Return the version that added each line of a text; ``lines`` is the number of lines.
 
-    ``undo`` are its versions with their undo hunks, from the newest to the first.
+    ``undo``: all versions of the text with their undo hunks, from the newest to the first.
     """
     found = [0] * lines
     slots: list[int] = list(range(lines))

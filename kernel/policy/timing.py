@@ -27,13 +27,13 @@ class ClockJump(msgspec.Struct, frozen=True):
 
 
 def unseen(last_sign_ms: int, now_ms: int) -> int:
-    """Return the part of the time since the last sign of life that does not count, because the machine was off."""
+    """Return how many ms since the last sign of life do not count, because the machine was off."""
     gap = now_ms - last_sign_ms
     return gap if gap < 0 else max(gap - UNSEEN_MS, 0)
 
 
 def old_before(now_ms: int, kept_ms: int, newest_first: Sequence[ClockJump]) -> int:
-    """Return the time before which any of the kernels' timestamps is older than ``kept_ms``."""
+    """Return the time (ms) before which all stored timestamps are older than ``kept_ms``."""
     before = oldest = now_ms - kept_ms
     for skip in newest_first:
         if skip.at_ms <= before:
@@ -111,7 +111,7 @@ class Wakeup(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WakeupDecision(msgspec.Struct, frozen=True):
-    """Action now, and time of the next check."""
+    """What a timer does now, and the time of its next check."""
 
     decision: Decision
     next_ms: int
@@ -141,7 +141,7 @@ def rearmed_ms(stored_ms: int, fresh_ms: int) -> int:
 
 
 def sought_from_ms(wall_ms: int, fired_ms: int | None) -> int:
-    """Return the start for the search of a cron line's next time, given the last one."""
+    """Return the time after which to search a cron line's next match; ``fired_ms``: last wakeup."""
     if fired_ms is None or fired_ms - wall_ms > LARGEST_CORRECTION_MS:
         return wall_ms
     return max(wall_ms, fired_ms)

@@ -35,7 +35,7 @@ GUARDED: Final = frozenset({"memory_tray", "soul_reflect", "soul_suggest"})
 
 
 class Situation(NamedTuple):
-    """Environment of an agent; ``uses`` are the scopes that its workflow needs or has used."""
+    """Circumstances of an agent; ``uses``: scopes that its workflow needs or has used."""
 
     team: bool = False
     guarded: bool = False
@@ -48,7 +48,7 @@ def offered_tools(
     """Return the names of the tools to offer to an agent whose token opens the scopes ``opened``.
 
     ``words`` and ``switches`` are ``scopes`` and ``tools`` of its file. An opened scope outside the default was
-    requested explicitly.
+    requested explicitly, so all its tools are offered.
     """
     named = {*words, *(opened if not SCOPES.issubset(opened) else set(opened) - SCOPES)} - {"default", "all"}
     needed = LONE | (TEAM if situation.team else set()) | (GUARDED if situation.guarded else set())

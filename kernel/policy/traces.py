@@ -175,7 +175,7 @@ class AttemptDone(msgspec.Struct, frozen=True):
 
 
 class WorkDone(msgspec.Struct, frozen=True, kw_only=True):
-    """End of an instruction, number ``ends``; a person can retry a failed one."""
+    """End of an instruction; ``ends`` numbers its ends, because a person can retry a failed one."""
 
     at_ms: int
     ends: int
@@ -255,7 +255,7 @@ def step_span(work: TracedInstruction, origin: Origin, step: StepDone) -> Span:
 
 
 def attempt_span(work: TracedInstruction, origin: Origin, attempt: AttemptDone) -> Span:
-    """Return the span of an attempt, a child of its instruction; the conventions do not define one."""
+    """Return the span of an attempt, which OpenTelemetry does not define; parent: instruction."""
     attributes = _whose(work) | {
         "agent_worker.attempt": f"i{work.number}-{attempt.epoch}",
         "agent_worker.outcome": attempt.outcome,
@@ -280,7 +280,7 @@ def attempt_span(work: TracedInstruction, origin: Origin, attempt: AttemptDone) 
 def work_span(work: TracedInstruction, origin: Origin, done: WorkDone) -> Span:
     """Return the span of an instruction (``invoke_agent``), a child of its requester or run.
 
-    Its attempts are children of its first end. After a retry by a person, each further end is a separate span.
+    Each end is a span. The first is the parent of all attempts, and of later ends (after retries).
     """
     attributes: dict[str, Value] = {
         "gen_ai.operation.name": "invoke_agent",

@@ -93,7 +93,7 @@ def asked_to_break(ballot: Ballot, among: tuple[str, ...]) -> str:
 
 
 def resolved(ballot: Ballot, votes: Mapping[str, str], decided: Decided) -> str:
-    """Return the result; a proposal whose deadline passed without a winner has expired."""
+    """Return the announcement of the result, or of expiry if no option won by the deadline."""
     marker = "EXPIRED" if expired(ballot, votes, decided) else "RESOLVED"
     counts = counted(ballot.options, votes)
     cast = ", ".join(f"{option}={count}" for option, count in counts.items() if count) or "none"
@@ -121,7 +121,7 @@ def cancelled(ballot: Ballot, reason: str) -> str:
 
 
 def expired(ballot: Ballot, votes: Mapping[str, str], decided: Decided) -> bool:
-    """Return whether the deadline passed before a result."""
+    """Return whether a deadline passed without a result; an assignment's votes are a result."""
     assigns = ballot.type == "assignment" and bool(votes)
     return decided.why == "deadline" and decided.winner is None and not assigns
 

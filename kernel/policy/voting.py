@@ -43,7 +43,7 @@ from protocol.workflow import VERDICT_SECONDS, VerdictTerms
 
 
 class ProposalState(msgspec.Struct, frozen=True):
-    """Ballot for counting; ``seed`` is for ``random`` tie-breaks, and times are the kernel's."""
+    """Proposal without its votes, for counting; ``seed`` is for ``random`` tie-breaks."""
 
     type: BallotType
     rule: Method
@@ -126,7 +126,6 @@ def tally(ballot: ProposalState, votes: Mapping[str, str], now_ms: int) -> Undec
 
 
 def _granted(ballot: ProposalState, votes: Mapping[str, str], now_ms: int) -> Undecided | Decided:
-    """Count votes like ``tally`` for required grants: a person counts as one, and a person's no ends the vote."""
     agreed = sum(1 for choice in votes.values() if choice == YES)
     if agreed >= ballot.grants:
         return Decided(YES, "settled")
@@ -136,7 +135,7 @@ def _granted(ballot: ProposalState, votes: Mapping[str, str], now_ms: int) -> Un
 
 
 def counted(options: tuple[str, ...], votes: Mapping[str, str]) -> dict[str, int]:
-    """Return the votes for each option, in the order of the options."""
+    """Return the number of votes for each option, in the order of ``options``."""
     counts = Counter(votes.values())
     return {option: counts[option] for option in options}
 
@@ -266,7 +265,7 @@ class ProposalOpened(msgspec.Struct, frozen=True, kw_only=True):
 def with_defaults(
     asked: ProposalTerms, name: str, members: tuple[str, ...], now_ms: int, salt: str = ""
 ) -> ProposalOpened:
-    """Complete the requested terms with a ``name`` and defaults; an election is among the ``members``."""
+    """Add ``name`` and defaults to the terms; ``members`` are an election's default options."""
     # default options of an election and an approval
     usual: tuple[Option, ...]
     ids = tuple(option.id for option in asked.options)
@@ -413,7 +412,7 @@ def _check_options(terms: ProposalTerms) -> None:
 
 
 def check_vote(ballot: Ballot, voter: str, choice: str, now_ms: int, *, person: bool) -> None:
-    """Raise Refused if ``voter`` may not vote for ``choice`` now, neither first nor to break a tie."""
+    """Raise Refused if ``voter`` may not choose ``choice`` now. Second votes only break ties."""
     if ballot.state != "open" or now_ms >= ballot.deadline_ms:
         raise _over(ballot)
     if voter not in ballot.electors and not person:

@@ -90,7 +90,7 @@ def work_folder(above: str) -> Generator[str]:
 
 
 def write_backup(file: str, fill: Callable[[BackupWriter], BackupHead], *, force: bool) -> BackupManifest:
-    """Write a backup into an unnamed file, verify it, and give it its name. Raises OSError, BadBackup.
+    """Write what ``fill`` adds, verify the backup, then name its file. Raises OSError, BadBackup.
 
     Raises FileExistsError if the name is taken, unless ``force``. A killed backup leaves nothing behind.
     """
@@ -133,7 +133,7 @@ def write_backup(file: str, fill: Callable[[BackupWriter], BackupHead], *, force
 
 @contextmanager
 def _nameless(above: str) -> Generator[tuple[str, IO[bytes]]]:
-    """Yield an unnamed file in the folder ``above`` and a path to it, or a named file if those are unsupported."""
+    """Yield an unnamed file in ``above`` and its path; a named file where that is unsupported."""
     named = os.path.join(above, f"{_PART}{os.getpid()}")
     try:
         descriptor = os.open(above, os.O_RDWR | getattr(os, "O_TMPFILE", 0) | os.O_CLOEXEC, 0o600)
@@ -187,7 +187,6 @@ def open_backup(file: str, *, whole: bool = True) -> Generator[tuple[BackupManif
 
 
 def _plain(path: str) -> IO[bytes]:
-    """Open a regular file without blocking on a pipe. Raises BadBackup if it is anything else; OSError."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)

@@ -75,7 +75,7 @@ ValueType = Anything | Scalar | Words | Items | Entries | Nested | OneOf
 
 
 class Field(msgspec.Struct, frozen=True):
-    """Field of a Struct. ``key`` is its name in a file; ``default`` is NODEFAULT if it has none or creates one."""
+    """Field of a Struct; ``key``: its name in a file, ``default``: NODEFAULT without a constant."""
 
     name: str
     key: str
@@ -85,7 +85,7 @@ class Field(msgspec.Struct, frozen=True):
 
     @property
     def quantity(self) -> Quantity | None:
-        """Return the unit of its number, or None."""
+        """Return the unit of a field that is a number with a unit; None for other fields."""
         options = self.type.options if isinstance(self.type, OneOf) else (self.type,)
         return next((one.quantity for one in options if isinstance(one, Scalar) and one.quantity is not None), None)
 
@@ -167,7 +167,7 @@ _WHERE_LIMIT: Final = 200
 
 
 class _Invalid:
-    """Type of the mark for an invalid value."""
+    """Type of ``_INVALID``, which stands for a value that cannot be converted."""
 
 
 _INVALID: Final = _Invalid()

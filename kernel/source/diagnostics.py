@@ -80,7 +80,7 @@ class Diagnostics:
 
     @property
     def full(self) -> bool:
-        """Return whether enough errors have been collected."""
+        """Return whether MAX_ERRORS errors were collected; further errors are dropped."""
         return len(self._found) >= MAX_ERRORS
 
     @property
@@ -130,7 +130,7 @@ class Diagnostics:
 
 
 def fail(path: str, message: str, hint: str | None = None, *, where: str = "") -> BadDefinition:
-    """Return the error for a file that cannot be read."""
+    """Return a BadDefinition with one error in ``path``, for the caller to raise."""
     problems = Diagnostics(path)
     problems.add(Location(), where, message, hint)
     return BadDefinition(problems.errors)

@@ -113,7 +113,7 @@ def read_tree(path: Path, shown: str) -> tuple[Node, Diagnostics]:
 
 
 def tree_of(data: bytes, shown: str) -> tuple[Node, Diagnostics]:
-    """Return YAML (or JSON, which is YAML) as a tree. Raises BadDefinition if it contains none."""
+    """Return YAML (or JSON, which is YAML) as a tree. Raises BadDefinition if there is no tree."""
     problems = Diagnostics(shown)
     text = decode_utf8(data, problems)
     problems.check()
@@ -164,13 +164,13 @@ class FolderFile(msgspec.Struct, frozen=True):
 
 
 def folder_files(root: str, path: str) -> tuple[FolderFile, ...]:
-    """Return all files below ``path`` in ``root``, by name. Raises NotInside, BadFolder, OSError."""
+    """Return all files below ``path``, sorted by name. Raises NotInside, BadFolder, OSError."""
     with closing_descriptor(open_folder(root, path)) as descriptor:
         return _FolderReading().all(descriptor)
 
 
 def digest_of(files: tuple[FolderFile, ...]) -> str:
-    """Return the SHA-256 of the files in hexadecimal."""
+    """Return the SHA-256 (hexadecimal) of the names, kinds and contents of ``files``."""
     whole = hashlib.sha256()
     for file in files:
         whole.update(
@@ -180,7 +180,7 @@ def digest_of(files: tuple[FolderFile, ...]) -> str:
 
 
 class _FolderReading:
-    """Reading of a folder, which counts against the limits."""
+    """Recursive read of a folder that enforces the limits of files, bytes and depth."""
 
     def __init__(self) -> None:
         self._files = 0
@@ -234,7 +234,7 @@ def signature(path: str) -> Signature | None:
 class FileStat(NamedTuple):
     """State of a file according to its stat.
 
-    Content that was read after a settled state is current while later states are equal.
+    Content that was read after a settled state is current as long as the state is equal.
     """
 
     signature: Signature | None
@@ -250,9 +250,7 @@ class StatCache:
         self._since: dict[str, tuple[Signature, float]] = {}
 
     def at(self, path: str) -> FileStat:
-        """Return the current state of the file at ``path``. A missing file is settled, because its creation is
-        detectable.
-        """
+        """Return the state of the file at ``path``; a missing file counts as settled."""
         seen, now = signature(path), self._now()
         if seen is None:
             self._since.pop(path, None)  # callers may ask for any name, so missing files must use no memory

@@ -28,7 +28,7 @@ _CHUNK_BYTES: Final = 1024 * 1024
 
 
 class Move(msgspec.Struct, frozen=True, kw_only=True):
-    """Move in the state directory: ``staged`` replaces ``target``, which becomes ``aside``. None: no replacement."""
+    """Move in the state directory: ``target`` becomes ``aside``, ``staged`` (if any) ``target``."""
 
     target: str
     aside: str
@@ -72,7 +72,7 @@ def begin(state: str, journal: Journal) -> None:
 def finish(state: str) -> bool:
     """Complete a committed restore, or discard an uncommitted one. Call this with the project's lock.
 
-    Return whether there was a committed one. Raises OSError: then the next caller tries again.
+    Return whether the restore was committed. After an OSError, the next caller tries again.
     """
     path = os.path.join(state, JOURNAL)
     try:

@@ -45,7 +45,7 @@ def plain_path(text: str) -> str:
 def folder_fault(path: str, root: Path | None = None) -> str | None:
     """Return why ``path`` cannot be a folder that the kernel writes to, or None.
 
-    With a ``root``, existing parts of the path are checked too.
+    With a ``root``, existing parts of the path are checked to be folders and no links.
     """
     try:
         parts = plain_path(path).split("/")
@@ -69,7 +69,7 @@ _roots: Final[dict[str, tuple[int, int]]] = {}
 
 
 def keep_root(root: str) -> None:
-    """Record the identity of the folder at ``root``: a replacement is not written to. Raises OSError."""
+    """Record the identity of ``root``: a replacement is not written to. Raises OSError."""
     found = os.stat(root)
     _roots[root] = found.st_dev, found.st_ino
 
@@ -115,9 +115,7 @@ def open_parts(root: str, parts: Sequence[str], *, make: int = 0) -> int:
 
 
 def open_file(folder: int, name: str, flags: int, mode: int = 0o600) -> int:
-    """Open the regular file ``name`` in ``folder`` without following a link. Raises OSError (EINVAL: not a regular
-    file).
-    """
+    """Open ``name`` in ``folder``, never a link. Raises OSError (EINVAL: not a regular file)."""
     if "/" in name:
         raise OSError(errno.EINVAL, "is not a file name", name)
     return open_regular(name, flags, mode, folder=folder)
@@ -216,7 +214,7 @@ def locked(folder: int) -> Generator[None]:
 
 
 def room_of(place: Path) -> tuple[int, int]:
-    """Return the disk space of a file or folder and its number of files. Files deleted meanwhile are not counted."""
+    """Return the disk space (bytes) of a file or folder, and its number of files."""
     size = files = 0
     waiting = [str(place)]
     while waiting:
@@ -234,7 +232,7 @@ def room_of(place: Path) -> tuple[int, int]:
 
 
 def parents_fault(path: str) -> str | None:
-    """Return why a state directory is not safe at ``path``, where others could replace it; None if it is."""
+    """Return why other users could replace a state directory at ``path``; None if they cannot."""
     for directory in (os.path.dirname(path), os.path.dirname(os.path.dirname(path))):
         try:
             info = os.stat(directory)

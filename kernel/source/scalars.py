@@ -197,7 +197,7 @@ QUANTITIES: Final[Mapping[str, Quantity]] = MappingProxyType(
 
 
 def quantity_of(meta: msgspec.Meta | None) -> Quantity | None:
-    """Return the quantity that a type is marked as, or None for a plain number."""
+    """Return the quantity that ``meta`` gives to a type; None for a plain number."""
     marks = (meta and meta.extra) or {}
     return next((quantity for mark, quantity in QUANTITIES.items() if marks.get(mark)), None)
 

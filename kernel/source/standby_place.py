@@ -63,9 +63,9 @@ def number_of(name: str) -> int | None:
 
 @contextmanager
 def new_file(folder: str, name: str) -> Generator[IO[bytes]]:
-    """Yield a file that is synced and renamed to ``name`` after the block. If it raises OSError, no file remains.
+    """Yield a new file, renamed to ``name`` after the block. After an OSError, no file remains.
 
-    The file is always new: an existing one may be open in another process, which could read the contents.
+    An existing file may be open in another process, which could read the contents.
     """
     path = os.path.join(folder, name)
     with replacing(path, beside=path + PART, written=lambda: fault_point("standby.written")) as file:
@@ -74,13 +74,13 @@ def new_file(folder: str, name: str) -> Generator[IO[bytes]]:
 
 
 def write_json(folder: str, name: str, what: msgspec.Struct) -> None:
-    """Write a small file. Raises OSError."""
+    """Write ``what`` as JSON to the file ``name``. Raises OSError."""
     with new_file(folder, name) as file:
         file.write(msgspec.json.encode(what))
 
 
 def write_piece(folder: str, piece: Piece, body: bytes) -> str:
-    """Write a piece and return the digest for the next one. Raises OSError."""
+    """Write a piece and return the digest of its head for the next piece. Raises OSError."""
     head = msgspec.json.encode(piece)
     with new_file(folder, piece_name(piece.number)) as file:
         file.write(_MAGIC + _LENGTH.pack(len(head)) + head)
@@ -89,7 +89,10 @@ def write_piece(folder: str, piece: Piece, body: bytes) -> str:
 
 
 def claim(folder: str, owner: Owner) -> int:
-    """Claim the folder for ``owner`` and return the highest number of complete files. Raises BadPlace, OSError."""
+    """Claim ``folder``; return the highest number of a complete base or piece.
+
+    Raises BadPlace, OSError.
+    """
     if not stat.S_ISDIR(os.stat(folder).st_mode):
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), folder)
     promoted = _read(folder, PROMOTED, Promoted)
@@ -185,7 +188,7 @@ def copy_base(folder: str, found: StandbyCopy, target: str) -> None:
 
 
 def good_pieces(folder: str, found: StandbyCopy, fault: list[str]) -> Iterator[tuple[Piece, bytes]]:
-    """Yield the pieces of the base in order, up to the first fault, which is added to ``fault``."""
+    """Yield the base's pieces in order, up to the first fault, whose text is added to ``fault``."""
     number, chain = found.base.first, found.base.chain
     before: Piece | None = None
     while piece_name(number) in found.names:

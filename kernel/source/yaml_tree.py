@@ -50,7 +50,7 @@ class MapNode(msgspec.Struct, frozen=True):
         return next((value for name, value in self.entries if name.text == key), None)
 
     def place_of(self, key: str) -> Location:
-        """Return the location of ``key``, or the mapping's if the key is missing."""
+        """Return the location of ``key``; the location of the mapping if the key is missing."""
         return next((name.place for name, _ in self.entries if name.text == key), self.place)
 
     def without(self, keys: Container[str]) -> "MapNode":
