@@ -44,7 +44,7 @@ MAX_SECRETS: Final = 64
 
 
 async def attempt(start: Start, link: KernelLink, waits: WorkerIO, *, env: Mapping[str, str]) -> Result | Error | None:
-    """Run the attempt; return the terminal frame, or None if the kernel has exited. ``env``: for the program's tools."""
+    """Run the attempt; return its terminal frame, or None if the kernel has exited. ``env`` is for its tools."""
     conversation = Conversation(start)
     link.hide(secrets_of(start), LoginSecrets(start).now)
     try:
