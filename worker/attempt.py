@@ -259,7 +259,7 @@ async def run_loop(
         if isinstance(answer, Yield):
             return Result(status="yielded")
         allowance = allowance if answer is None else answer.allowance
-        if allowance == 0 and not conversation.pending:
+        if allowance == 0 and not conversation.pending:  # a pending call costs nothing
             return Result(status="incomplete", text=conversation.text, cause="budget")
         entry = await _next(conversation, model, hands, link, allowance)
         if entry is None:

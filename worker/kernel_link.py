@@ -153,7 +153,7 @@ class KernelLink:
 
         After a cancellation, the next attempt's ``start`` frame shows whether the entry was stored.
         """
-        self._hearing.ask(entry.k)
+        self._hearing.ask(entry.k)  # before the entry is sent: its answer may arrive at once
         self._progress = ("", -math.inf)  # the kernel treats an entry as the end of an activity
         await self._end_delta()
         await self._tell(truncate_entry(self._with_shown(entry)))
@@ -162,13 +162,11 @@ class KernelLink:
         return self._hearing.answer
 
     async def record_last(self, entry: ipc.Entry) -> None:
-        """Send the last entry before the terminal frame. Raises LinkLost, TooLarge.
-
-        The kernel stores the entry before it processes the terminal frame, so there is no need to wait.
-        """
+        """Send the last entry before the terminal frame. Raises LinkLost, TooLarge."""
+        # No wait for an answer: the kernel stores the entry before it processes the terminal frame.
         await self._end_delta()
         entry = self._with_shown(msgspec.structs.replace(entry, last=True))
-        await self._pipe.hold(encode(truncate_entry(entry)))
+        await self._pipe.hold(encode(truncate_entry(entry)))  # the terminal frame follows
 
     async def delta(self, text: str) -> None:
         """Send a piece of a reply's text for display."""

@@ -69,10 +69,9 @@ def _exit(told: Told) -> None:
 def anything_left(own: AbstractSet[int]) -> bool:
     """Return whether an attempt left a busy thread, or a descriptor that is neither 0-2 nor in ``own``.
 
-    Unreferenced objects are freed first. Processes are not checked: the kernel asks the keeper, because
-    some are not children of this process.
+    Processes are not checked: the kernel asks the keeper, because some are not children of this one.
     """
-    gc.collect()
+    gc.collect()  # closes descriptors of unreferenced objects, also in cycles
     threading = sys.modules.get("threading")
     if threading is not None:
         others = [thread.name for thread in threading.enumerate() if thread is not threading.main_thread()]

@@ -244,7 +244,7 @@ class Bridge:
             self._pass = self._again() or asked
             if self._pass != asked:
                 for connection in self._idle:
-                    connection.close()
+                    connection.close()  # of the earlier kernel
                 self._idle.clear()
         return self._pass != asked
 

@@ -117,9 +117,9 @@ class Branches:
                 end = await self._merge(writable, head, target, message, author)
             else:
                 end = target
-                head = await commit_all(self._git, writable, message, author) or head
+                head = await commit_all(self._git, writable, message, author) or head  # the reset keeps it by a ref
                 if box is not None:
-                    await bring_back(self._git, tree, view, box)
+                    await bring_back(self._git, tree, view, box)  # a ref in the project needs the commit there
                 if await count(self._git, view, head, target):
                     left = f"{left_refs(tree)}/{head[:12]}"
                     await self._git.said(view, "update-ref", left, head)

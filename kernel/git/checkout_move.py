@@ -119,12 +119,14 @@ async def move_checkout(
     try:
         fault_point("landing.locked")
         async with git.view(checkout) as view:
-            if await merging.tip(branch) != expected:
+            if await merging.tip(branch) != expected:  # read under the lock
                 return False
             listing = ("diff-tree", "-r", "-z", "--no-renames", "--name-status", expected, tip)
             fields = os.fsdecode(await git.said(view, *listing)).split("\0")
             changed = dict(zip(fields[1::2], fields[:-1:2], strict=True))
-            seen = {path: facts_of(f"{checkout.top}/{path}") for path in changed}
+            seen = {
+                path: facts_of(f"{checkout.top}/{path}") for path in changed
+            }  # before the check, to see later changes
             await _check_clean(git, checkout, view)
             words = ("read-tree", "-m", expected, tip)
             tried = await git.run(view, words[0], "--dry-run", "-u", *words[1:])  # git's own check of untracked files

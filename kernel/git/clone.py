@@ -77,7 +77,7 @@ def remove_clone(tree: Worktree) -> None:
 
 async def make_clone(git: ProjectGit, tree: Worktree, view: GitView) -> None:
     """Create the clone of ``tree`` from its ``view``. Raises Refused, SpawnTransient."""
-    await trio.to_thread.run_sync(remove_clone, tree)
+    await trio.to_thread.run_sync(remove_clone, tree)  # an interrupted attempt may have left a part
     manner = await git.manner(GitDirectory(tree.git_dir, tree.repository, tree.path))
     if await trio.Path(tree.repository, "objects/info/alternates").exists():
         # The repository borrows objects from others, which are not visible in a sandbox.
@@ -151,7 +151,7 @@ def _write(tree: Worktree, view: GitView, config: str, refs: bytes, tip: bytes) 
     copy_settings(view.folder, clone)
     link = Path(link_of(tree))
     Path(f"{link}.new").write_text(f"gitdir: {clone}\n", "utf-8", "surrogateescape")
-    Path(f"{link}.new").rename(link)
+    Path(f"{link}.new").rename(link)  # last, because the link proves a complete clone (has_clone)
 
 
 PACK_BYTES: Final = 1024**3

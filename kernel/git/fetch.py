@@ -106,13 +106,13 @@ class FetchGit:
         scheme = url.partition("://")[0]
         if scheme not in _SCHEMES:
             raise Refused("fetch_failed", f"{url[:100]!a} cannot be fetched: only https and http are supported")
-        await self._run(scheme, "init", "--quiet", "--bare", "--template=", "--", ".")
+        await self._run(scheme, "init", "--quiet", "--bare", "--template=", "--", ".")  # no hooks of a template
         options = ("--quiet", "--depth=1", "--no-tags", "--no-recurse-submodules", "--no-auto-maintenance")
         words = ("fetch", *options, "--", url, what)
         try:
             await self._run(scheme, *words)
         except Refused as refused:
-            known = await self._credential(url) if refused.code == "fetch_failed" else None
+            known = await self._credential(url) if refused.code == "fetch_failed" else None  # after anonymous access
             if known is None:
                 raise
             await self._run(scheme, *words, setting=(f"http.{url}.extraHeader", f"Authorization: {known}"))

@@ -130,14 +130,14 @@ class Merging:
                     met = MergedBranch(
                         agent=side.agent, branch=side.branch, tip=side.tip, commits=commits, conflict=True
                     )
-                    return Conflict(side, ours, files, (*branches, met))
+                    return Conflict(side, ours, files, (*branches, met))  # the first conflict ends the merge
                 if tree == our_tree:
                     commits, tree = 0, None  # the changes exist already in other commits
             branches.append(MergedBranch(agent=side.agent, branch=side.branch, tip=side.tip, commits=commits))
             if tree is not None:
                 ours, our_tree = await self._commit(tree, (ours, side.tip), message_of(wanted, (side,))), tree
                 steps.append((side, ours))
-        if wanted.squash and steps:
+        if wanted.squash and steps:  # one commit replaces the merge commits
             merged = tuple(side for side, _ in steps)
             ours = await self._commit(our_tree, (base,), message_of(wanted, merged))
         return Added(ours, tuple(branches), tuple(steps))

@@ -249,7 +249,7 @@ class NodeSync:
                 except Refused as refused:
                     if live:
                         raise
-                    aside, there = await clone.set_aside(), False
+                    aside, there = await clone.set_aside(), False  # no commit of the node is deleted
                     notes.append(f"{refused.text}; the earlier content of the clone on {self._node} is in {aside}")
             tip = await home.tip(view)
             if not there:
@@ -301,6 +301,7 @@ class NodeSync:
             await clone.unlock()
             head = await clone.head()
             if head is not None:
+                # Uncommitted changes would be lost with the clone.
                 made = await clone.commit(head, self._message, await self._author(view))
                 if not await self._held(view, made):
                     await self._fetch(view, made, home.tree.base)

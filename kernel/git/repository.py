@@ -260,7 +260,7 @@ class Repository:
         async with self.git.view(_refs(tree)) as view:
             tip = await self.git.commit_of(view, f"refs/heads/{tree.branch}")
             if tip is not None and await self._may_go(tree, tip, view, force=force):
-                await self.git.said(view, "update-ref", "-d", f"refs/heads/{tree.branch}", tip)
+                await self.git.said(view, "update-ref", "-d", f"refs/heads/{tree.branch}", tip)  # fails if it has moved
             left = await self.git.said(view, "for-each-ref", "--format=delete %(refname)", left_refs(tree))
             if left:  # without force, such a tree is never removed
                 await self.git.said(view, "update-ref", "--stdin", given=left)
@@ -292,9 +292,9 @@ class Repository:
                 objects = {"GIT_OBJECT_DIRECTORY": objects_behind(view)}
                 yield view, WritableTree(tree, view, f"{tree.git_dir}/index", objects)
                 return
-            await bring_back(self.git, tree, view, box)
+            await bring_back(self.git, tree, view, box)  # commits that the agent has made itself
             yield view, WritableTree(tree, GitView(clone_of(tree), tree.path, box))
-            await bring_back(self.git, tree, view, box)
+            await bring_back(self.git, tree, view, box)  # commits of the block
 
     async def manner(self, tree: Worktree) -> Manner:
         """Return the formats of the repository of ``tree``, and the user's name there. Raises Refused."""

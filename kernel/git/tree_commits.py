@@ -154,8 +154,8 @@ async def move(git: ProjectGit, writable: WritableTree, head: str, target: str) 
     Continues an interrupted move. Raises Refused: conflict, and nothing has changed; setup_failed.
     """
     staged = await stage(git, writable)
-    mine = await different(git, writable.view, head, staged)
-    lost = sorted(mine & await different(git, writable.view, staged, target)) if mine else []
+    mine = await different(git, writable.view, head, staged)  # uncommitted changes
+    lost = sorted(mine & await different(git, writable.view, staged, target)) if mine else []  # not so in target
     if lost:
         text = f"uncommitted changes would be lost: {named(lost)}"
         raise Refused("conflict", text, "commit them first: tree_commit")
@@ -241,7 +241,7 @@ def _unknown_at(top: bytes, come: Iterable[bytes], known: frozenset[bytes]) -> d
                 mode = os.lstat(os.path.join(top, path)).st_mode
             except OSError:
                 break
-            if not stat.S_ISDIR(mode):
+            if not stat.S_ISDIR(mode):  # also in the place of a parent folder
                 if path not in known:
                     met[name] = path
                 break

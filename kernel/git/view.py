@@ -161,7 +161,7 @@ def make_view(folder: str, directory: GitDirectory, manner: Manner) -> GitView:
         os.symlink(f"{directory.common}/{name}", f"{folder}/{name}")
     copy_settings(directory.common, folder)
     copy_index(directory.own, folder)
-    for part in Path(directory.own).glob("sharedindex.*"):
+    for part in Path(directory.own).glob("sharedindex.*"):  # parts of a split index
         if not stat.S_ISREG(mode_of(part)):
             raise strange(str(part))
         os.symlink(part, f"{folder}/{part.name}")

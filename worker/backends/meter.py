@@ -103,7 +103,7 @@ async def _serve(
                 asked.method.decode(),
                 origin + asked.target.decode(),
                 content=body,
-                headers=[*headers, (b"accept-encoding", b"identity")],
+                headers=[*headers, (b"accept-encoding", b"identity")],  # compressed usage could not be counted
                 timeout=httpx2.Timeout(client.timeout.connect, read=None, write=client.timeout.write),
             )
             answer = await client.send(outward, stream=True)

@@ -92,7 +92,7 @@ class _TwoReplies:
         while b'"entry"' not in said:
             await wait_readable(self._hear)
             said += os.read(self._hear, 65536)
-        self._say.send(encode(_GO))
+        self._say.send(encode(_GO))  # not earlier: it would be ignored
 
     async def aclose(self) -> None:
         pass

@@ -53,7 +53,7 @@ class ConfinedDir:
             raise NotAllowed("the path contains a NUL character")
         if len(path) > MAX_PATH:
             raise NotAllowed(f"the path is longer than {MAX_PATH} characters")
-        real = os.path.realpath(os.path.join(self._root, path))
+        real = os.path.realpath(os.path.join(self._root, path))  # links are resolved only here
         if os.path.commonpath([self._root, real]) != self._root:
             raise NotAllowed("the path is outside the working directory")
         if any(os.path.commonpath([folder, real]) == folder for folder in self._hidden):
