@@ -61,7 +61,9 @@ class HalfMoved(Exception):
 
 
 def checkout_of(repository: str, branch: str, root: Path) -> GitDirectory | None:
-    """Return the working tree with ``branch`` checked out, or None. Blocks. Raises NotClean for two, or a rebase."""
+    """Return the working tree that has ``branch`` checked out, or None. Blocks. Raises NotClean if
+    two do, or in a rebase.
+    """
     found = tuple(_checkouts(repository, branch, root))
     if len(found) > 1:
         raise NotClean(f"{branch} is checked out in {found[0].top} and in {found[1].top}: check out another one there")

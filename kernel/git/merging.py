@@ -62,7 +62,7 @@ class Side(msgspec.Struct, frozen=True):
 
 
 class RunToMerge(msgspec.Struct, frozen=True):
-    """The branches of one run to merge, in this order."""
+    """The branches of one run to merge, in this order. ``squash``: as one commit instead of merge commits."""
 
     run: int
     place: str

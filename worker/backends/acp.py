@@ -37,7 +37,7 @@ ASKED_BYTES: Final = 64 * 1024
 SESSION_CHARACTERS: Final = 1000
 TEXT_CHARACTERS: Final = 2000
 _SETTLED: Final = "_agent-worker/settled"
-"""A method that no program implements. The error response follows all replayed updates of a resumed session."""
+"""A method that no program implements. Its error response follows all replayed updates of a resumed session."""
 _WORDS: Final = ("/", "$", "!", "@")
 """Prefixes with which a program may interpret a text as one of its own commands."""
 _OPENING: Final = "What you are asked to do:\n\n"

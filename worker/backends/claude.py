@@ -53,7 +53,7 @@ _OURS: Final = (
 
 
 class _Permission(msgspec.Struct, frozen=True):
-    """Permissions for one approval level. ``asks``: calls that are not allowed are asked for, else refused."""
+    """Permissions for one approval level. ``asks``: ask about calls that are not allowed, instead of refusing them."""
 
     asks: bool
     allows: tuple[str, ...] = ()

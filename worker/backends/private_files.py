@@ -155,7 +155,7 @@ def codex_servers(servers: Mapping[str, McpServer], tool_seconds: float) -> Code
 
 
 def opencode_servers(servers: Mapping[str, McpServer], tool_seconds: float) -> dict[str, dict[str, Any]]:
-    """Return ``servers`` as ``mcp`` entries of opencode's configuration. Contains secrets: delete it early."""
+    """Return ``servers`` as opencode's ``mcp`` entries. They contain secrets: delete them with the attempt."""
     common = {"enabled": True, "timeout": round(tool_seconds * 1000)}
     entries: dict[str, dict[str, Any]] = {}
     for name, server in servers.items():
