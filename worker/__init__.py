@@ -1,4 +1,4 @@
-"""Execution: one isolated process per attempt, a function of system prompt, messages and tools.
+"""Workers: one isolated process per attempt, which runs a model and tools on a conversation.
 
-A worker does not know its workflow, or whether its work will be retried.
+A worker knows neither the workflow of its agent, nor whether the kernel will repeat the attempt.
 """

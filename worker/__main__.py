@@ -35,19 +35,19 @@ KEEPER_FLAG: Final = "--keeper"
 ZYGOTE_FLAG: Final = "--zygote"
 _ORDER_LIMIT_BYTES: Final = 1024 * 1024
 GRACE_SECONDS: Final = 1.0
-"""Time for keepers to kill their trees after the kernel has exited, before the zygote kills the keepers too."""
+"""Time for keepers to kill their trees after the kernel has exited; then the zygote kills the keepers."""
 
 _DESCRIPTORS: Final = 4
 
 
 def run_worker(cookie: str | None) -> int:
-    """Run a worker that speaks frames on stdin and stdout, and return its exit code. Stderr stays open."""
+    """Run a worker that exchanges frames on stdin and stdout, and return its exit code. Stderr stays open."""
     null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
     return _converse(*take_frames((0, 1, 2), null), cookie)
 
 
 def work(order: Fork, receive: int, send: int, converse: Converse | None = None) -> int:
-    """Run the worker of ``order`` in the child of a keeper. ``converse``: that of ``worker.main``, if loaded."""
+    """Run the worker of ``order`` in the child of a keeper. ``converse``: ``worker.main.main``, if it is loaded."""
     set_title("worker", order.attempt)
     return (converse or _converse)(receive, send, order.cookie)
 
@@ -70,7 +70,7 @@ def run_keeper(lifeline_fd: int) -> int:
 
 
 def _first_line(fd: int) -> bytes | None:
-    """Read exactly one line, because the rest belongs to the keeper. Return None at the end of the stream."""
+    """Read exactly one line, because the bytes after it belong to the keeper. None at the end of the stream."""
     link = socket.socket(fileno=os.dup(fd))
     with link:
         while True:
@@ -101,7 +101,7 @@ class KeeperZygote:
         self._spare_until: float | None = None
 
     def serve(self) -> None:
-        """Fork and reap until the control socket has closed and no keeper remains."""
+        """Fork keepers and reap them, until the kernel has closed the control socket and no keeper remains."""
         while self._open or self._keepers or self._orphans:
             patience_ms: int | None
             if self._orphans:
@@ -118,7 +118,7 @@ class KeeperZygote:
             self._bury()
 
     def _bury(self) -> None:
-        """Reap ended children, and kill orphans. A process in state D delays only its own removal."""
+        """Reap exited children, and kill orphans. A process in uninterruptible wait is reaped later."""
         ended, _childless = reap()
         overdue = self._spare_until is not None and time.monotonic() >= self._spare_until
         lost_keeper = not self._keepers.isdisjoint(ended)
@@ -188,7 +188,7 @@ class KeeperZygote:
 
 
 def _work() -> Work:
-    """Return ``work`` with the worker's loaded module: searching it would copy 14 pages in each fork."""
+    """Return ``work`` with ``worker.main`` already looked up: the lookup would copy 14 pages in each fork."""
     loaded = sys.modules.get("worker.main")
     return work if loaded is None else partial(work, converse=loaded.main)
 

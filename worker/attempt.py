@@ -1,11 +1,12 @@
 """An attempt: a conversation, a model, the tools, the loop, and the terminal frame. Independent of the event loop.
 
-Before one of the worker's own tools runs, the kernel may be asked for permission. Asking does not block here: without a
-decision the outcome is ``pending``, the work is requeued, and the next attempt asks again with the same key. The answer
-is interpreted here, the decision is made in the kernel.
+Before one of the worker's own tools runs, the worker may have to ask the kernel for permission. It does not wait for a
+person: without a decision the outcome is ``pending``, the instruction is requeued, and the next attempt asks again
+with the same key. The kernel decides; this module only interprets the answer.
 
-The loop asks the model, stores the entry, runs a call, and stores its result, until the work ends. All state is in the
-conversation, and ``conclude`` derives the rest; so the loop can be interrupted anywhere and started again.
+The loop asks the model, stores its reply as an entry, runs a call, and stores the result, until the instruction ends.
+All state is in the conversation, so the loop can be interrupted at any point and started again; ``conclude`` derives
+from it whether the instruction has ended.
 """
 
 import time
@@ -32,17 +33,17 @@ if TYPE_CHECKING:
     from worker.subprocesses import Subprocesses
 
 _LONGEST_PART: Final = 0.95
-"""Share of ``timeouts.tool`` that a command may use, so that its partial output can still be returned."""
+"""Fraction of ``timeouts.tool`` that a command may take: the remaining time is for its partial output."""
 
 
 class UnknownTool:
-    """Replacement for auth_request if a model calls it: the worker itself asks for permissions.
+    """Tool that replaces auth_request for models: only the worker itself may ask for permission.
 
-    Otherwise a person would be shown a text by the model about a call that does not exist.
+    Otherwise a model could ask a person to approve a call that does not exist.
     """
 
     async def run(self, name: str, args: dict[str, Any], key: str) -> ToolOutcome:
-        """Refuse without asking."""
+        """Return a refusal without asking the kernel."""
         return ToolOutcome(f"{name} cannot be called: call the tool itself, and approval is requested if needed", True)
 
 
@@ -53,7 +54,7 @@ Connect = Callable[[Start, ListTools], Model]
 async def attempt(
     start: Start, link: KernelLink, waits: WorkerIO, connect: Connect, own: Mapping[str, BuiltinTool]
 ) -> Result | Error | None:
-    """Return the terminal frame, or None if the kernel is gone. ``own`` are the worker's own tools."""
+    """Run the attempt; return the terminal frame, or None if the kernel has exited. ``own``: the worker's tools."""
     conversation: Conversation | None = None
     link.hide(secrets_of(start))
     try:
@@ -88,7 +89,7 @@ def crash_frame(error: Exception) -> Error:
 
 
 class ToolAccess:
-    """The tools of the kernel and of the worker. Connects at the first call, because many attempts make none."""
+    """The tools of the kernel and of the worker. Connects to the kernel at the first call: many attempts have none."""
 
     def __init__(self, start: Start, waits: WorkerIO, own: Mapping[str, BuiltinTool], doubtful: str) -> None:
         self._start = start
@@ -120,7 +121,7 @@ class ToolAccess:
         return await self._hands.run(call, key)
 
     async def aclose(self) -> None:
-        """Close the connection, if any."""
+        """Close the connection to the kernel's tools, if it is open."""
         if self._kernel is not None:
             await self._kernel.aclose()
 
@@ -131,7 +132,7 @@ class ToolAccess:
 
 
 def error_frame(error: Failed | TooLarge, conversation: Conversation | None) -> Error:
-    """Return the terminal frame of a failure, with the partial text of the reply."""
+    """Return the terminal frame for ``error``, with the text of the conversation so far."""
     partial = conversation.text if conversation else ""
     if isinstance(error, TooLarge):
         return Error(cause="resource", text=str(error), partial=partial)
@@ -149,7 +150,7 @@ def error_frame(error: Failed | TooLarge, conversation: Conversation | None) -> 
 async def attempt_with_tools(
     start: Start, link: KernelLink, waits: WorkerIO, *, connect: Connect, env: Mapping[str, str]
 ) -> Result | Error | None:
-    """Run ``attempt`` with the tools that the start frame enables. ``env`` is the environment of programs."""
+    """Run ``attempt`` with the tools that ``start`` enables. ``env`` is the environment of their programs."""
     from worker.subprocesses import Subprocesses  # noqa: PLC0415  (a worker that plays a script needs no event loop)
 
     try:
@@ -188,7 +189,6 @@ async def _opened(
 
 
 def _own_tools(start: Start, programs: "Subprocesses") -> Iterator[tuple[str, BuiltinTool]]:
-    """Yield the enabled tools. Each worker imports only the tools it needs."""
     key, seconds = start.idempotency_key, start.limits.tool_seconds
     longest = seconds * _LONGEST_PART
     if "bash" in start.tools:
@@ -225,7 +225,7 @@ def _own_tools(start: Start, programs: "Subprocesses") -> Iterator[tuple[str, Bu
 
 
 INCOMPLETE: Final[Mapping[str, Cause]] = {"max_tokens": "max_tokens", "context_overflow": "context_overflow"}
-"""Stop reasons that leave the work unfinished; another message can continue it."""
+"""Stop reasons that leave the instruction unfinished, with their cause; another message can continue it."""
 ASK_AGAIN: Final = frozenset({"tool_use", "pause_turn", "fired"})
 
 
@@ -233,11 +233,11 @@ class Recorder(StreamSink, Protocol):
     """The part of the link that the loop needs."""
 
     async def record(self, entry: Entry) -> Go | Yield:
-        """Store ``entry`` durably, and return the kernel's answer."""
+        """Store ``entry`` durably; return Go, or Yield if the attempt must end before the next step."""
         ...
 
     async def record_last(self, entry: Entry) -> None:
-        """Send the entry before the terminal frame without waiting."""
+        """Send the last entry before the terminal frame, without waiting for an answer."""
         ...
 
 
@@ -250,16 +250,16 @@ async def run_loop(
     link: Recorder,
     allowance: int | None = None,
 ) -> Result:
-    """Return the result at the end, a yield or a limit. ``allowance``: for the first model call. Raises Failed.
+    """Run the loop until the instruction ends, yields or reaches a limit, and return its result. Raises Failed.
 
-    Cancellation is safe at any point: stored steps are kept, and others are repeated.
+    ``allowance`` limits the first model call. Cancellation is safe at any point: only unstored steps are repeated.
     """
     answer: Go | Yield | None = None
     while (ended := conclude(conversation, limits)) is None:
         if isinstance(answer, Yield):
             return Result(status="yielded")
         allowance = allowance if answer is None else answer.allowance
-        if allowance == 0 and not conversation.pending:
+        if allowance == 0 and not conversation.pending:  # a pending call costs nothing
             return Result(status="incomplete", text=conversation.text, cause="budget")
         entry = await _next(conversation, model, hands, link, allowance)
         if entry is None:
@@ -273,9 +273,9 @@ async def run_loop(
 
 
 def conclude(conversation: Conversation, limits: Limits) -> Result | None:
-    """Return the result of the work, or None if it continues. Raises Failed. Pure.
+    """Return the result if the conversation has ended, or None if the loop continues. Raises Failed. Pure.
 
-    Usage is not included: it was recorded with the replies.
+    The result contains no usage: that was stored with the replies.
     """
     last = conversation.last
     if last is None or last.pending is not None or last.notes:
@@ -299,7 +299,7 @@ def conclude(conversation: Conversation, limits: Limits) -> Result | None:
 async def _next(
     conversation: Conversation, model: Model, hands: Caller, live: StreamSink, allowance: int | None
 ) -> Entry | None:
-    """Run the next call or ask the model; None if a call waits for approval, which the next attempt repeats."""
+    """Return the entry of the next call or reply; None if the call needs an approval, for the next attempt."""
     last = conversation.last
     call = last.pending if last else None
     began = time.monotonic()

@@ -1,10 +1,10 @@
 """The conversation so far, as a fold over entries, and the size limits of an entry. Pure.
 
-A fresh start, a resume after any entry and the running loop all use ``add``, so they cannot disagree about what is done
-(promise P5). Results belong to calls by position, because calls run in order and providers reuse ids.
+A fresh start, a resume after any entry and the running loop all use ``add``, so they agree about which steps
+are done (promise P5). Results belong to calls by position, because calls run in order and providers reuse ids.
 
-Sizes are measured as encoded JSON, where a control character takes six bytes. Omitted text is marked in its place, so
-that neither a model nor a person mistakes a part for the whole.
+Sizes are measured as encoded JSON, where a control character takes six bytes. A marker replaces omitted text,
+so that neither a model nor a person mistakes a part for the whole.
 """
 
 from collections.abc import Iterable, Sequence
@@ -25,7 +25,7 @@ _HEADROOM_BYTES: Final = 1024
 
 
 class TooLarge(ValueError):
-    """A reply whose calls and native form alone exceed the limit: it cannot be stored."""
+    """A reply cannot be stored: its calls and native form exceed the limit even without its text."""
 
 
 def clean(text: str) -> str:
@@ -38,7 +38,7 @@ def clean(text: str) -> str:
 
 
 def shorten(text: str, limit_bytes: int) -> str:
-    """Return ``text`` with its middle replaced by a marker if its encoded form exceeds ``limit_bytes``."""
+    """Return ``text``; a marker replaces its middle if its JSON form exceeds ``limit_bytes``."""
     kept = len(text)
     short = text
     while (size := len(encode_json(short))) > limit_bytes:
@@ -50,9 +50,9 @@ def shorten(text: str, limit_bytes: int) -> str:
 
 
 def truncate_entry(entry: Entry) -> Entry:
-    """Return ``entry`` shortened to fit into a line. Raises TooLarge.
+    """Return ``entry`` with texts shortened to fit into a line of the protocol. Raises TooLarge.
 
-    ``shown`` is shortened before ``text``. ``native``, which a replay needs, stays complete.
+    ``shown`` is shortened before ``text``. ``native`` stays complete: the provider requires it back.
     """
     room = LINE_LIMIT_BYTES - _HEADROOM_BYTES
     size = len(encode_json(entry))
@@ -73,17 +73,17 @@ def truncate_entry(entry: Entry) -> Entry:
 
 
 ID_LIMIT: Final = 64
-"""Length of a provider's id in a call's key, enough to distinguish a fresh start from a resume."""
+"""Length of the part of a provider's call id that is in a call's key: enough to recognize a fresh start."""
 WHOLE_STEPS: Final = 2
-"""Number of last steps that a shortened conversation shows completely."""
+"""Number of the last steps that a shortened conversation contains unchanged."""
 SHORT_RESULT_BYTES: Final = 500
-"""Maximum size of a tool result in the steps before those."""
+"""Maximum size of a tool result in the earlier steps of a shortened conversation."""
 
 
 class ConversationStep(msgspec.Struct):
-    """A reply, the results of its calls so far, and notes that arrived before the next reply.
+    """A reply, the results of its calls so far, and notes (messages that arrived before the next reply).
 
-    Notes are shown after all results: providers require results next to their calls.
+    Notes are shown after all results, because providers require results next to their calls.
     """
 
     reply: Entry
@@ -98,7 +98,7 @@ class ConversationStep(msgspec.Struct):
 
     @property
     def pending_key(self) -> str:
-        """Return a unique key of the pending call within the instruction, equal on every attempt."""
+        """Return the key of the pending call: unique within the instruction, and equal on every attempt."""
         index = len(self.results)
         return f"{self.reply.k}.{index}:{self.reply.calls[index].id[:ID_LIMIT]}"
 
@@ -134,12 +134,12 @@ class Conversation:
 
     @property
     def last(self) -> ConversationStep | None:
-        """Return the current or the last ended step."""
+        """Return the last step, ended or not; None before the first reply."""
         return self.steps[-1] if self.steps else None
 
     @property
     def shown(self) -> Sequence[ConversationStep]:
-        """Return the steps as shown to a model."""
+        """Return the steps that a model gets, shortened if the conversation is."""
         if not self._compact:
             return self.steps
         shown: list[ConversationStep] = []
@@ -150,12 +150,12 @@ class Conversation:
 
     @property
     def pending(self) -> bool:
-        """Return whether a call must run before the model is asked again."""
+        """Return whether the last step has a call without a result."""
         return self.last is not None and self.last.pending is not None
 
     @property
     def text(self) -> str:
-        """Return the last non-empty text since the last note: the result, or a partial one."""
+        """Return the last non-empty text of a reply since the last note: the result, final or partial."""
         for step in reversed(self.steps):
             if step.notes:
                 break
@@ -165,12 +165,12 @@ class Conversation:
 
     @property
     def step_count(self) -> int:
-        """Return the number of all steps, without notes of the mock about its failures."""
+        """Return the number of steps, without replies of the mock that only record a scripted failure."""
         return _count(self.steps)
 
     @property
     def own_step_count(self) -> int:
-        """Return the number of steps for ``max_steps``, without those of the earlier work that is continued."""
+        """Return the number of steps that count for ``max_steps``: without those of a continued instruction."""
         return _count(self.steps[self._earlier_steps :])
 
 

@@ -1,10 +1,11 @@
 """Client for Daemon MCP: list the tools, call one. Protocol revision 2026-07-28, JSON answers.
 
-Every request carries the attempt's token, which is the only identification. A call without an answer is sent again with
-the same key: the kernel's ledger recognizes mutating calls, and reads are harmless. Other requests are not retried.
+Every request carries the attempt's token, which is the only identification. A call without an answer is repeated with
+the same key: the kernel recognizes a repeated mutating call by it, and repeated reads are harmless. Other requests are
+not retried.
 
 The connection is a minimal keep-alive HTTP/1.1 client: an SDK's client costs more CPU time per call than the whole
-kernel side, and a mock worker must start without one. Only ``http://``, because it never leaves the loopback.
+kernel side, and a mock worker must start without an SDK. Only ``http://``, because it never leaves the loopback.
 """
 
 import re
@@ -29,7 +30,7 @@ _CHUNK_BYTES: Final = 64 * 1024
 _OK: Final = 200
 
 BROKEN: Final = (OSError, h11.RemoteProtocolError)
-"""Errors of ``post`` after a failed connection: the request may or may not have been served."""
+"""Exceptions of a failed connection. The server may or may not have processed the request."""
 
 
 class McpConnection:
@@ -47,7 +48,7 @@ class McpConnection:
     async def post(self, body: bytes, headers: tuple[tuple[str, str], ...] = ()) -> tuple[int, bytes]:
         """Post ``body``; return the status and body of the answer. Raises one of BROKEN.
 
-        Cancellation closes the connection; whether the request was served is unknown.
+        Cancellation closes the connection; the server may or may not have processed the request.
         """
         try:
             stream, protocol = await self._ask("POST", body, headers)
@@ -126,7 +127,7 @@ _BUSY: Final = frozenset({502, 503, 504})
 async def request_with_retry(
     connection: McpConnection, io: WorkerIO, body: bytes, headers: tuple[tuple[str, str], ...]
 ) -> tuple[int, bytes]:
-    """Post ``body``; return the status and body of the answer. Raises Failed without an answer."""
+    """Post ``body`` until there is an answer; return its status and body. Raises Failed after the last retry."""
     trouble = ""
     for wait in (*RETRY_SECONDS, None):
         try:
@@ -143,9 +144,9 @@ async def request_with_retry(
 
 REVISION: Final = "2026-07-28"
 CALL_KEY: Final = "agent-worker/call"
-"""Key of a call's key in ``_meta``."""
+"""Field of ``_meta`` with the idempotency key of a call."""
 _NAME: Final = re.compile(r"[A-Za-z0-9_./-]{1,128}", re.ASCII)
-"""Names that are valid in a header, which includes all tools of the kernel."""
+"""Tool names that are valid in an HTTP header. All tools of the kernel have such names."""
 
 
 class _Content(msgspec.Struct, frozen=True):
@@ -255,6 +256,6 @@ def _reason(answer: _RpcResponse) -> str:
 
 
 def refusal(status: int, content: bytes) -> str:
-    """Return the text of an answer that is not JSON-RPC (problem+json, RFC 9457)."""
+    """Return the message in an error answer that is not JSON-RPC (problem+json, RFC 9457)."""
     problem = decoded(content, _Problem) or _Problem()
     return f"{problem.code or 'refused'}: {problem.detail or f'HTTP {status}'}"

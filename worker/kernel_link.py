@@ -1,9 +1,9 @@
 """The worker's side of the protocol with the kernel: sends entries, receives answers and control frames. Sans I/O.
 
-A recorder waits for the kernel's answer, so that no work continues before an entry is stored. ``worker.io`` transports
-bytes and reads control frames meanwhile. The loop, the tools and the script player exist once: a model over the network
-runs them on Trio's loop (``trio_io``); a script needs no event loop and runs them blocking (``poll``), which takes a
-third of the start time.
+``record`` waits for the kernel's answer, so that the attempt does not continue before an entry is stored. Meanwhile,
+``worker.io`` transports bytes and reads control frames. The loop, the tools and the script player exist once: with a
+model over the network they run on Trio's loop (``trio_io``); a script needs no event loop and runs blocking
+(``poll``), which takes a third of the start time.
 """
 
 import math
@@ -42,7 +42,7 @@ class ControlChannel:
         """The answer to the last recorded entry."""
 
     def ask(self, k: int) -> None:
-        """Expect the next answer for entry ``k``."""
+        """Expect the kernel's next answer to be for entry ``k``."""
         self._asked, self.answer = k, None
 
     def feed(self, chunk: bytes) -> list[ipc.Pong | ipc.Log]:
@@ -80,7 +80,7 @@ class ControlChannel:
 DELTA_CHARACTERS: Final = 100_000
 """Maximum length of one piece of text; longer text is sent in several frames."""
 WRITE_SECONDS: Final = 30.0
-"""Time after which a kernel that does not read is considered gone."""
+"""Time after which a kernel that does not read its pipe counts as exited."""
 PROGRESS_SECONDS: Final = 5.0
 """Minimum interval between ``progress`` frames with the same text."""
 LOG_CHARACTERS: Final = 10_000
@@ -102,16 +102,16 @@ class KernelPipe(Protocol):
         ...
 
     async def hold(self, line: bytes) -> None:
-        """Send a whole line together with the next one, if that follows at once. Raises LinkLost."""
+        """Send a whole line, if possible together with the next one. Raises LinkLost."""
         ...
 
     async def answered(self) -> None:
-        """Wait for the answer to the recorded entry."""
+        """Wait for the kernel's answer to the recorded entry."""
         ...
 
 
 class KernelLink:
-    """Frames to and from the kernel over ``pipe``, which stores received frames in ``hearing``."""
+    """Frames to and from the kernel. ``pipe`` transports them, and stores received frames in ``hearing``."""
 
     def __init__(self, pipe: KernelPipe, hearing: ControlChannel) -> None:
         self._pipe = pipe
@@ -124,9 +124,9 @@ class KernelLink:
         self.lost = False
 
     def hide(self, secrets: Mapping[str, str], renewed: Callable[[], Mapping[str, str]] = dict) -> None:
-        """Hide these secrets in all displayed text from now on.
+        """Hide ``secrets`` (value -> replacement) in all displayed text from now on.
 
-        Also those that ``renewed`` returns; it is called before each display.
+        ``renewed`` is called before each display, and returns additional secrets.
         """
         self._secrets, self._renewed = secrets, renewed
         self._hiding()
@@ -151,9 +151,9 @@ class KernelLink:
     async def record(self, entry: ipc.Entry) -> ipc.Go | ipc.Yield:
         """Store ``entry`` durably, and return the kernel's answer. Raises LinkLost, TooLarge.
 
-        After a cancellation, the next attempt's ``start`` shows whether it was stored.
+        After a cancellation, the next attempt's ``start`` frame shows whether the entry was stored.
         """
-        self._hearing.ask(entry.k)
+        self._hearing.ask(entry.k)  # before the entry is sent: its answer may arrive at once
         self._progress = ("", -math.inf)  # the kernel treats an entry as the end of an activity
         await self._end_delta()
         await self._tell(truncate_entry(self._with_shown(entry)))
@@ -162,16 +162,14 @@ class KernelLink:
         return self._hearing.answer
 
     async def record_last(self, entry: ipc.Entry) -> None:
-        """Send the entry before the terminal frame. Raises LinkLost, TooLarge.
-
-        The kernel stores it before it processes that frame, so there is no need to wait.
-        """
+        """Send the last entry before the terminal frame. Raises LinkLost, TooLarge."""
+        # No wait for an answer: the kernel stores the entry before it processes the terminal frame.
         await self._end_delta()
         entry = self._with_shown(msgspec.structs.replace(entry, last=True))
-        await self._pipe.hold(encode(truncate_entry(entry)))
+        await self._pipe.hold(encode(truncate_entry(entry)))  # the terminal frame follows
 
     async def delta(self, text: str) -> None:
-        """Send text of a reply while it arrives."""
+        """Send a piece of a reply's text for display."""
         if (redaction := self._hiding()) is not None:
             text = redaction.of_stream(text)
         await self._delta(text)
@@ -211,7 +209,7 @@ class KernelLink:
             self.lost = True
 
     def _with_shown(self, entry: ipc.Entry) -> ipc.Entry:
-        """Return ``entry``, with a redacted copy if it contains a secret."""
+        """Return ``entry``; if it contains a secret, with a redacted copy of its texts for display."""
         redaction = self._hiding()
         if redaction is None:
             return entry
@@ -233,7 +231,7 @@ class KernelLink:
 
 
 def secrets_of(start: ipc.Start) -> dict[str, str]:
-    """Return the secrets of an attempt, each with its displayed replacement."""
+    """Return the secrets of an attempt: value -> replacement to display."""
     found: dict[str, str] = {}
     if start.secrets or start.mcp_servers:
         from protocol.redaction import named_secrets  # noqa: PLC0415  (most work has no secrets)
@@ -254,11 +252,11 @@ class ByteStream(Protocol):
     """A connection. Network errors are OSError."""
 
     async def send_all(self, data: bytes) -> None:
-        """Send all of ``data``. After a cancellation, an unknown part was sent."""
+        """Send all of ``data``. A cancelled call may have sent any part of it."""
         ...
 
     async def receive_some(self, limit: int) -> bytes:
-        """Return at most ``limit`` bytes; none at the end."""
+        """Return at most ``limit`` bytes; no bytes at the end."""
         ...
 
     def close(self) -> None:
@@ -267,7 +265,7 @@ class ByteStream(Protocol):
 
 
 class WorkerIO(Protocol):
-    """Waiting functions. Pings are answered meanwhile, and a ``stop`` ends every wait."""
+    """Functions that wait. During each wait, pings are answered, and a ``stop`` of the kernel ends the wait."""
 
     async def sleep(self, seconds: float) -> None:
         """Wait for ``seconds``."""
@@ -283,7 +281,7 @@ class WorkerIO(Protocol):
 
 
 def run_blocking(work: Coroutine[Any, Any, T]) -> T:
-    """Run ``work``, which never suspends on an event loop, to its end."""
+    """Run ``work``, a coroutine that never suspends, to its end, and return its result."""
     try:
         work.send(None)
     except StopIteration as ended:

@@ -1,4 +1,4 @@
-"""The main function of a worker: sends ``ready``, reads the start frame, and runs the described attempt.
+"""The main function of a worker: sends ``ready``, reads the start frame, and runs the attempt that it describes.
 
 All input and output is frames: nothing is printed, and standard error contains only tracebacks of bugs. Before the
 start frame no event loop is needed, and a script never needs one.
@@ -29,22 +29,22 @@ from worker.tool import BuiltinTool
 EXIT_DONE: Final = 0
 """The terminal frame was sent."""
 EXIT_LOST: Final = 1
-"""The kernel closed the pipe before."""
+"""The kernel closed the pipe before the terminal frame was sent."""
 _IDLE_THREAD: Final = "Trio thread "
-"""Name of idle threads of Trio; busy threads are named after their work."""
+"""Prefix of the names of Trio's idle threads. A busy thread is named after its function."""
 
 Die = Callable[[MockExit], None]
 Told = Result | Error | None
 """The terminal frame; None if the kernel did not receive it."""
 Leave = Callable[[Told], None]
-"""Ends a worker after its terminal frame."""
+"""Ends the worker process after its terminal frame."""
 
 
 def main(stdin_fd: int, stdout_fd: int, cookie: str | None) -> int:
-    """Run a worker on these two descriptors, which it owns, until its work ends. Does not return.
+    """Run a worker on these two descriptors, which it owns, until its last attempt ends. Does not return.
 
-    A reusable worker (``Start.reuse``) accepts more work of its agent, as long as the last attempt left nothing behind.
-    Commands of tools inherit the environment of the start frame, and nothing of this process.
+    A reusable worker (``Start.reuse``) accepts more attempts of its agent, unless an attempt left something
+    behind. Commands of tools inherit the environment of the start frame, and nothing of this process.
     """
     while True:
         told = serve(
@@ -67,12 +67,11 @@ def _exit(told: Told) -> None:
 
 
 def anything_left(own: AbstractSet[int]) -> bool:
-    """Return whether an attempt left a busy thread, or a descriptor that is neither standard nor ``own``.
+    """Return whether an attempt left a busy thread, or a descriptor that is neither 0-2 nor in ``own``.
 
-    The keeper tracks processes, some of which are not children of this one: the kernel asks it before another start.
-    Unreferenced objects, including cycles, are freed.
+    Processes are not checked: the kernel asks the keeper, because some are not children of this one.
     """
-    gc.collect()
+    gc.collect()  # closes descriptors of unreferenced objects, also in cycles
     threading = sys.modules.get("threading")
     if threading is not None:
         others = [thread.name for thread in threading.enumerate() if thread is not threading.main_thread()]
@@ -104,12 +103,12 @@ def serve(
     started: Callable[[Start], None] = lambda _start: None,
     leave: Leave = lambda _told: None,
 ) -> Told:
-    """Run one attempt over the link on these descriptors, close them, and call ``leave``.
+    """Run one attempt over the link on these descriptors, close them, and call ``leave`` with the terminal frame.
 
-    With ``reuse``, the descriptors stay open and only the terminal frame is returned. Processes of tools get the start
-    frame's variables and ``cookie``, which identifies them to a keeper. Model clients read the environment directly, so
-    ``environ`` is replaced for them; scripts skip this, which saves a hundred copied pages. ``connect`` overrides the
-    model (for the warm-up).
+    With ``reuse``, the descriptors stay open, and the terminal frame is only returned. Processes of tools get the
+    start frame's variables and ``cookie``, which identifies them to a keeper. Model clients read the environment
+    directly, so ``environ`` is replaced for them; scripts skip this, which saves a hundred copied pages. ``connect``
+    overrides the model (for the warm-up).
     """
     hearing = ControlChannel()
     desk = PollIO(hearing, stdin_fd, stdout_fd)

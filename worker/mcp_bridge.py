@@ -1,15 +1,15 @@
 """A stdio MCP server that forwards to Daemon MCP: ``python -I -m worker.mcp_bridge FILE [--listen]``.
 
 For programs whose HTTP client fails, or would expose our token. FILE (0600) contains the kernel's address and the
-token, so neither argv nor the environment contains them, and shells of the program inherit nothing useful. ``awk
-mcp-serve`` passes the kernel's own record, or a pipe, as FILE: its tools are those for external programs. If the kernel
-is gone or rejects the token, FILE is read again: the next kernel has written its own.
+token, so neither argv nor the environment contains them, and shells of the program do not inherit them. ``awk
+mcp-serve`` passes the kernel's own address file, or a pipe, as FILE; then the tools are those for external programs.
+If the kernel has exited or rejects the token, FILE is read again, because the next kernel may have written it.
 
 Requests and answers are forwarded unchanged, in any protocol revision. The bridge adds a key to each call, so that a
 call with a lost answer can be repeated safely (a later attempt uses another key; its calls are recognized by their
 content). When the tools have been listed, the bridge creates a marker file, which proves the connection. With
-``--listen`` it forwards events that the kernel pushes: in handshake revisions after initialization, including events of
-the next kernel; in the newest revision during a subscription.
+``--listen`` it forwards events of the kernel, also of the next kernel: in handshake revisions after initialization, in
+the newest revision during a subscription.
 """
 
 import os
@@ -32,7 +32,7 @@ from worker.io.trio_io import TrioIO
 from worker.models.model import Failed
 
 LINE_BYTES: Final = 8 * 1024 * 1024
-"""Maximum length of a request. A longer one ends the bridge, because the stream can no longer be parsed."""
+"""Maximum length of a request. A longer request ends the bridge: the stream can no longer be parsed."""
 _CHUNK_BYTES: Final = 64 * 1024
 _VERSION: Final = "io.modelcontextprotocol/protocolVersion"
 _INTERNAL: Final = -32603
@@ -77,7 +77,7 @@ class _KernelAnswer(msgspec.Struct, frozen=True):
 
 
 class Bridge:
-    """Bridge for one client. ``origin`` is the unique prefix of its call keys; ``listed`` runs after tools/list."""
+    """Bridge for one client. ``origin`` is a unique prefix of its call keys; ``listed`` is called after tools/list."""
 
     def __init__(
         self,
@@ -222,7 +222,7 @@ class Bridge:
                     raise Failed("protocol", f"an event exceeds {LINE_BYTES} bytes")
 
     async def _ask(self, body: bytes, routing: tuple[tuple[str, str], ...]) -> tuple[int, bytes]:
-        """Return the status and body of the kernel's answer, or of its successor's. Raises Failed."""
+        """Return status and body of the answer: of this kernel or, if it has exited, the next. Raises Failed."""
         asked = self._pass
         try:
             async with self._connection() as connection:
@@ -239,18 +239,18 @@ class Bridge:
             return await request_with_retry(connection, TrioIO(), body, routing)
 
     def _turn_to_next(self, asked: BridgeConfig) -> bool:
-        """Read the kernel's address again; return whether it differs from the one that was ``asked``."""
+        """Read FILE again; return whether its address or token differs from ``asked``, which was used last."""
         if self._pass == asked:
             self._pass = self._again() or asked
             if self._pass != asked:
                 for connection in self._idle:
-                    connection.close()
+                    connection.close()  # of the earlier kernel
                 self._idle.clear()
         return self._pass != asked
 
     @asynccontextmanager
     async def _connection(self) -> AsyncGenerator[McpConnection]:
-        """Open an exclusive connection: a call may take any time without blocking others."""
+        """Open a connection for one call, which may take any time without delaying other calls."""
         config = self._pass
         connection = self._idle.pop() if self._idle else self._connect()
         try:
@@ -262,7 +262,7 @@ class Bridge:
                 connection.close()
 
     def _connect(self, accept: str = "application/json") -> McpConnection:
-        """Create a connection. Event streams are only accepted if needed: the kernel would stream during approvals."""
+        """Create a connection. If ``accept`` allowed event streams, the kernel would stream during approvals."""
         fields = (
             ("authorization", f"Bearer {self._pass.token}"),
             ("content-type", "application/json"),

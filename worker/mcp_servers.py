@@ -1,8 +1,8 @@
 """The agent's own MCP servers: started, called and stopped with the attempt.
 
-Each runs in a task of its own. A server that fails to start, or exits, only makes its tools unavailable: the model and
-the log get a message instead. Invalid tool descriptions are repaired on arrival, because the SDK rejects the whole list
-otherwise.
+Each server has its own task. If a server fails to start, or exits, only its tools are unavailable:
+the model and the log get a message instead. Invalid tool descriptions are repaired on arrival,
+because the SDK would reject the whole list.
 
 Importing this module imports the MCP SDK, which takes a second.
 """
@@ -35,12 +35,12 @@ from worker.subprocesses import Subprocesses
 from worker.tool import UNKNOWN, BuiltinTool, ToolOutcome, ToolSpec
 
 _ANYTHING: Final = {"type": "object"}
-"""Schema for arguments without a description."""
+"""Schema of a tool that does not describe its arguments."""
 
 
 @asynccontextmanager
 async def repaired(transport: AbstractAsyncContextManager[Any]) -> AsyncGenerator[Any]:
-    """Open the streams of ``transport``, whose type is private to the SDK."""
+    """Yield the streams of ``transport``, with repaired tool lists. Their type is private to the SDK."""
     async with transport as (read, write):
         yield _Repairing(read), write
 
@@ -53,7 +53,7 @@ class _Repairing:
 
     @property
     def last_context(self) -> Any:
-        """Return the context variable that the SDK expects on its own streams."""
+        """Return the context variable that the SDK expects as an attribute of its streams."""
         return getattr(self._stream, "last_context", None)
 
     async def receive(self) -> Any:
@@ -109,20 +109,20 @@ def _fit(tool: Any) -> dict[str, Any] | None:
 START_SECONDS: Final = 30.0
 """Timeout until a server has listed its tools; all servers start concurrently."""
 LEAVE_SECONDS: Final = 10.0
-"""Timeout for stopping a server, including killing its program."""
+"""Time to stop a server, including the time to kill its program."""
 TOOLS: Final = 200
 """Maximum number of tools of one server: more than a model can choose from."""
 DESCRIPTION_LIMIT: Final = 4000
 SCHEMA_LIMIT_BYTES: Final = 64 * 1024
 """Maximum size of a tool's schema; a larger one is replaced by an empty schema."""
 NAME_LIMIT: Final = 64
-"""Maximum length of a tool name that every provider accepts."""
+"""Maximum length of a tool name: every provider accepts it."""
 KEY: Final = "agent-worker/idempotency-key"
-"""Key of a call's key in ``_meta``, equal on every attempt."""
+"""Field of ``_meta`` with the idempotency key of a call, which is equal on every attempt."""
 _UNFIT: Final = re.compile(r"[^A-Za-z0-9_-]")
 _REASON_LIMIT: Final = 500
 _SECRET_LENGTH: Final = 6
-"""Minimum length of a word to redact: shorter ones occur in other words."""
+"""Minimum length of a word to redact: shorter words occur in other words."""
 
 
 Tell = Callable[[str], Awaitable[None]]
@@ -149,9 +149,9 @@ class Server:
         self._leaving = trio.Event()
 
     async def run(self, *, task_status: trio.TaskStatus[None]) -> None:
-        """Start the server, report success or failure, and keep it running until ``leave``. Raises nothing.
+        """Start the server, report the outcome as started, and keep it running until ``leave``. Raises nothing.
 
-        Cancellation also stops it in order: its input is closed, it gets time to exit, and its process group is killed.
+        Cancellation stops the server too: its input is closed, it gets time to exit, and its process group is killed.
         """
         came = False
         try:
@@ -202,7 +202,7 @@ class Server:
             await self._tell(f"MCP server {self.name} has exited: {self.fault}")
 
     async def call(self, tool: str, args: dict[str, Any], key: str) -> ToolOutcome:
-        """Call a tool. Failures are results. Cancellation notifies the server."""
+        """Call a tool. A failed call has an error result. Cancellation notifies the server."""
         if self._client is None:
             return ToolOutcome(f"server {self.name} is unavailable: {self.fault}", True)
         try:
@@ -225,7 +225,7 @@ class Server:
         return "" if self._pipes is None else self._pipes.fault
 
     def _reason(self, error: BaseException) -> str:
-        """Describe an error without the server's secrets: clients quote headers that they cannot send."""
+        """Return the text of ``error`` without the server's secrets: clients quote headers that they cannot send."""
         return self._redacted(_reason(error))[:_REASON_LIMIT]
 
     def _with_words(self, why: str) -> str:
@@ -278,7 +278,7 @@ class Server:
 async def running(
     configured: Mapping[str, McpServer], programs: Subprocesses, tell: Tell = _nowhere
 ) -> AsyncGenerator[tuple[Server, ...]]:
-    """Run the configured servers for the duration of the block. ``tell`` logs a server that exits early."""
+    """Run the configured servers during the block, and yield them. ``tell`` logs a server that exits early."""
     logging.getLogger("mcp").setLevel(logging.CRITICAL)  # the SDK logs a traceback for every invalid line
     servers = tuple(Server(name, config, programs, tell) for name, config in configured.items())
     async with trio.open_nursery() as nursery:
@@ -293,9 +293,9 @@ async def running(
 
 
 def tools_of(server: Server, idempotency_key: str, read_only: Sequence[str] = ()) -> dict[str, BuiltinTool]:
-    """Return the tools of ``server`` for the model; an unavailable server is represented by a message.
+    """Return the tools of ``server`` for the model; for an unavailable server, one tool with a message.
 
-    Tools in ``read_only`` are read-only; claims of the server itself are ignored (promise P19).
+    Only the agent's file (``read_only``) makes tools read-only; a server's own claims are ignored (promise P19).
     """
     if server.fault:
         name = tool_name(server.name, "unavailable")
@@ -317,7 +317,7 @@ def tools_of(server: Server, idempotency_key: str, read_only: Sequence[str] = ()
 
 
 def tool_name(server: str, tool: str) -> str:
-    """Return ``mcp__<server>__<tool>`` in the form that every provider accepts; a digest keeps changed names unique."""
+    """Return ``mcp__<server>__<tool>``, changed if a provider would refuse it; a digest keeps it unique."""
     plain = f"{SERVER_PREFIX}{server}__{tool}"
     fit = _UNFIT.sub("_", plain)
     if fit == plain and len(fit) <= NAME_LIMIT:

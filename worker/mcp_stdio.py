@@ -1,8 +1,8 @@
 """The stdio transport of MCP servers: one message per line over pipes, and the end of the program's standard error.
 
-Replaces the SDK's own transport, which accepts lines of any length and does not report the exit code: a shell around
-the program writes that to standard error. Processes that leave the program's process group are handled by the keeper.
-Importing this module imports the SDK.
+Replaces the SDK's own transport, which accepts lines of any length and does not report the exit code. Here a shell
+around the program writes the exit code to standard error. The keeper kills processes that leave the program's process
+group. Importing this module imports the SDK.
 """
 
 import os
@@ -21,7 +21,7 @@ from worker.backends.process import LineSplitter
 
 KEPT_BYTES: Final = 2048
 _WAITS: Final = '"$@"; code=$?; [ $code = 0 ] || printf "\\nexit code %s\\n" $code >&2; exit $code'
-"""The command is passed as arguments, and never interpreted by the shell."""
+"""Script of the shell. The command is passed as arguments, so the shell does not interpret it."""
 
 
 def watched(argv: Sequence[str]) -> list[str]:
@@ -30,7 +30,7 @@ def watched(argv: Sequence[str]) -> list[str]:
 
 
 class ServerStderr:
-    """A pipe for a program's standard error. Always ``close`` it."""
+    """A pipe for a program's standard error. The creator must ``close`` it."""
 
     def __init__(self) -> None:
         read, write = os.pipe()
@@ -49,7 +49,7 @@ class ServerStderr:
         self.ended.set()
 
     def text(self) -> str:
-        """Return the output so far, without a truncated first word."""
+        """Return the end of the output so far, without the first word if it is incomplete."""
         try:
             while not self.ended.is_set() and (chunk := os.read(self._stream.fileno(), KEPT_BYTES)):
                 self._keep(chunk)
@@ -70,7 +70,7 @@ class ServerStderr:
 
 
 LINE_BYTES: Final = 8 * 1024 * 1024
-"""Maximum length of a line; a longer one stops the server. Screenshots fit, and the worker's memory stays limited."""
+"""Maximum length of a line; a longer line stops the server. Screenshots fit; the worker's memory stays limited."""
 LEAVE_SECONDS: Final = 2.0
 """Time between closing the input and SIGTERM to the group, and between SIGTERM and SIGKILL."""
 POLL_SECONDS: Final = 0.01
@@ -79,7 +79,7 @@ _NOTHING: Final = memoryview(b"")
 
 
 class Pipes:
-    """Both streams in the form that the SDK expects: it iterates over received messages, and sends others."""
+    """Both streams of a server, as the SDK expects them: it iterates over received messages, and sends others."""
 
     def __init__(self, process: trio.Process) -> None:
         assert process.stdout is not None
@@ -125,9 +125,9 @@ class Pipes:
         return await anext(self)
 
     async def send(self, item: SessionMessage, /) -> None:
-        """Send a message. If the program no longer reads, the other stream ends with an error for pending calls.
+        """Send a message. If the program no longer reads, the stream of received messages ends with an error.
 
-        After a cancellation the message is not sent, unless its line was started; then the next sender finishes it.
+        A cancelled call has sent nothing, unless it had started the line: then the next call sends the rest first.
         """
         line = item.message.model_dump_json(by_alias=True, exclude_unset=True).encode("utf-8", "replace") + b"\n"
         try:
@@ -143,7 +143,7 @@ class Pipes:
             self._reading.cancel()  # the SDK then fails all pending calls
 
     async def _write(self) -> None:
-        """Write the unsent rest of the current line. Raises OSError, trio.ClosedResourceError."""
+        """Write the rest of the current line. Raises OSError, trio.ClosedResourceError."""
         while self._unsent:
             try:
                 self._unsent = self._unsent[os.write(self._stdin.fileno(), self._unsent) :]
@@ -163,7 +163,7 @@ class Pipes:
         pass
 
     async def let_go(self) -> None:
-        """Close the input, wait for the exit, and kill the group. Bounded."""
+        """Close the input, wait for the exit, and kill the process group. Limited in time."""
         await self._stdin.aclose()
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._drain)
@@ -199,7 +199,7 @@ class Pipes:
 
 @asynccontextmanager
 async def piped(process: trio.Process) -> AsyncGenerator[tuple[Pipes, Pipes]]:
-    """Open the streams of ``process`` (session leader, with pipes), and stop it after the block."""
+    """Yield the streams of ``process`` (session leader, with pipes), and stop the process after the block."""
     pipes = Pipes(process)
     try:
         yield pipes, pipes

@@ -1,12 +1,12 @@
 """The processes below this one: adopt, find, signal, reap and measure them, using Linux's /proc.
 
-A *subreaper* inherits every orphan below it, so processes that escape by setsid or double fork stay reachable, and "no
-children left" (ECHILD) means that the whole tree has exited. macOS lacks this: there a tree is the process group of its
-first process, and processes that leave the group are lost (documented as a weaker promise).
+A *subreaper* adopts every orphan below it, so processes that escape by setsid or double fork stay reachable, and "no
+children left" (ECHILD) means that the whole tree has exited. macOS has no subreapers: there a tree is the process
+group of its first process, and processes that leave the group are lost (documented as a weaker promise).
 
-Limits of a tree are checked from outside, twice a second, and not enforced by the system: RLIMIT_AS counts address
-space, of which node and bun reserve gigabytes they never use; RLIMIT_NPROC counts all processes of the user, and none
-of root's; and a control group needs delegation. So a tree may exceed a limit briefly before it is stopped.
+The limits of a tree are checked here, twice a second, because those of the system do not fit: RLIMIT_AS counts address
+space, of which node and bun reserve gigabytes that they never use; RLIMIT_NPROC counts all processes of the user, and
+none of root's; a control group needs delegation. So a tree may exceed a limit briefly before it is stopped.
 """
 
 import _signal as bare  # type: ignore[import-not-found]  # pyright: ignore[reportMissingImports]
@@ -32,7 +32,7 @@ from protocol.ipc import Bound
 
 _IGNORED: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR2)
 _IGNORED_BY_PYTHON: Final = (signal.SIGPIPE, signal.SIGXFSZ)
-"""Python raises OSError instead, which a worker needs, but a command must not inherit."""
+"""Signals that Python ignores to raise OSError instead, which a command must not inherit."""
 _OF_WORKERS: Final = tuple(map(int, (*_IGNORED, signal.SIGCHLD)))
 _OF_COMMANDS: Final = tuple(map(int, (*_IGNORED, signal.SIGCHLD, *_IGNORED_BY_PYTHON)))
 
@@ -45,7 +45,7 @@ def ignore_signals() -> None:
 
 
 def restore_signals(*, python: bool) -> None:
-    """Restore default signal handling in a child; ``python``: it continues in this interpreter.
+    """Restore default signal handling in a child. ``python``: the child continues in this interpreter.
 
     Uses ``_signal``, because the wrappers in ``signal`` create enums, which copies 40 pages of a fresh fork.
     """
@@ -99,7 +99,7 @@ _SIGCHLD: Final = int(signal.SIGCHLD)
 
 
 class ChildSignal:
-    """SIGCHLD as a descriptor that is readable when a child has ended. One per process; a fork creates its own."""
+    """SIGCHLD as a descriptor, readable when a child has exited. One per process: a forked child creates its own."""
 
     def __init__(self) -> None:
         self.fd, self._write = os.pipe()
@@ -110,7 +110,7 @@ class ChildSignal:
         signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
 
     def drain(self) -> None:
-        """Discard pending signals; call it when readable and before reaping, so that none is missed."""
+        """Discard pending signals. Call it before reaping: a signal that arrives later is then not lost."""
         with suppress(BlockingIOError):
             os.read(self.fd, 4096)
 
@@ -123,14 +123,14 @@ class ChildSignal:
 
 
 class Cost(msgspec.Struct):
-    """Resources used by reaped processes: total CPU seconds, and peak resident memory of the largest."""
+    """Resources that reaped processes have used: total CPU seconds, and the highest peak of resident memory."""
 
     user_seconds: float = 0.0
     system_seconds: float = 0.0
     max_rss: int = 0
 
     def add(self, usage: resource.struct_rusage) -> None:
-        """Add one process, including children that it has waited for."""
+        """Add the usage of one process, which includes the children that it has reaped."""
         self.user_seconds += usage.ru_utime
         self.system_seconds += usage.ru_stime
         self.max_rss = max(self.max_rss, usage.ru_maxrss)
@@ -183,7 +183,7 @@ def stat(pid: int) -> Stat | None:
 
 
 def since(pid: int) -> int:
-    """Return the start time of ``pid``; 0, which never matches, if it is unknown."""
+    """Return the start time of ``pid`` in clock ticks since boot; 0, which never matches, if it is unknown."""
     try:
         return int(_read(f"/proc/{pid}/stat").rpartition(b")")[2].split(None, 20)[19])
     except OSError:
@@ -249,16 +249,15 @@ def signal_child(pid: int, signum: int, *, parent: int) -> None:
 
 
 def _signal_member(pid: int, signum: int, family: Collection[int]) -> None:
-    """Signal ``pid`` if it still belongs to the tree: its number may have been reused."""
     with suppress(ProcessLookupError, PermissionError), closing_descriptor(os.pidfd_open(pid)) as handle:
-        # The descriptor refers to the same process even if its pid is reused.
+        # The pid may have been reused. The descriptor refers to the same process even then.
         facts = stat(pid)
         if facts is not None and facts.parent in family:
             signal.pidfd_send_signal(handle, signum)
 
 
 def signal_tree(first: int, signum: int) -> None:
-    """Signal the whole tree of this process; its first child ``first`` is or was the leader of its group."""
+    """Signal all processes of the tree. ``first``, the first child, leads its process group, or led it."""
     if LINUX:
         signal_descendants(signum)
         return
@@ -275,7 +274,7 @@ _ESCAPED: Final = re.compile(rb"\\([0-7]{3})")
 
 
 def exceeded(bound: Bound) -> str | None:
-    """Return a message if the processes below this one exceed ``bound``, or None."""
+    """Return a message if the processes below this one exceed a limit of ``bound``, else None."""
     processes = descendants()
     if bound.processes is not None and len(processes) > bound.processes:
         return f"{len(processes)} processes at once; the limit is {bound.processes} (limits.processes)"
@@ -290,7 +289,7 @@ def exceeded(bound: Bound) -> str | None:
 
 
 def memory_bytes(processes: Collection[int]) -> int:
-    """Return their private memory: resident, without files and shared memory, which would count once per process."""
+    """Return the private memory of ``processes``: resident, without files and memory that they share."""
     pages = 0
     for pid in processes:
         with suppress(OSError), open(f"/proc/{pid}/statm", "rb") as file:  # an exited process uses nothing
@@ -300,7 +299,7 @@ def memory_bytes(processes: Collection[int]) -> int:
 
 
 def tmpfs_bytes(processes: Collection[int]) -> int:
-    """Return the size of in-memory files in file systems that only ``processes`` see: those of their sandboxes."""
+    """Return the size of in-memory files that only ``processes`` see, in the file systems of their sandboxes."""
     seen = {_mount_namespace("self")}
     counted = {device for device, _place in _tmpfs_mounts("self")}
     total = 0

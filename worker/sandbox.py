@@ -1,12 +1,12 @@
 """The sandbox: the command line that restricts a program's view to the project, the system and its tools.
 
-bubblewrap uses namespaces: private mounts, processes and /tmp. The network is shared, because Daemon MCP is reached
-through it. The start frame contains the visible paths; here they become mounts, of which the deeper one always applies.
+bubblewrap uses namespaces: private mounts, processes and /tmp. The network is shared, for Daemon MCP. The start
+frame contains the visible paths, which become mounts; of two nested mounts, the deeper applies.
 
-Two options of bubblewrap are omitted on purpose. ``--die-with-parent`` requests a signal at the end of the *thread*
-that started it, and Trio starts programs in threads that end after ten seconds. ``--new-session`` would remove the
-program from the group that its caller kills; there is no terminal to protect. A killed group includes the first process
-of the namespace, and everything in the namespace ends with it.
+Two options of bubblewrap are omitted on purpose. ``--die-with-parent`` requests a signal at the end of the
+*thread* that started it, and Trio starts programs in threads that end after ten seconds. ``--new-session``
+would remove the program from the group that its caller kills; there is no terminal to protect. A killed group
+includes the first process of the namespace, whose exit ends all other processes there.
 """
 
 import os
@@ -31,9 +31,9 @@ _ALONE: Final = (
 )  # fmt: skip
 _SHARED_MEMORY: Final = "/dev/shm"  # noqa: S108  (a private one)
 _CLOSED: Final = ("--remount-ro", "/dev", "--remount-ro", "/")
-"""Mount points are in memory too, without a limit, so they are read-only."""
+"""Makes mount points read-only: they are in memory too, without a limit of size."""
 _BESIDE: Final = ("lib", "libexec")
-"""Folders with libraries of the programs of a ``bin``."""
+"""Folders next to a ``bin`` folder that contain libraries of its programs."""
 _OWN: Final = (sys.prefix, sys.base_prefix, str(Path(__file__).parents[1]))
 """Our Python, and the modules for ``agent-worker call`` in an attempt."""
 
@@ -52,8 +52,8 @@ class Mount(NamedTuple):
 def wrap(argv: Sequence[str], start: Start, see: Sequence[str] = ()) -> tuple[str, ...]:
     """Return ``argv`` wrapped in the sandbox of ``start``, with the same environment; unchanged without a sandbox.
 
-    The sandbox changes to ``start.cwd``. ``see``: additional absolute paths that the program must read. A signal that
-    ends the program becomes the exit code 128 + its number.
+    The program starts in ``start.cwd``. ``see``: additional absolute paths that it must read. If a signal ends it, the
+    exit code is 128 + the signal's number.
     """
     box = start.sandbox
     return tuple(argv) if box is None else enclose(argv, box, env=start.env, cwd=start.cwd, see=see)
@@ -75,7 +75,7 @@ def enclose(
 def ask_to_leave(outside: int) -> bool:
     """Send SIGTERM to the program in the sandbox of bubblewrap ``outside``; return False if there is none.
 
-    Not to bubblewrap itself: it would exit at once, and the exit of its program could not be observed.
+    bubblewrap itself gets no signal: it would exit at once, and hide the exit of its program.
     """
     for first in process_tree.children(outside):
         begun = {
@@ -91,7 +91,7 @@ def ask_to_leave(outside: int) -> bool:
 
 
 def mounts(program: str, env: dict[str, str], box: Sandbox, see: Sequence[str] = ()) -> tuple[Mount, ...]:
-    """Return every mount, parents first. Reads the file system without changing it."""
+    """Return all mounts, each after its parent. Reads the file system without changing it."""
     empty = (*_PRIVATE, *(env[name] for name in ("HOME", "TMPDIR") if os.path.isdir(env.get(name, ""))))
     closed = tuple(path for path in (env.get("HOME", ""), *box.hidden) if path)
     tools = {path for path in _tools(program, env.get("PATH", "")) if not _is_theirs(path, box, closed)}
@@ -117,7 +117,6 @@ def _is_theirs(path: str, box: Sandbox, closed: Sequence[str]) -> bool:
 
 
 def _tools(program: str, search_path: str) -> Iterator[str]:
-    """Yield the folders of the programs on PATH, and those that belong to ``program``."""
     for folder in filter(os.path.isdir, search_path.split(":")):
         yield folder
         if os.path.basename(folder) == "bin":

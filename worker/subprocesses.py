@@ -1,6 +1,6 @@
 """Start of an attempt's programs, with their environment, session and sandbox.
 
-Tools, MCP servers and CLIs are only started here. The keeper stops processes that they leave behind.
+Only this module starts tools, MCP servers and CLIs. The keeper stops processes that they leave behind.
 """
 
 import hashlib
@@ -18,12 +18,12 @@ from protocol.ipc import Start
 from worker.sandbox import wrap
 
 REAP_SECONDS: Final = 5.0
-"""Time to wait for a killed process; only one that is stuck in the kernel takes that long."""
+"""Time to wait for the exit of a killed process, which takes that long only if the system blocks it."""
 _NOTHING: Final[Mapping[str, str]] = {}
 
 
 class Subprocesses:
-    """Programs of one attempt. ``env``: their variables, from the start frame and for the keeper's cookie."""
+    """Programs of one attempt. ``env``: variables from the start frame, and the keeper's cookie."""
 
     def __init__(self, start: Start, env: Mapping[str, str]) -> None:
         self._start = start
@@ -36,9 +36,9 @@ class Subprocesses:
         return list(wrap(words, self._start))
 
     def changed(self, words: Sequence[str]) -> str | None:
-        """Return the first of ``words`` that is a project file with changed content since it was trusted.
+        """Return the first of ``words`` that is a project file whose content differs from the trusted one, or None.
 
-        An agent that writes files must not be able to run its own programs. Blocks while files are read.
+        An agent that writes files must not be able to run them as trusted programs. Blocks.
         """
         return next((word for word in words if not self._is_as_trusted(word)), None)
 
@@ -86,7 +86,7 @@ class Subprocesses:
         )
 
     async def leave(self, words: Sequence[str], env: Mapping[str, str]) -> int:
-        """Start ``words`` until ``end_left``; discard their output. Returns the id of their process group.
+        """Start ``words``, to run until ``end_left``; discard their output. Returns the id of their process group.
 
         Raises as ``open`` does.
         """
@@ -101,7 +101,7 @@ class Subprocesses:
 
 
 async def end(process: trio.Process) -> None:
-    """Kill the group of ``process`` and wait for its exit, even if cancelled. Its leader may have exited before."""
+    """Kill the group of ``process`` and wait for its exit, even if cancelled. The process may have exited before."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)  # the group exists while any process of it lives
     with trio.CancelScope(shield=True), trio.move_on_after(REAP_SECONDS):

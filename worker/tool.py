@@ -1,7 +1,7 @@
 """Execution of one tool call: from a model's arguments to a result of limited size. Independent of particular tools.
 
-No failure of a tool ends the attempt: bad arguments, errors and timeouts are results for the model. Arguments are
-Structs, which define both the JSON Schema for the model and the validation.
+No failure of a tool ends the attempt: invalid arguments, errors and timeouts are results for the model. Structs define
+the arguments, both for the JSON Schema that the model gets and for validation.
 """
 
 from collections.abc import Callable, Coroutine, Mapping
@@ -25,33 +25,33 @@ BACKGROUND: Final = (
 )
 """Result of a call whose command runs in the background."""
 EXCERPT_BYTES: Final = 200
-"""Length of invalid arguments that the model is shown."""
+"""Maximum size of invalid arguments in the error text for the model."""
 
 
 class ToolOutcome(msgspec.Struct, frozen=True):
-    """The result of a call, as text for the model."""
+    """The outcome of a call; ``text`` is for the model."""
 
     text: str
     is_error: bool = False
     pending: bool = False
-    """Whether the call waits for a decision; it is requested again later."""
+    """Whether the call waits for an approval: the next attempt asks for it again."""
     refused: Refusal | None = None
-    """Set if the call was not run for lack of an approval."""
+    """Reason if the call was not run because it was not approved."""
     note: str | None = None
-    """Note of the tool for later attempts: stored with the entry, and never shown."""
+    """Note of the tool for later attempts, stored with the entry and never shown to the model."""
 
 
 class Permit(msgspec.Struct, frozen=True):
-    """Permission to run a call. ``first``: this is the first grant, so the call has not started before."""
+    """Permission to run a call. ``first``: granted for the first time, so the call has not started before."""
 
     first: bool
 
 
 class ToolRunner(Protocol):
-    """Runner of calls. ``key`` identifies the call for a ledger: equal on every attempt."""
+    """Runner of calls. ``key`` is equal on every attempt, so the runner can recognize a repeated call."""
 
     def run(self, name: str, args: dict[str, Any], key: str) -> Coroutine[Any, Any, ToolOutcome]:
-        """Run one call. Safe to repeat with the same ``key``, or harmless (the mock's shell)."""
+        """Run one call. Repeating it with the same ``key`` has no second effect (except in the mock's shell)."""
         ...
 
 
@@ -78,7 +78,7 @@ class BuiltinTool(msgspec.Struct, frozen=True, kw_only=True):
 
 
 HELD_BY: Final = "team_task_list"
-"""The kernel's tool that returns the tasks which claim a path."""
+"""The kernel's tool that returns the tasks whose claims include a path."""
 
 
 class _Holding(msgspec.Struct, frozen=True):
@@ -91,7 +91,7 @@ class _Holders(msgspec.Struct, frozen=True):
 
 
 class FileClaims(msgspec.Struct, frozen=True):
-    """Checks with ``kernel`` whether a file is claimed by a task of another agent than ``agent``."""
+    """Checks whether a task of another agent than ``agent`` claims a file. ``kernel`` runs the kernel's tools."""
 
     kernel: ToolRunner
     agent: str
@@ -113,7 +113,7 @@ _REFUSED: Final[Mapping[str, tuple[Refusal, str]]] = {
     "denied": ("denied", "it was denied"),
     "expired": ("expired", "it was not approved"),
 }
-"""Stored reason and displayed text of a refused call."""
+"""Answer of the kernel -> stored reason and text for the model."""
 
 
 class PermissionAnswer(msgspec.Struct, frozen=True):
@@ -125,20 +125,20 @@ class PermissionAnswer(msgspec.Struct, frozen=True):
 
 
 class Permission(msgspec.Struct, frozen=True):
-    """Permission checks with ``kernel``, as ``policy`` requires."""
+    """Permission checks, which ``kernel`` answers, for calls that ``policy`` does not allow."""
 
     policy: Approval
     kernel: ToolRunner
 
     def wanted(self, *, read_only: bool) -> bool:
-        """Return whether a call needs permission."""
+        """Return whether a call needs the kernel's permission."""
         return self.policy == "all" or (self.policy != "auto" and not read_only)
 
     async def ask(self, name: str, args: dict[str, Any], key: str) -> Permit | ToolOutcome:
-        """Request permission for a call; return its outcome if it must not run. Raises Failed.
-
-        The permission is bound to this call: its key, the tool, and its arguments.
+        """Request permission for a call; return a Permit, or the outcome if it must not run. Raises
+        Failed.
         """
+        # The permission is bound to this call: its key, the tool, and its arguments.
         asked = await self.kernel.run(AUTH_REQUEST, {"tool": name, "input": args, "wait_seconds": 0}, key)
         if asked.is_error:
             return asked
@@ -161,7 +161,7 @@ class Caller(Protocol):
 
 
 class ToolRunners(msgspec.Struct, frozen=True):
-    """All tools of a worker: its own by name, all others in the kernel.
+    """All tools of a worker: ``own`` tools by name; the kernel runs all others.
 
     ``doubtful`` is the key of a call that an earlier attempt may have started.
     """
@@ -172,17 +172,17 @@ class ToolRunners(msgspec.Struct, frozen=True):
     waits: WorkerIO
     doubtful: str = ""
     permits: Permission | None = None
-    """None: no call needs permission."""
+    """Permission checks; None if no call needs permission."""
     claims: FileClaims | None = None
-    """None: no other agent can claim files."""
+    """Checks of claimed files; None if no other agent can claim files."""
 
     def read_only(self, name: str) -> bool | None:
-        """Return whether the own tool ``name`` changes nothing; None for a tool that never needs permission."""
+        """Return whether the own tool ``name`` is read-only; None if it never needs permission."""
         own = self.own.get(name)
         return None if own is None or own.spec is None else own.read_only
 
     async def run(self, call: ToolCall, key: str) -> ToolOutcome:
-        """Run ``call``. Raises only errors that end the attempt (Failed). A cancelled call has an unknown outcome."""
+        """Run ``call``. Raises only errors that end the attempt (Failed). A cancelled call may have had its effect."""
         args = as_object(call.args)
         if args is None:
             given = bytes(call.args)[:EXCERPT_BYTES].decode("utf-8", "replace")

@@ -1,4 +1,4 @@
 """Git: repositories, working trees, branches and packs.
 
-Every git command runs in a private view, which excludes hooks, filters and settings of the repository.
+Every git command runs in a view: a temporary git directory without the repository's hooks, filters and settings.
 """

@@ -1,9 +1,9 @@
 """Operations on the branches of a run's agents: commit, merge from colleagues, and compare.
 
-Each operation has exclusive access to one tree. It changes the tree, its index and its branch completely, or refuses
-and changes nothing; repeated after an interruption, it detects what is done.
+Each operation has exclusive access to one tree. It changes the tree, its index and its branch completely, or raises
+Refused and changes nothing. A retry after an interruption detects the finished steps.
 
-The branch of an agent on a node follows its clone there (``node_sync``): in a local tree, or bare.
+The branch of an agent on a node is updated from its clone there (``node_sync``), with or without a local checkout.
 """
 
 from collections.abc import Callable
@@ -36,9 +36,9 @@ TakeMode = Literal["merge", "reset"]
 
 
 class Tip(msgspec.Struct, frozen=True):
-    """The last commit of a branch, and the number of commits since its base. ``made``: this call created a commit.
+    """The last commit of a branch; ``ahead`` is the number of its commits since its base.
 
-    ``left``: a ref to the commits that are no longer on the branch; "" if there are none.
+    ``made``: this call created the commit. ``left``: a ref to the commits that a reset removed; "" if there are none.
     """
 
     commit: str
@@ -48,7 +48,7 @@ class Tip(msgspec.Struct, frozen=True):
 
 
 class Colleague(msgspec.Struct, frozen=True):
-    """A colleague's branch compared with the agent's own: commits that only one of the two has."""
+    """A colleague's branch compared with the agent's: numbers of commits that only ``theirs`` or only ``mine`` has."""
 
     tree: Worktree
     commit: str
@@ -74,7 +74,7 @@ class Branches:
     async def commit(
         self, tree: Worktree, box: Sandbox | None, message: str, agent: str, *, nothing: bool = False
     ) -> Tip:
-        """Commit all changes in ``tree``; with ``nothing``, only return its last commit.
+        """Commit all changes in ``tree`` and return its tip; with ``nothing``, do not commit.
 
         Raises Refused, SpawnTransient.
         """
@@ -87,9 +87,9 @@ class Branches:
         return Tip(tip, ahead, made=made is not None)
 
     async def follow(self, tree: Worktree, box: Sandbox | None, source: Worktree) -> Tip:
-        """Move ``tree`` to the last commit of the branch of ``source``. Raises Refused, SpawnTransient.
+        """Move ``tree`` to the last commit of the branch of ``source``, and return that tip.
 
-        Refused (conflict): the tree has its own changes, and nothing was changed.
+        Raises SpawnTransient; Refused (conflict) if the tree has its own changes: nothing has changed.
         """
         async with self._repository.writable(tree, box) as (view, writable):
             target = await self._tip_of(view, source)
@@ -105,9 +105,10 @@ class Branches:
     async def take(
         self, tree: Worktree, box: Sandbox | None, source: Worktree, mode: TakeMode, message: str, agent: str
     ) -> Tip:
-        """Merge the branch of ``source`` into that of ``tree``, or reset it. Raises Refused, SpawnTransient.
+        """Merge the branch of ``source`` into ``tree``, or reset ``tree`` to it. Raises Refused, SpawnTransient.
 
-        A merge with conflicts, or over uncommitted changes, is refused. Work that a reset removes is kept by a ref.
+        Refused: a merge with conflicts, or over uncommitted changes. A reset commits those and keeps them
+        (``Tip.left``).
         """
         async with self._repository.writable(tree, box) as (view, writable):
             target, author = await self._tip_of(view, source), await self._author(tree, view, agent)
@@ -116,9 +117,9 @@ class Branches:
                 end = await self._merge(writable, head, target, message, author)
             else:
                 end = target
-                head = await commit_all(self._git, writable, message, author) or head
+                head = await commit_all(self._git, writable, message, author) or head  # the reset keeps it by a ref
                 if box is not None:
-                    await bring_back(self._git, tree, view, box)
+                    await bring_back(self._git, tree, view, box)  # a ref in the project needs the commit there
                 if await count(self._git, view, head, target):
                     left = f"{left_refs(tree)}/{head[:12]}"
                     await self._git.said(view, "update-ref", left, head)
@@ -154,7 +155,7 @@ class Branches:
 
 
 class HomeBranch(Protocol):
-    """The branch of an agent. ``tree`` has its names and paths, which may not exist on this machine."""
+    """An agent's branch in the project. ``tree`` names its working tree, which may not exist on this machine."""
 
     tree: Worktree
     git: ProjectGit
@@ -165,12 +166,12 @@ class HomeBranch(Protocol):
         ...
 
     async def follow(self, view: GitView, tip: str, new: str) -> None:
-        """Move the branch from ``tip`` to the local commit ``new``. If it raises Refused, nothing has moved."""
+        """Move the branch from ``tip`` to ``new``, a commit that exists here. Raises Refused before any change."""
         ...
 
 
 class TreeBranch:
-    """The branch that is checked out in ``tree``. ``box`` returns its local sandbox, if any, and may raise Refused."""
+    """A branch that is checked out in ``tree``. ``box`` returns the agent's sandbox or None, and may raise Refused."""
 
     def __init__(self, repository: Repository, tree: Worktree, box: Callable[[Worktree], Sandbox | None]) -> None:
         self.tree = tree
@@ -190,7 +191,7 @@ class TreeBranch:
 
 
 class BareBranch:
-    """A branch without a checkout. It starts at the project's commit until it has its own commits."""
+    """A branch without a checkout. Until it has its own commits, it counts as being at the project's commit."""
 
     def __init__(self, git: ProjectGit, tree: Worktree) -> None:
         self.tree = tree
@@ -198,7 +199,7 @@ class BareBranch:
         self.directory = GitDirectory(tree.repository, tree.repository, "")
 
     async def tip(self, view: GitView) -> str:
-        """Return the project's commit if it contains the branch, or else the last commit of the branch."""
+        """Return the project's commit if the branch has no commits beyond it, else its last commit."""
         last = await self.git.commit_of(view, f"refs/heads/{self.tree.branch}") or self.tree.base
         return self.tree.base if await is_ancestor(self.git, view, last, self.tree.base) else last
 
@@ -210,7 +211,7 @@ class BareBranch:
 
 
 async def clone_base(repository: Repository) -> TreeBase:
-    """Return the commit that clones of the project start with. Raises Refused (bad_definition) if there is none."""
+    """Return the start of clones of the project. Raises Refused (bad_definition) if none can be created."""
     try:
         return await repository.base()
     except Refused as refused:

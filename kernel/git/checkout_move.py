@@ -1,8 +1,8 @@
-"""Atomic move of a checked-out branch: its files, its index and its ref move together, and only if it is clean.
+"""Atomic move of a checked-out branch with its files and index. The checkout must be clean.
 
-Git's lock on the index is held during the move, so the user's git cannot see a partial state. The new files are written
-next to the old ones first, and the branch moves last: removing the lock of a dead kernel, as git advises, and
-committing the files reverts nothing. Until the branch has moved, a failed step rolls everything back.
+Git's lock on the index is held during the move, so the user's git cannot see a partial state. New files are written
+next to the old ones first, and the branch moves last. If a step fails before that, everything is rolled back. If the
+kernel dies, the user can remove its lock, as git advises, and commit the files: no work is reverted.
 """
 
 import os
@@ -53,7 +53,7 @@ _STATUS: Final = ("status", "--porcelain=v1", "-z", "--ignore-submodules=dirty",
 
 
 class NotClean(NotMoved):
-    """The checkout is not clean, or a git operation is in progress. ``files`` are the changed ones."""
+    """The checkout has changed ``files``, or a git operation is in progress there."""
 
 
 class HalfMoved(Exception):
@@ -61,7 +61,9 @@ class HalfMoved(Exception):
 
 
 def checkout_of(repository: str, branch: str, root: Path) -> GitDirectory | None:
-    """Return the working tree that has ``branch`` checked out. Blocks. Raises NotClean during a git operation."""
+    """Return the working tree that has ``branch`` checked out, or None. Blocks. Raises NotClean if
+    two do, or in a rebase.
+    """
     found = tuple(_checkouts(repository, branch, root))
     if len(found) > 1:
         raise NotClean(f"{branch} is checked out in {found[0].top} and in {found[1].top}: check out another one there")
@@ -103,10 +105,10 @@ async def check_clean(git: ProjectGit, checkout: GitDirectory) -> None:
 async def move_checkout(
     git: ProjectGit, merging: Merging, checkout: GitDirectory, branch: str, expected: str, tip: str
 ) -> bool:
-    """Move the checked-out ``branch`` from ``expected`` to ``tip``; return False if it has moved already.
+    """Move the checked-out ``branch`` from ``expected`` to ``tip``.
 
-    The new files are written first, next to the old ones; the branch moves last. Raises NotClean or Refused if the move
-    is not possible, and nothing has changed. Raises HalfMoved if files could not be restored.
+    Returns False if another process has moved the branch. Raises NotClean or Refused, and nothing
+    has changed; HalfMoved if replaced files could not be restored.
     """
     moved, path = False, f"{checkout.own}/index.lock"
     try:
@@ -119,12 +121,14 @@ async def move_checkout(
     try:
         fault_point("landing.locked")
         async with git.view(checkout) as view:
-            if await merging.tip(branch) != expected:
+            if await merging.tip(branch) != expected:  # read under the lock
                 return False
             listing = ("diff-tree", "-r", "-z", "--no-renames", "--name-status", expected, tip)
             fields = os.fsdecode(await git.said(view, *listing)).split("\0")
             changed = dict(zip(fields[1::2], fields[:-1:2], strict=True))
-            seen = {path: facts_of(f"{checkout.top}/{path}") for path in changed}
+            seen = {
+                path: facts_of(f"{checkout.top}/{path}") for path in changed
+            }  # before the check, to see later changes
             await _check_clean(git, checkout, view)
             words = ("read-tree", "-m", expected, tip)
             tried = await git.run(view, words[0], "--dry-run", "-u", *words[1:])  # git's own check of untracked files
@@ -143,6 +147,7 @@ async def move_checkout(
             except OSError as error:
                 raise NotClean(f"files of {checkout.top} cannot be written: {error}") from error
             with trio.CancelScope(shield=True):
+                # Not cancellable: files that were replaced half would be left to the user.
                 moved = await _exchange(git, merging, view, expected, exchange)
         return moved
     finally:
@@ -153,7 +158,7 @@ async def move_checkout(
 
 
 async def _exchange(git: ProjectGit, merging: Merging, view: GitView, expected: str, exchange: Exchange) -> bool:
-    """Replace the files, then the index, and move the branch; roll back if one of these fails."""
+    # Files, then the index, then the branch: any failure is rolled back by ``settle_exchange``.
     failed: Exception | None = None
     try:
         await trio.to_thread.run_sync(exchange_files, exchange)
@@ -175,9 +180,9 @@ async def _exchange(git: ProjectGit, merging: Merging, view: GitView, expected: 
 
 
 async def settle_exchange(git: ProjectGit, merging: Merging, exchange: Exchange) -> bool:
-    """Finish an exchange of files: keep them if the branch has moved, restore them otherwise. Returns whether it moved.
+    """Finish an exchange of files: keep the new files if the branch has moved, else restore the old.
 
-    Raises HalfMoved if files cannot be restored; may be repeated.
+    Returns whether the branch has moved. May be repeated. Raises HalfMoved if files cannot be restored.
     """
     now = await merging.tip(exchange.branch)
     moved = now == exchange.tip or (now is not None and await merging.has(exchange.tip, now))
@@ -194,7 +199,7 @@ async def settle_exchange(git: ProjectGit, merging: Merging, exchange: Exchange)
 
 
 def check_room(checkout: GitDirectory, ignored: tuple[str, ...]) -> None:
-    """Raise NotClean if files that git ignores would be overwritten."""
+    """Raise NotClean if the move would overwrite ``ignored``, files that git ignores."""
     if ignored:
         text = f"files in {checkout.top} that git ignores would be overwritten: {named(ignored)}"
         raise NotClean(f"{text}: move them away, or name another branch (--into)", ignored[:FILES_SHOWN])

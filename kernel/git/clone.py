@@ -1,15 +1,15 @@
 """Clones of agents, in a sandbox or on another machine, and the untrusted packs they send.
 
-The clone of a confined agent is a separate git directory, whose branch is transferred as data. Its tree is a linked
-worktree of the project's repository for everyone else. In the sandbox, a file of ours replaces the tree's ``.git`` and
-names the clone; no other git directory can be written there. Objects of the project are shared read-only. Git accesses
-the clone only inside the sandbox.
+The clone of a confined agent is a separate git directory. For all other programs the agent's tree
+is a linked worktree of the project's repository. In the sandbox, a link file of the kernel replaces
+the tree's ``.git`` and names the clone, which is the only writable git directory there. Objects of
+the project are shared read-only. The kernel's git accesses the clone only inside the sandbox.
 
-A pack is verified in a temporary view, and its objects are added to the project only if all checks pass. No ref, hook
-or setting is transferred: the kernel asks the other side for the name of one commit. Git verifies each object
-(``index-pack --strict``: no ``.git`` in a path, no path out of the tree). For data from a node, the effect of a
-checkout is checked too: submodules, links out of the tree, and attributes that would run a program of the user are
-refused.
+The agent's branch is transferred as data: the kernel asks for the name of one commit, and receives
+a pack, but no ref, hook or setting. The pack is verified in a temporary view, and its objects are
+added to the project only if all checks pass. ``index-pack --strict`` verifies each object: no
+``.git`` in a path, no path out of the tree. Packs of a node are also refused if a checkout of them
+would contain submodules, links out of the tree, or attributes that run a program of the user.
 """
 
 import os
@@ -42,24 +42,24 @@ _CLONES: Final = ".clones"
 
 
 def clone_of(tree: Worktree) -> str:
-    """Return the folder for the clone of ``tree``, which may not exist."""
+    """Return the path of the clone of ``tree``; the clone may not exist."""
     path = Path(tree.path)
     place, name = path.parents[2], path.relative_to(path.parents[2])
     return str(place / _CLONES / name)
 
 
 def link_of(tree: Worktree) -> str:
-    """Return the file that replaces ``.git`` for the agent."""
+    """Return the path of the file that replaces ``.git`` of ``tree`` in its agent's sandbox."""
     return f"{clone_of(tree)}.link"
 
 
 def shared_objects(tree: Worktree) -> tuple[str, str]:
-    """Return the object folders that are shared with the clone; a copy if the repository borrows objects."""
+    """Return the folders of objects that the clone may read: a copy of borrowed objects, and the repository's own."""
     return f"{clone_of(tree)}.objects", f"{tree.repository}/objects"
 
 
 def has_clone(tree: Worktree) -> bool:
-    """Return whether the agent is confined: true from its first confined attempt until the tree is removed."""
+    """Return whether the agent is confined: true from its first confined attempt until ``tree`` is removed."""
     return os.path.lexists(link_of(tree))
 
 
@@ -77,7 +77,7 @@ def remove_clone(tree: Worktree) -> None:
 
 async def make_clone(git: ProjectGit, tree: Worktree, view: GitView) -> None:
     """Create the clone of ``tree`` from its ``view``. Raises Refused, SpawnTransient."""
-    await trio.to_thread.run_sync(remove_clone, tree)
+    await trio.to_thread.run_sync(remove_clone, tree)  # an interrupted attempt may have left a part
     manner = await git.manner(GitDirectory(tree.git_dir, tree.repository, tree.path))
     if await trio.Path(tree.repository, "objects/info/alternates").exists():
         # The repository borrows objects from others, which are not visible in a sandbox.
@@ -98,7 +98,7 @@ async def make_clone(git: ProjectGit, tree: Worktree, view: GitView) -> None:
 async def bring_back(git: ProjectGit, tree: Worktree, view: GitView, box: Sandbox) -> str:
     """Update the branch of ``tree`` from its agent's clone. ``view`` is the tree outside of the sandbox.
 
-    Returns the commit. Raises Refused (setup_failed) if the commit is unusable, SpawnTransient.
+    Returns the branch's new commit. Raises SpawnTransient; Refused (setup_failed) if the commit is unusable.
     """
     branch = f"refs/heads/{tree.branch}"
     known = (await git.said(view, "rev-parse", "--verify", f"{branch}^{{commit}}")).decode().strip()
@@ -126,7 +126,7 @@ async def bring_back(git: ProjectGit, tree: Worktree, view: GitView, box: Sandbo
 
 
 async def unmerged(git: ProjectGit, tree: Worktree, view: GitView, box: Sandbox) -> int:
-    """Return the number of commits in the clone, on branches that are not transferred, that the project lacks."""
+    """Return how many commits exist only in the clone, on branches that are not transferred; in doubt, 1."""
     clone = GitView(clone_of(tree), tree.path, box)
     refs = await git.said(view, "for-each-ref", "--format=^%(objectname)")
     words = ("rev-list", "--count", "--ignore-missing", "--all", "HEAD", "--stdin")
@@ -151,7 +151,7 @@ def _write(tree: Worktree, view: GitView, config: str, refs: bytes, tip: bytes) 
     copy_settings(view.folder, clone)
     link = Path(link_of(tree))
     Path(f"{link}.new").write_text(f"gitdir: {clone}\n", "utf-8", "surrogateescape")
-    Path(f"{link}.new").rename(link)
+    Path(f"{link}.new").rename(link)  # last, because the link proves a complete clone (has_clone)
 
 
 PACK_BYTES: Final = 1024**3
@@ -164,20 +164,20 @@ _HEADER_BYTES: Final = 12
 COMMITS: Final = 10_000
 """Maximum number of commits in one transfer."""
 FILES_BYTES: Final = 4 * 1024**3
-"""Maximum size of all new or changed files after checkout: a small pack can expand greatly."""
+"""Maximum size after checkout of all new or changed files: a small pack can expand greatly."""
 BLOBS_BYTES: Final = 16 * 1024 * 1024
-"""Maximum size of all new links and attributes."""
+"""Maximum size of the content of all new symbolic links and ``.gitattributes`` files."""
 SHOWN: Final = 100
 _LINK, _SUBMODULE, _GONE = "120000", "160000", "000000"
 _SPACES: Final = b" \t\r\n"
-"""White space as defined by git: other characters are part of a name. Lines end only with LF."""
+"""White space as git defines it; git treats all other characters as part of a name."""
 _WORDS: Final = re.compile('[ \\t\\r\\n"]+')
 _DRIVERS: Final = frozenset({"text", "binary", "union"})
 """Merge drivers that are built into git."""
 
 
 class CommitChange(NamedTuple):
-    """A file that differs from all parents of a commit: its mode and content, and the earlier contents."""
+    """A file that differs from all parents of a commit: mode, content, and content in each parent."""
 
     path: str
     mode: str
@@ -222,7 +222,7 @@ def link_fault(path: str, target: bytes) -> str | None:
 
 
 def attributes_fault(path: str, text: bytes, before: Sequence[bytes]) -> str | None:
-    """Return the reason why the attributes in ``text`` are refused: a new line would run a program over files."""
+    """Return why the attributes ``text`` are refused, or None. Lines that are not in ``before`` may run no program."""
     known = {line.strip(_SPACES) for old in before for line in old.split(b"\n")}
     for line in (one.strip(_SPACES) for one in text.split(b"\n")):
         if line in known or line.startswith(b"#"):
@@ -236,7 +236,7 @@ def attributes_fault(path: str, text: bytes, before: Sequence[bytes]) -> str | N
 
 
 async def check_commits(git: ProjectGit, view: GitView, tip: str, known: Sequence[str]) -> None:
-    """Raise Refused (setup_failed) if the commits of ``tip`` beyond ``known`` contain refused content."""
+    """Raise Refused (setup_failed) if commits of ``tip`` that are not in ``known`` contain unsafe files."""
     listed = await git.said(view, "rev-list", f"--max-count={COMMITS + 1}", tip, "--not", *known)
     if listed.count(b"\n") > COMMITS:
         raise failed(f"more than {COMMITS} new commits", "inspect the branch")
@@ -314,7 +314,7 @@ async def is_ancestor(git: ProjectGit, view: GitView, old: str, new: str) -> boo
 
 
 async def write_pack(git: Git, view: GitView, tip: str, known: Sequence[str], into: Path, *how: str) -> None:
-    """Write the objects of ``tip`` beyond ``known`` to the new file ``into``. Raises Refused, SpawnTransient."""
+    """Write the objects of ``tip`` that ``known`` lacks to the new file ``into``. Raises Refused, SpawnTransient."""
     words = ("pack-objects", "--revs", "--stdout", "--delta-base-offset", "--quiet", *how)
     given = "".join((f"{tip}\n", *(f"^{one}\n" for one in known))).encode()
     packed = await git.run(view, *words, given=given, into=into, limit_bytes=PACK_BYTES)
@@ -343,7 +343,7 @@ def objects_behind(view: GitView) -> str:
 async def _check_given(git: ProjectGit, view: GitView, tip: str, known: Sequence[str]) -> None:
     """Raise Refused if ``tip`` builds on commits of the project that the node did not receive.
 
-    They would be sent to it next. Commits of the project's remotes are allowed: the node may know them.
+    Otherwise the next update would send it these. Commits of the project's remotes are allowed: it may have them.
     """
     words = ("rev-list", "--count", tip, "--not", *known, "--remotes")
     if await git.said(view, *words) != await git.said(view, *words, "--all"):
@@ -351,9 +351,9 @@ async def _check_given(git: ProjectGit, view: GitView, tip: str, known: Sequence
 
 
 async def take_commits(git: ProjectGit, view: GitView, tip: str, known: Sequence[str], pack: Path) -> None:
-    """Add the commits of ``tip`` beyond ``known``, which are in ``pack``, to the project. No ref moves.
+    """Add the commits of ``tip`` that are not in ``known`` from ``pack`` to the project.
 
-    Raises Refused (setup_failed) if a check fails, and nothing is added; SpawnTransient.
+    No ref moves. Raises SpawnTransient; Refused (setup_failed) if a check fails: nothing is added.
     """
     try:
         await verify_pack(git, view, pack, "--fix-thin")

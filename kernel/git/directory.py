@@ -1,9 +1,9 @@
-"""The git directory of a project, and those of its linked working trees (gitrepository-layout), read as plain files.
+"""Location and checks of a project's git directory and its linked working trees, as plain files.
 
-It is the ``.git`` of the project or of a folder above it. Git itself would trust its content, so it is located without
-git. A file ``.git`` (a linked working tree, a submodule) counts only if the directory it names refers back to it, as
-git writes it. ``git worktree add`` and ``remove`` are not used, because they write files under the repository's own
-configuration. Every function blocks.
+The format is gitrepository-layout. The git directory is the ``.git`` of the project or of a folder above
+it. It is located without git, because git would trust its content. If ``.git`` is a file (in a linked
+working tree or a submodule), the directory that it names must refer back to it. ``git worktree add`` and
+``remove`` are not used: the repository's own configuration would affect them. Every function blocks.
 """
 
 import itertools
@@ -29,7 +29,7 @@ _FILES: Final = ("HEAD", "packed-refs")
 
 
 class GitDirectory(msgspec.Struct, frozen=True):
-    """A git directory: ``own`` with HEAD and index of the tree ``top``, and ``common`` with objects and refs."""
+    """A git directory: ``own`` has HEAD and index of the tree ``top``; ``common`` has the objects and refs."""
 
     own: str
     common: str
@@ -45,7 +45,7 @@ class NoRepository(Exception):
 
 
 def find_git_directory(root: Path) -> GitDirectory:
-    """Return the git directory of ``root``. Blocks. Raises NoRepository."""
+    """Return the git directory of the project at ``root``. Blocks. Raises NoRepository."""
     real = Path(os.path.realpath(root))
     for top in (real, *real.parents):
         dot = top / ".git"
@@ -88,7 +88,7 @@ def _sound(found: GitDirectory) -> GitDirectory:
 
 
 def check_kinds(common: str) -> None:
-    """Raise NoRepository if git would follow a link, or block on a pipe or device in the repository."""
+    """Raise NoRepository if the repository contains a link, a pipe or a device, which git would follow or block on."""
     for name in _FILES:
         if mode_of(f"{common}/{name}") and not stat.S_ISREG(mode_of(f"{common}/{name}")):
             raise strange(f"{common}/{name}")
@@ -107,7 +107,7 @@ def check_kinds(common: str) -> None:
 
 
 def strange(path: str, why: str = "is a link, a pipe or a device") -> NoRepository:
-    """Return the error for a repository that contains the unusable ``path``."""
+    """Return the error for a repository with the unusable ``path``; ``why`` is the reason."""
     return NoRepository(f"{path} {why}", "replace it with a regular file or folder: links in a repository are refused")
 
 
@@ -143,7 +143,7 @@ def folder_in(root: str, directory: GitDirectory) -> str:
 
 
 def linked_trees(common: str) -> Iterator[tuple[str, str, str]]:
-    """Yield for each linked tree: its directory in the repository, its path, and its branch ("" if none)."""
+    """Yield each linked tree: its git directory, its path, and its branch ("" if none is checked out)."""
     if not stat.S_ISDIR(mode_of(f"{common}/{_TREES}")):
         return
     with suppress(FileNotFoundError), os.scandir(f"{common}/{_TREES}") as entries:
@@ -155,7 +155,7 @@ def linked_trees(common: str) -> Iterator[tuple[str, str, str]]:
 
 
 def branch_in(own: str) -> str:
-    """Return the branch that a git directory has checked out, or ""."""
+    """Return the branch that the git directory ``own`` has checked out, or ""."""
     with suppress(OSError):
         head = first_line(f"{own}/HEAD")
         return head.removeprefix(_BRANCH) if head.startswith(_BRANCH) else ""
@@ -163,7 +163,7 @@ def branch_in(own: str) -> str:
 
 
 def link_tree(common: str, path: str, branch: str) -> str:
-    """Create an empty linked working tree at ``path`` on ``branch``. Return its git directory in the repository."""
+    """Create an empty linked working tree at ``path`` on ``branch``; return its git directory."""
     unlink_tree(common, path)  # an interrupted attempt may have left a registration
     os.makedirs(path, mode=0o700, exist_ok=True)
     own, folder = _new_folder(common, os.path.basename(path))

@@ -1,12 +1,12 @@
-"""Retrieval of one commit of another repository: git fetches it into an empty folder, and its files are extracted here.
+"""Retrieval of the files of one commit of another repository, without a checkout.
 
-No configuration of the user or the system, hook, prompt, redirect or submodule affects a fetch (XF04, XF05). ``git
-checkout`` is not used, because it runs programs named in ``.gitattributes`` and the configuration; here blobs are only
-bytes.
+Git fetches the commit into an empty folder; its files are extracted here. No hook, prompt, redirect,
+submodule or configuration affects a fetch (XF04, XF05). ``git checkout`` is not used, because it runs
+programs that ``.gitattributes`` and the configuration name; here blobs are only bytes.
 
-If anonymous access fails, the fetch is repeated with the credential of the user's own git for that host. Only then
-git's configuration of the user and the system applies, never that of a folder. No prompt is shown. The credential is
-used for one request.
+If anonymous access fails, the fetch is repeated with the credential of the user's own git for that host,
+which is used for one request. To obtain it, git reads the configuration of the user and the system, but
+never that of a folder.
 """
 
 import base64
@@ -42,12 +42,12 @@ _CREDENTIAL_PASSED: Final = (
     "GIT_CONFIG_SYSTEM",
     "GIT_CONFIG_NOSYSTEM",
 )
-"""Variables with the locations of credential helpers' data: files of git and gh, keyrings, agents."""
+"""Variables that locate the data of credential helpers: git's and gh's files, keyrings, agents."""
 
 CREDENTIAL_SETTINGS: Final[tuple[Setting, ...]] = (("safe.bareRepository", "explicit"),)
-"""Prevents that the current folder is used as a repository."""
+"""Settings of ``git credential``: the current folder must not be used as a repository."""
 SILENT: Final[Mapping[str, str]] = {"GCM_INTERACTIVE": "never"}
-"""Variables in addition to those of every git call."""
+"""Variables that ``git credential`` gets in addition to those of every git call."""
 
 
 def variables(environ: Mapping[str, str], path: str, folder: str) -> dict[str, str]:
@@ -99,20 +99,20 @@ class FetchGit:
         self._environ = environ
 
     async def fetch(self, url: str, what: str) -> str:
-        """Fetch ``what`` (a ref or a commit) of ``url`` without its history. Returns the commit.
+        """Fetch ``what`` (a ref or a commit) of ``url`` without its history, and return the commit.
 
-        Raises Refused(fetch_failed).
+        Raises Refused (fetch_failed).
         """
         scheme = url.partition("://")[0]
         if scheme not in _SCHEMES:
             raise Refused("fetch_failed", f"{url[:100]!a} cannot be fetched: only https and http are supported")
-        await self._run(scheme, "init", "--quiet", "--bare", "--template=", "--", ".")
+        await self._run(scheme, "init", "--quiet", "--bare", "--template=", "--", ".")  # no hooks of a template
         options = ("--quiet", "--depth=1", "--no-tags", "--no-recurse-submodules", "--no-auto-maintenance")
         words = ("fetch", *options, "--", url, what)
         try:
             await self._run(scheme, *words)
         except Refused as refused:
-            known = await self._credential(url) if refused.code == "fetch_failed" else None
+            known = await self._credential(url) if refused.code == "fetch_failed" else None  # after anonymous access
             if known is None:
                 raise
             await self._run(scheme, *words, setting=(f"http.{url}.extraHeader", f"Authorization: {known}"))
@@ -120,7 +120,6 @@ class FetchGit:
         return found.stdout.decode("ascii", "replace").strip()
 
     async def _credential(self, url: str) -> str | None:
-        """Return the user's credential header, obtained in a separate environment with the user's configuration."""
         folder = str(self._folder)
         command = GitCommand(
             launcher=self._launcher,
@@ -136,7 +135,7 @@ class FetchGit:
             return None
 
     async def objects(self) -> bytes:
-        """Return all objects in the format of ``cat-file --batch``. Raises Refused(fetch_failed)."""
+        """Return all fetched objects in the format of ``cat-file --batch``. Raises Refused(fetch_failed)."""
         return (await self._run("none", "cat-file", "--batch-all-objects", "--batch")).stdout
 
     async def _run(self, scheme: str, *words: str, setting: Setting | None = None) -> CommandResult:
@@ -175,9 +174,9 @@ class FetchGit:
 
 MAX_FILES: Final = 10_000
 MAX_ENTRIES: Final = 50_000
-"""Maximum number of entries in all folders, counting repeated folders each time."""
+"""Maximum number of entries in all folders; a folder that occurs twice counts twice."""
 MAX_BYTES: Final = 64 * 1024 * 1024
-"""Maximum size of all files, counting repeated content each time."""
+"""Maximum size of all files; content that occurs twice counts twice."""
 MAX_DEPTH: Final = 64
 
 _FILE, _PROGRAM, _TREE = b"100644", b"100755", b"40000"
@@ -186,7 +185,7 @@ _HASH_BYTES: Final = 20
 
 
 class BadObjects(ValueError):
-    """Git's output is not a usable commit. The text has the reason."""
+    """Git's output contains no usable commit. The text has the reason."""
 
 
 class GitObject(NamedTuple):
@@ -205,7 +204,7 @@ class File(NamedTuple):
 
 
 def parse_objects(output: bytes) -> dict[str, GitObject]:
-    """Parse the output of ``git cat-file --batch``. Raises BadObjects."""
+    """Return git's ``cat-file --batch`` output as objects by name. Raises BadObjects."""
     found: dict[str, GitObject] = {}
     position = 0
     while position < len(output):
@@ -261,9 +260,9 @@ def write_files(files: tuple[File, ...], folder: Path) -> None:
 
 
 def read_files(folder: Path) -> tuple[File, ...]:
-    """Read the current state of files that ``write_files`` wrote.
+    """Return the files in ``folder`` as they are now, for a comparison with what was written.
 
-    Raises OSError; BadObjects if the folder contains anything but files.
+    Raises OSError; BadObjects if the folder contains other types than files and folders.
     """
     root = os.fsencode(folder)
     return tuple(sorted(_read(root, b"")))
@@ -285,7 +284,7 @@ def _read(root: bytes, below: bytes) -> Iterator[File]:
 
 
 class _Walk:
-    """Walk over the folders of one commit. Nested folders can represent billions of entries, so steps are limited."""
+    """Walk over the folders of a commit. Its steps are limited: nested folders can represent billions of entries."""
 
     def __init__(self, objects: Mapping[str, GitObject]) -> None:
         self._objects = objects

@@ -1,8 +1,8 @@
-"""Atomic replacement of files in a checkout: new files are written next to the old ones, and swapped by renames.
+"""Atomic replacement of files in a checkout: new files are written next to the old, then renamed.
 
-A rollback therefore needs neither disk space nor filters. A journal in a folder of the kernel records the exchange
-before it starts, so that the next kernel can roll back after a crash. A file that the user changed meanwhile is not
-replaced. Every function blocks.
+A rollback only renames files, so it needs neither disk space nor filters. A journal in a folder of
+the kernel records the exchange before it starts, so that the next kernel can roll back after a
+crash. A file that the user has changed in the meantime is not replaced. Every function blocks.
 """
 
 import errno
@@ -24,7 +24,7 @@ from osfiles.atomic_write import open_new, replacing
 _OURS: Final = "agent-worker moves this checkout to "
 _ADVICE: Final = "The move is finished or rolled back when the kernel starts: awk start\n"
 _OWN: Final = "agent-worker"
-"""Prefix of our files next to the index."""
+"""Prefix of the kernel's files next to the index."""
 _JOURNAL: Final = "exchange"
 _FOLDER_MODE: Final = 0o777
 
@@ -33,7 +33,7 @@ Facts = tuple[int, int, int] | None
 
 
 class FileChange(msgspec.Struct, frozen=True, array_like=True):
-    """A file, relative to the top of the tree, in its old and its new state."""
+    """A changed file: its path in the tree, and its facts before and after the exchange."""
 
     name: bytes
     old: Facts
@@ -41,12 +41,12 @@ class FileChange(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def path(self) -> str:
-        """Return the name as text."""
+        """Return the path of the file as text."""
         return os.fsdecode(self.name)
 
 
 class Exchange(msgspec.Struct, frozen=True):
-    """Exchange of the ``files`` in ``top`` before ``branch`` moves to ``tip``. ``index``: set once it is installed."""
+    """Exchange of ``files`` in ``top`` before ``branch`` moves to ``tip``. ``index``: facts of the installed index."""
 
     repository: str
     branch: str
@@ -59,7 +59,7 @@ class Exchange(msgspec.Struct, frozen=True):
     index: Facts = None
 
     def aside(self, number: int) -> str:
-        """Return the temporary path of an old file."""
+        """Return the path to which the old version of file ``number`` is moved."""
         return f"{self.stage}/old/{number}"
 
 
@@ -91,7 +91,7 @@ def make_stage(stage: str) -> None:
 
 
 def record(place: Path, exchange: Exchange, seen: Mapping[str, Facts]) -> Exchange:
-    """Record the exchange after its new files are complete. ``seen`` are the facts of the old ones. Raises OSError."""
+    """Write the journal once all new files are complete. ``seen`` are the facts of the old files. Raises OSError."""
     files = []
     for path, old in seen.items():
         new = f"{exchange.stage}/new/{path}"
@@ -108,7 +108,7 @@ def _write(place: Path, exchange: Exchange) -> Exchange:
 
 
 def recorded(place: Path) -> Exchange | None:
-    """Return the unfinished exchange; None if there is none, or its repository was deleted. Raises OSError."""
+    """Return the unfinished exchange; None without one, or if its repository was deleted. Raises OSError."""
     try:
         found = _decoder.decode((place / _JOURNAL).read_bytes())
     except FileNotFoundError:
@@ -142,7 +142,6 @@ def _check_aside(exchange: Exchange, number: int, file: FileChange) -> None:
 
 @contextmanager
 def _folder_of(top: str, path: str, *, make: int = 0) -> Generator[tuple[str, int]]:
-    """Yield the name and folder of ``path``, opened without following links. An OSError of the block names the path."""
     *parts, name = path.split("/")
     folder = open_parts(top, parts, make=make)
     try:
@@ -154,7 +153,6 @@ def _folder_of(top: str, path: str, *, make: int = 0) -> Generator[tuple[str, in
 
 
 def _remove_empty(name: str, folder: int) -> None:
-    """Remove the folder ``name`` if its files were moved aside. Raises OSError if it contains other files."""
     with suppress(FileNotFoundError):
         if stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
             for _, inner, _, inside in os.fwalk(name, topdown=False, dir_fd=folder):
@@ -164,7 +162,7 @@ def _remove_empty(name: str, folder: int) -> None:
 
 
 def install_index(place: Path, exchange: Exchange, index: str) -> None:
-    """Install ``index`` in the checkout. Raises OSError, also if a program has written to an old file."""
+    """Install ``index`` in the checkout. Raises OSError, also if a program has written to a replaced file."""
     new = f"{exchange.own}/{_OWN}.index"
     with suppress(FileNotFoundError):
         _copy(f"{exchange.own}/index", f"{exchange.own}/{_OWN}.old")
@@ -176,9 +174,9 @@ def install_index(place: Path, exchange: Exchange, index: str) -> None:
 
 
 def go_back(exchange: Exchange, unlike: frozenset[str]) -> None:
-    """Restore the old files that are ``unlike`` on the branch and in the new commit, and the index.
+    """Restore the old versions of the files in ``unlike``, and the old index. May be repeated. Raises OSError.
 
-    Files that others wrote in their places remain. May be repeated. Raises OSError.
+    New versions that another program has replaced meanwhile remain.
     """
     back = tuple((number, file) for number, file in enumerate(exchange.files) if file.path in unlike)
     taken = suppress(
@@ -202,7 +200,7 @@ def go_back(exchange: Exchange, unlike: frozenset[str]) -> None:
 
 
 def end(place: Path, exchange: Exchange) -> None:
-    """Remove temporary files of the exchange, empty folders that it left, and its record. Raises OSError."""
+    """Delete the exchange's temporary files, the folders that it left empty, and its journal. Raises OSError."""
     for file in exchange.files:
         above = os.path.dirname(file.path)
         with suppress(OSError):
@@ -220,7 +218,7 @@ def end(place: Path, exchange: Exchange) -> None:
 
 
 def lock(own: str, tip: str) -> None:
-    """Take git's lock on the index in ``own``, or keep ours. Raises OSError (FileExistsError: another git has it)."""
+    """Take git's lock on the index in ``own``, or keep ours. Raises FileExistsError if another git has it; OSError."""
     path, new = f"{own}/index.lock", f"{own}/{_OWN}.lock"
     with os.fdopen(open_new(new, 0o600), "w", encoding="utf-8") as target:
         target.write(f"{_OURS}{tip}\n{_ADVICE}")
@@ -234,7 +232,7 @@ def lock(own: str, tip: str) -> None:
 
 
 def release(own: str, tip: str) -> None:
-    """Release git's lock, if it was acquired for ``tip``."""
+    """Release git's lock on the index if the kernel took it for ``tip``."""
     path = f"{own}/index.lock"
     if _is_ours(path, tip):
         with suppress(OSError):

@@ -1,8 +1,8 @@
-"""In-memory merges of branches: trees and commits in a private view, invisible until they are needed.
+"""In-memory merges of branches: new trees and commits exist only in a private view until kept.
 
-Only ``move`` changes a ref, and no function changes a checkout. A merge is git's own (``merge-tree``) under our
-configuration: neither drivers, filters and attributes of the repository nor settings of the user can affect it. Binary
-files and changes on both sides are conflicts.
+Only ``move`` changes a ref, and no function changes a checkout. Git merges (``merge-tree``) under
+the kernel's configuration, so no driver, filter, attribute or setting of repository or user affects
+the result. Binary files that both sides changed are conflicts.
 """
 
 import os
@@ -30,28 +30,28 @@ from protocol.names import instruction_id, run_id
 PLAIN: Final[Mapping[str, str]] = MappingProxyType(
     {"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_NOSYSTEM": "1", "GIT_ATTR_NOSYSTEM": "1"}
 )
-"""Excludes the user's configuration: the result of a merge depends only on its input."""
+"""Variables that exclude the user's configuration: a merge depends only on its input."""
 _PLAIN_SETTINGS: Final[tuple[Setting, ...]] = (("core.attributesFile", "/dev/null"), ("merge.directoryRenames", "true"))
 FILE_BYTES: Final = 100 * 2**20
-"""Maximum unpacked size of one file of a merged branch: git reads it completely, and a small pack can contain a large
-one."""
+"""Maximum unpacked size of one file: git reads it completely, and a small pack can contain a large file.
+"""
 BRANCH_BYTES: Final = 2**30
-"""Maximum unpacked size of a branch's additions, and of all files that it changes, counting repeated content."""
+"""Maximum unpacked size of a branch's additions, and of all files that it changes."""
 LIST_BYTES: Final = 16 * 2**20
-"""Maximum size of the list of a branch's additions or changes: one folder can represent millions of files."""
+"""Maximum size of the list of a branch's changes: one folder can represent millions of files."""
 FILES_SHOWN: Final = 1000
 LOCKED_MS: Final = 2000
 """Time to wait for a branch that another git process has locked briefly."""
 OTHER_SIDE_BYTES: Final = 24 * 1024
-"""Maximum size of the other side's diff in the instruction that returns to an author."""
+"""Maximum size of the other side's diff in the instruction that asks an author to resolve a conflict."""
 _NEEDED: Final = (2, 38)
 """First git version with ``merge-tree --write-tree``."""
 
 
 class Side(msgspec.Struct, frozen=True):
-    """The work of one agent: the tip of its branch, and the last instructions (their numbers) that contributed.
+    """The work of one agent to merge: the tip of its branch, and the numbers of its last instructions.
 
-    ``limits`` are its own, or those of all agents that share the branch.
+    ``limits`` are the agent's own, or the common limits of all agents that share the branch.
     """
 
     agent: str
@@ -62,7 +62,7 @@ class Side(msgspec.Struct, frozen=True):
 
 
 class RunToMerge(msgspec.Struct, frozen=True):
-    """The work of one run to land, in merge order."""
+    """The branches of one run to merge, in this order. ``squash``: as one commit instead of merge commits."""
 
     run: int
     place: str
@@ -71,9 +71,9 @@ class RunToMerge(msgspec.Struct, frozen=True):
 
 
 class Added(msgspec.Struct, frozen=True):
-    """A successful merge: a ``commit``, unchanged if there was nothing to merge.
+    """A successful merge. ``commit`` is the base itself if there was nothing to merge.
 
-    ``steps``: for each agent with changes, the commit that includes its work.
+    ``steps`` maps each agent with changes to the commit that first includes its work.
     """
 
     commit: str
@@ -82,7 +82,7 @@ class Added(msgspec.Struct, frozen=True):
 
 
 class Conflict(msgspec.Struct, frozen=True):
-    """A conflict of ``side`` with ``ours``: both changed ``files``."""
+    """A failed merge: the commit ``ours`` and the branch of ``side`` both changed ``files``."""
 
     side: Side
     ours: str
@@ -91,7 +91,7 @@ class Conflict(msgspec.Struct, frozen=True):
 
 
 class NotMoved(Exception):
-    """A branch or its checkout cannot be moved; nothing has changed. ``files`` are the affected ones."""
+    """A branch or its checkout cannot be moved; nothing has changed. ``files`` prevent the move."""
 
     def __init__(self, text: str, files: tuple[str, ...] = ()) -> None:
         super().__init__(text)
@@ -99,7 +99,7 @@ class NotMoved(Exception):
 
 
 class Merging:
-    """A repository view for merges. They are discarded with it unless they are kept."""
+    """Merges in one view of a repository. Commits that are not kept are discarded with the view."""
 
     def __init__(self, git: ProjectGit, view: GitView, repository: str, identity: Mapping[str, str]) -> None:
         self._git = git
@@ -112,11 +112,11 @@ class Merging:
         return await self._git.commit_of(self._view, f"refs/heads/{branch}")
 
     async def has(self, commit: str, inside: str) -> bool:
-        """Return whether ``commit`` is ``inside`` or an ancestor of it."""
+        """Return whether ``commit`` is the commit ``inside`` or one of its ancestors."""
         return (await self._git.run(self._view, "merge-base", "--is-ancestor", commit, inside)).ok
 
     async def add(self, base: str, wanted: RunToMerge) -> Added | Conflict:
-        """Merge the branches of ``wanted`` into the commit ``base``, one after the other. Raises Refused."""
+        """Merge the branches of ``wanted`` into the commit ``base``, in order. Raises Refused."""
         ours, our_tree = base, ""
         steps: list[tuple[Side, str]] = []
         branches: list[MergedBranch] = []
@@ -130,20 +130,20 @@ class Merging:
                     met = MergedBranch(
                         agent=side.agent, branch=side.branch, tip=side.tip, commits=commits, conflict=True
                     )
-                    return Conflict(side, ours, files, (*branches, met))
+                    return Conflict(side, ours, files, (*branches, met))  # the first conflict ends the merge
                 if tree == our_tree:
                     commits, tree = 0, None  # the changes exist already in other commits
             branches.append(MergedBranch(agent=side.agent, branch=side.branch, tip=side.tip, commits=commits))
             if tree is not None:
                 ours, our_tree = await self._commit(tree, (ours, side.tip), message_of(wanted, (side,))), tree
                 steps.append((side, ours))
-        if wanted.squash and steps:
+        if wanted.squash and steps:  # one commit replaces the merge commits
             merged = tuple(side for side, _ in steps)
             ours = await self._commit(our_tree, (base,), message_of(wanted, merged))
         return Added(ours, tuple(branches), tuple(steps))
 
     async def other_side(self, conflict: Conflict) -> str:
-        """Return the other side's changes in the files of ``conflict`` as a diff of limited length."""
+        """Return a diff of limited length: the changes of ``ours`` in the files of ``conflict``."""
         return await self.diff(await self.start_of(conflict.ours, conflict.side.tip), conflict.ours, conflict.files)
 
     async def start_of(self, ours: str, theirs: str) -> str:
@@ -151,7 +151,7 @@ class Merging:
         return (await self._git.said(self._view, "merge-base", ours, theirs)).decode("ascii", "replace").strip()
 
     async def diff(self, start: str, end: str, files: Sequence[str] = ()) -> str:
-        """Return the diff between two commits, for ``files`` if given; of limited length."""
+        """Return the diff from ``start`` to ``end``, of ``files`` if given; its length is limited."""
         words = ("diff", "--no-color", "--no-ext-diff", "--no-textconv", start, end, "--", *files[:100])
         result = await self._git.run(
             self._view, *words, settings=_PLAIN_SETTINGS, variables=PLAIN, limit_bytes=OTHER_SIDE_BYTES
@@ -161,7 +161,7 @@ class Merging:
 
     @asynccontextmanager
     async def checked_out(self, commit: str) -> AsyncGenerator[str]:
-        """Write the files of ``commit`` into a temporary folder ``tree``."""
+        """Write the files of ``commit`` into a temporary folder, and yield its path."""
         async with self._git.folder() as place:
             top = f"{place}/tree"
             await trio.Path(top).mkdir(mode=0o700)
@@ -172,7 +172,7 @@ class Merging:
             yield top
 
     async def changed(self, ours: str, side: Side) -> tuple[str, ...]:
-        """Return the files that ``side`` changes since its merge base with ``ours``. Raises Refused for a long list."""
+        """Return the files that ``side`` changed since its merge base with ``ours``. Raises Refused for a long list."""
         start = await self.start_of(ours, side.tip)
         names = await self._list(side, "diff-tree", "-r", "-z", "--name-only", start, side.tip)
         return tuple(name.decode("utf-8", "replace") for name in names.split(b"\0") if name)
@@ -189,16 +189,16 @@ class Merging:
         return f"{self.repository}/refs/heads/{branch}.lock"
 
     async def unlock(self, branch: str, tip: str) -> None:
-        """Remove the lock of ``branch`` that a killed git process of ours left."""
+        """Remove the lock of ``branch`` if a killed git process left it while moving to ``tip``."""
         lock = trio.Path(self._lock_of(branch))
         with suppress(OSError):
             if first_line(str(lock)) == tip:  # only our process knows that commit
                 await lock.unlink()
 
     async def move(self, branch: str, expected: str, tip: str) -> bool:
-        """Move ``branch`` from ``expected`` to ``tip``; False if it has moved already.
+        """Move ``branch`` from ``expected`` to ``tip``; return False if another process has moved it.
 
-        Raises NotMoved if it is locked.
+        Raises NotMoved if another git process has locked the branch.
         """
         await trio.to_thread.run_sync(_link_logs, self.repository, self._view.folder, branch)
         words = ("update-ref", "-m", "awk merge", f"refs/heads/{branch}", tip, expected)
@@ -215,7 +215,7 @@ class Merging:
         return await different(self._git, self._view, one, other)
 
     async def taken_back(self, expected: str, tip: str, now: str) -> str:
-        """Describe files of ``tip`` that were reverted on the branch since; "" if there are none."""
+        """Return a text about files of ``tip`` that the branch, at ``now``, has reverted; "" if there are none."""
         gone = await self.different(expected, tip) & await self.different(tip, now) - await self.different(
             expected, now
         )
@@ -226,13 +226,13 @@ class Merging:
         return f"since then {len(gone)} files were reverted by {commit or now}: {named(sorted(gone))}"
 
     async def in_the_way(self, top: str, expected: str, tip: str) -> tuple[str, ...]:
-        """Return the files in ``top``, a clean checkout of ``expected``, that git ignores and ``tip`` would replace."""
+        """Return the ignored files in ``top``, a clean checkout of ``expected``, that ``tip`` would replace."""
         return await in_the_way(self._git, self._view, top, expected, tip)
 
     async def _bound(self, ours: str, side: Side) -> int:
-        """Check the size of the additions of ``side`` before git reads them. Returns the number of commits.
+        """Check the size of the additions of ``side``, and return the number of its new commits.
 
-        Raises Refused if they are too large.
+        Raises Refused if they exceed a limit, before git reads their content.
         """
         rows = (await self._list(side, "rev-list", "--objects", f"{ours}..{side.tip}")).split(b"\n")[:-1]
         commits = sum(b" " not in row for row in rows)  # other rows end with a path, which is "" for the top folder
@@ -324,7 +324,7 @@ async def merging_in(git: ProjectGit, repository: str) -> AsyncGenerator[Merging
 
 
 async def identity_of(git: ProjectGit, view: GitView, name: str, email: str) -> dict[str, str]:
-    """Return the user's identity: of the repository, else of the user's git, else of the account, as git does."""
+    """Return git's variables for the user: as in the repository, else the user's git, else the account."""
     found = {"name": name, "email": email}
     if not all(found.values()):
         asked = await git.run(view, "config", "-z", "--get-regexp", r"^user\.(name|email)$")
@@ -344,7 +344,7 @@ async def identity_of(git: ProjectGit, view: GitView, name: str, email: str) -> 
 
 
 def message_of(wanted: RunToMerge, sides: Sequence[Side]) -> str:
-    """Return the commit message: the agents, the run, and the instructions."""
+    """Return the commit message: it names the agents, the run, and the instructions."""
     names = ", ".join(side.agent for side in sides)
     shown = [f"Merge the work of {names} in {run_id(wanted.run)} of {wanted.place}", "", f"Run: {run_id(wanted.run)}"]
     for side in sides:

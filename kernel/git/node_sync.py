@@ -1,15 +1,15 @@
 """Synchronization of an agent's branch with its clone on a node: before and after each attempt.
 
-The clone is created, updated and read by git and a shell on the node. Its content belongs to the agent: if the agent is
-confined, every git command on the clone runs in the sandbox, and in any case only with the remote user's own rights and
-environment. Answers are names of commits or packs, which are checked here (``kernel.git.clone``).
+Git and a shell on the node create, update and read the clone. The clone belongs to the agent, so its content is not
+trusted: git runs on it with the remote user's rights and environment, and in the sandbox if the agent is confined. The
+node's answers are names of commits or packs, which the kernel checks (``kernel.git.clone``).
 
-An agent of a workflow with working trees also has its tree on this machine; the tree follows the node. An agent that
-works in the project itself has only a branch: its changes are never written into the user's checkout.
+If the workflow has working trees, the agent also has a tree on this machine, which is updated from the clone. An agent
+that works in the project itself has only a branch: its changes are never written into the user's checkout.
 
 No work is lost on either side. Before the clone is changed, its changes are committed and fetched: as the next commits
-of the branch or, if the branch has diverged, under a separate ref. Commits that are refused (hostile or broken) remain
-on the node, in a folder beside the clone. Each step can be repeated after an interruption.
+of the branch or, if the branch has diverged, under a separate ref. If the kernel refuses the commits (hostile or
+broken), they remain on the node, in a folder beside the clone. Each step can be repeated after an interruption.
 """
 
 import itertools
@@ -33,9 +33,9 @@ from protocol.ipc import Sandbox
 from protocol.node import NodeFacts
 
 TREES: Final = "trees"
-"""Folder of all clones, in the state folder of a node."""
+"""Folder in a node's state folder that contains all clones."""
 HERE: Final = "refs/awk/here"
-"""Ref in a clone that names the last common commit of both sides."""
+"""Ref in a clone: the last commit that clone and project had in common."""
 _SHELL_BYTES: Final = 1024 * 1024
 _UNLOCK: Final = 'cd "$1" && rm -f .git/index.lock .git/HEAD.lock ".git/refs/heads/$2.lock" .git/refs/awk/here.lock'
 CONFINED: Final = "confined"
@@ -81,7 +81,7 @@ class NodeGit(Git):
         super().__init__(command, where=" on the node", hint="run git on the node to see the error")
 
     async def shell(self, script: str, *words: str, given: bytes | Path = b"", sandbox: Sandbox | None = None) -> bytes:
-        """Return the output of our ``script``; ``words`` are ``$1`` and so on. Raises Refused, SpawnTransient."""
+        """Run the kernel's ``script`` with arguments ``words``; return its output. Raises Refused, SpawnTransient."""
         result = await run_command(
             self._launcher,
             f"{self._name}-sh-{next(self._numbers)}",
@@ -105,7 +105,7 @@ class NodeGit(Git):
 
 
 class CloneState(msgspec.Struct, frozen=True):
-    """The state of a clone: whether it exists, and the digest of the setup that was run in it, or ""."""
+    """The state of a clone: is it ``there``, and the digest of the setup that was run in it (``ready``), or ""."""
 
     there: bool
     ready: str = ""
@@ -124,12 +124,12 @@ class NodeClone:
 
     @property
     def view(self) -> GitView:
-        """Return its git directory and tree."""
+        """Return the view of git commands on the node: the clone's git directory and tree."""
         return self._writable.view
 
     @property
     def branch(self) -> str:
-        """Return the full name of its branch."""
+        """Return the full name of the clone's branch."""
         return self._writable.branch
 
     async def look(self) -> CloneState:
@@ -145,12 +145,12 @@ class NodeClone:
         await self.git.shell(_MAKE, self.place, kind, confined, *user)
 
     async def unlock(self) -> None:
-        """Remove locks of a killed git process: no process uses the clone now."""
+        """Remove locks of a killed git process. No other process may be using the clone."""
         branch = self.branch.removeprefix("refs/heads/")
         await self.git.shell(_UNLOCK, self.view.top, branch, sandbox=self.view.sandbox)
 
     async def head(self) -> str | None:
-        """Return the last commit of its branch, or None. Raises Refused if another branch is checked out."""
+        """Return the last commit of the clone's branch, or None. Raises Refused if another branch is checked out."""
         git, view = self.git, self.view
         out = (await git.run(view, "symbolic-ref", "--quiet", "HEAD")).stdout.decode("utf-8", "replace").strip()
         tip = await git.commit_of(view, self.branch)
@@ -160,11 +160,11 @@ class NodeClone:
         return tip
 
     async def here(self) -> str | None:
-        """Return the last common commit according to the clone."""
+        """Return the last common commit that the clone has recorded (HERE), or None."""
         return await self.git.commit_of(self.view, HERE)
 
     async def commit(self, head: str, message: str, author: CommitAuthor) -> str:
-        """Commit all changes in the clone and return its last commit. Raises Refused, SpawnTransient."""
+        """Commit all changes in the clone on ``head``; return its last commit. Raises Refused, SpawnTransient."""
         git, view = self.git, self.view
         staged = await stage(git, self._writable)
         before = (await git.said(view, "rev-parse", f"{head}^{{tree}}")).decode("ascii", "replace").strip()
@@ -184,7 +184,7 @@ class NodeClone:
         await self.git.said(self.view, "index-pack", "--stdin", "--fix-thin", given=pack)
 
     async def check_out(self, tip: str, head: str | None) -> None:
-        """Move tree and branch to ``tip``; ignored files remain. There must be no uncommitted changes."""
+        """Move tree and branch from ``head`` to ``tip``; ignored files remain. All changes must be committed."""
         git, view = self.git, self.view
         await git.said(view, "read-tree", "--reset", "-u", tip)
         await git.said(view, "update-ref", self.branch, tip, head or "")
@@ -192,11 +192,11 @@ class NodeClone:
         await self.mark(tip)
 
     async def mark(self, tip: str) -> None:
-        """Record ``tip`` as the last common commit."""
+        """Record ``tip`` as the last common commit (HERE)."""
         await self.git.said(self.view, "update-ref", HERE, tip)
 
     async def set_aside(self) -> str:
-        """Move the clone with its content aside. Returns its new folder. Raises Refused."""
+        """Rename the clone's folder, so that a new clone can be made. Returns the new path. Raises Refused."""
         aside = f"{self.place}/kept-{secrets.token_hex(4)}"
         await self.git.shell(_ASIDE, self.place, aside)
         return aside
@@ -206,23 +206,23 @@ class NodeClone:
         await self.git.shell(_CLEAR, self.place)
 
     async def note_setup(self, digest: str) -> None:
-        """Record that the setup with ``digest`` was run."""
+        """Record that the setup steps with ``digest`` were run in the clone."""
         await self.git.shell(_READY, self.place, digest)
 
 
 LOST: Final = "refs/agent-worker/lost"
-"""Prefix of refs for commits from a node that do not fit on the branch."""
+"""Prefix of refs for commits from a node that are not descendants of the branch."""
 
 
 class Synced(msgspec.Struct, frozen=True):
-    """The common commit of both sides. ``notes`` are messages for the user."""
+    """Result of a synchronization: the common commit, and ``notes`` for the user."""
 
     tip: str
     notes: tuple[str, ...] = ()
 
 
 class NodeSync:
-    """A branch and its clone. ``agent`` is the author of commits there, ``message`` their default message."""
+    """An agent's branch and its clone. ``agent`` is the author of commits there, ``message`` their default text."""
 
     def __init__(self, home: HomeBranch, clone: NodeClone, *, node: str, agent: str, message: str) -> None:
         self._home = home
@@ -232,9 +232,9 @@ class NodeSync:
         self._message = message
 
     async def bring(self, *, live: bool = False) -> Synced:
-        """Update the clone to the branch; create it if it is missing. Raises Refused, SpawnTransient.
+        """Update the clone from the branch; create it if it is missing. Raises Refused, SpawnTransient.
 
-        ``live``: the agent may be running.
+        ``live``: the agent may be running, so git's locks in the clone remain, and a refused clone is not set aside.
         """
         home, clone, notes = self._home, self._clone, list[str]()
         async with home.git.view(home.directory) as view:
@@ -249,7 +249,7 @@ class NodeSync:
                 except Refused as refused:
                     if live:
                         raise
-                    aside, there = await clone.set_aside(), False
+                    aside, there = await clone.set_aside(), False  # no commit of the node is deleted
                     notes.append(f"{refused.text}; the earlier content of the clone on {self._node} is in {aside}")
             tip = await home.tip(view)
             if not there:
@@ -265,9 +265,9 @@ class NodeSync:
         return Synced(tip, tuple(notes))
 
     async def collect(self, message: str = "", *, live: bool = False) -> Synced:
-        """Fetch the clone's commits into the branch. Raises Refused, and they remain on the node; SpawnTransient.
+        """Commit the clone's changes with ``message``, and fetch its commits into the branch. Raises SpawnTransient.
 
-        ``message`` is used for new commits. ``live``: the agent may be running.
+        ``live``: the agent may be running, so git's locks remain. Raises Refused, and the commits remain on the node.
         """
         home, clone = self._home, self._clone
         async with home.git.view(home.directory) as view:
@@ -289,9 +289,9 @@ class NodeSync:
         return Synced(made)
 
     async def clear(self) -> Synced:
-        """Remove the clone of an ended run; fetch commits that exist only there, under a separate ref.
+        """Remove the clone of an ended run; fetch its unfetched commits under a separate ref first.
 
-        Raises Refused, and the clone remains; SpawnTransient.
+        Raises SpawnTransient; Refused, and the clone remains.
         """
         home, clone, notes = self._home, self._clone, list[str]()
         async with home.git.view(home.directory) as view:
@@ -301,6 +301,7 @@ class NodeSync:
             await clone.unlock()
             head = await clone.head()
             if head is not None:
+                # Uncommitted changes would be lost with the clone.
                 made = await clone.commit(head, self._message, await self._author(view))
                 if not await self._held(view, made):
                     await self._fetch(view, made, home.tree.base)
@@ -325,7 +326,7 @@ class NodeSync:
         notes.append(f"commits from {self._node} do not fit on {branch}: stored as {ref}")
 
     async def _settled(self, view: GitView, author: CommitAuthor, notes: list[str]) -> str | None:
-        """Fetch all content of the clone. Returns the clone's last commit. Raises Refused."""
+        """Commit and fetch the clone's changes. Returns its last commit, or None if there is none. Raises Refused."""
         home, clone = self._home, self._clone
         head = await clone.head()
         if head is None:
@@ -343,7 +344,7 @@ class NodeSync:
         return made
 
     async def _fetch(self, view: GitView, made: str, tip: str) -> None:
-        """Fetch the commits of ``made``. Raises Refused if they are unavailable or rejected."""
+        """Fetch commit ``made`` and its ancestors from the clone. Raises Refused if a check rejects them."""
         home, clone = self._home, self._clone
         here = await self._known(view, [await clone.here()])
         async with home.git.folder() as folder:

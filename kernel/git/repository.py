@@ -48,22 +48,22 @@ from protocol.names import run_id
 PATCH_BYTES: Final = 2 * 1024 * 1024
 """Maximum size of a diff; a longer one is marked as truncated."""
 COMMITS: Final = 100
-"""Maximum number of displayed commits of a branch, the newest."""
+"""Maximum number of a branch's commits in ``TreeChanges``: the newest ones."""
 INCLUDE: Final = ".worktreeinclude"
 _PLAIN: Final = ("--no-color", "--no-ext-diff", "--no-textconv", "--no-renames", "--ignore-submodules=dirty")
 _STATUS: Final = ("status", "--porcelain=v1", "-z", "--ignore-submodules=dirty")
-"""Passed in each call: a submodule's own ``ignore`` overrides a setting, and git would run inside it."""
+"""The option overrides a submodule's own ``ignore`` setting, with which git would run in the submodule."""
 _SUBMODULE: Final = "160000 "
 _OURS: Final = frozenset({"planned", "removing"})
 """States in which a tree contains no work: its creation or removal is in progress."""
 OTHERS: Final = "--exclude=awk/*"
-"""Branches of agents: commits that only colleagues have are not landed, and any of their branches may be removed."""
+"""Excludes agents' branches: commits that exist only there are not landed, and such a branch may be removed."""
 
 
 class TreeBase(msgspec.Struct, frozen=True):
-    """The start of working trees: a commit, the repository, and the project's path in it ("" for the top).
+    """The start of working trees: a commit, the repository, and the project's folder in it ("" for the top).
 
-    ``changed`` is the number of files with uncommitted changes, which are not included.
+    ``changed`` is the number of files with uncommitted changes, which new trees do not contain.
     """
 
     commit: str
@@ -92,9 +92,9 @@ class TreeChanges(msgspec.Struct, frozen=True):
 
 
 class Repository:
-    """The repository at ``root`` or above it. ``place`` is our folder for working trees.
+    """The repository at ``root`` or above it. ``place`` is the kernel's folder for working trees.
 
-    ``box`` is the sandbox of a tree whose agent is confined.
+    Parameter ``box`` of its methods: the sandbox of the tree's agent; None if the agent is not confined.
     """
 
     def __init__(
@@ -128,9 +128,9 @@ class Repository:
         return frozenset(os.fsdecode(listed).split())
 
     async def add(self, tree: Worktree, *, confined: bool = False) -> str:
-        """Create ``tree``, whatever an earlier attempt left. Returns its directory in the repository.
+        """Create ``tree``, also after an interrupted attempt. Returns its git directory in the repository.
 
-        Raises Refused (setup_failed). Call it for one tree at a time: git does not lock everything it should.
+        Raises Refused (setup_failed). Create one tree at a time: git does not lock all files that it should.
         """
         await trio.to_thread.run_sync(_check_free, tree)
         async with self.git.view(_refs(tree)) as view:
@@ -166,7 +166,7 @@ class Repository:
         return own
 
     async def confine(self, tree: Worktree) -> None:
-        """Create a clone for the agent of ``tree``, which was not confined before. Raises Refused."""
+        """Create the clone of an agent that works in ``tree`` and becomes confined. Raises Refused."""
         async with self.git.view(_outside(tree)) as view:
             await make_clone(self.git, tree, view)
 
@@ -219,7 +219,7 @@ class Repository:
     async def losses(self, tree: Worktree, *, box: Sandbox | None = None) -> str | None:
         """Return a description of the work that would be lost with ``tree``, or None.
 
-        For a partially removed tree, only its remaining files count.
+        Of a partially removed tree, only the remaining files count.
         """
         async with self.over(tree, box) as (view, inside):
             left = await self._unclean(tree, inside)
@@ -243,10 +243,10 @@ class Repository:
         return f"commits that are on no other branch: {count}" if count else None
 
     async def remove(self, tree: Worktree, *, box: Sandbox | None = None, force: bool = False) -> None:
-        """Remove ``tree`` without unsaved work, and its branch if it has no commits of its own.
+        """Remove ``tree`` if it has no unsaved work, and its branch if the branch has no commits of its own.
 
-        ``force``: a person has accepted the loss. Raises Refused (setup_failed) if the tree contains work after all, or
-        is locked.
+        ``force``: a person has accepted the loss. Raises Refused (setup_failed) if there is unsaved work or a
+        user's lock.
         """
         there = await trio.Path(tree.path).exists()
         if force and tree.git_dir:
@@ -260,7 +260,7 @@ class Repository:
         async with self.git.view(_refs(tree)) as view:
             tip = await self.git.commit_of(view, f"refs/heads/{tree.branch}")
             if tip is not None and await self._may_go(tree, tip, view, force=force):
-                await self.git.said(view, "update-ref", "-d", f"refs/heads/{tree.branch}", tip)
+                await self.git.said(view, "update-ref", "-d", f"refs/heads/{tree.branch}", tip)  # fails if it has moved
             left = await self.git.said(view, "for-each-ref", "--format=delete %(refname)", left_refs(tree))
             if left:  # without force, such a tree is never removed
                 await self.git.said(view, "update-ref", "--stdin", given=left)
@@ -270,7 +270,7 @@ class Repository:
 
     @asynccontextmanager
     async def over(self, tree: Worktree, box: Sandbox | None) -> AsyncGenerator[tuple[GitView, GitView]]:
-        """Open a view of ``tree``, and one for git commands that read its files: in ``box`` if given."""
+        """Yield two views of ``tree``: for its refs, and for its files, which runs git in ``box`` if given."""
         async with self.git.view(_outside(tree)) as view:
             if box is None:
                 yield view, view
@@ -283,7 +283,7 @@ class Repository:
 
     @asynccontextmanager
     async def writable(self, tree: Worktree, box: Sandbox | None) -> AsyncGenerator[tuple[GitView, WritableTree]]:
-        """Open a view of ``tree`` and a way to write to it. A confined tree is transferred after the block.
+        """Yield a view of ``tree`` and write access to it. After the block, a clone's commits are fetched.
 
         Raises Refused.
         """
@@ -292,9 +292,9 @@ class Repository:
                 objects = {"GIT_OBJECT_DIRECTORY": objects_behind(view)}
                 yield view, WritableTree(tree, view, f"{tree.git_dir}/index", objects)
                 return
-            await bring_back(self.git, tree, view, box)
+            await bring_back(self.git, tree, view, box)  # commits that the agent has made itself
             yield view, WritableTree(tree, GitView(clone_of(tree), tree.path, box))
-            await bring_back(self.git, tree, view, box)
+            await bring_back(self.git, tree, view, box)  # commits of the block
 
     async def manner(self, tree: Worktree) -> Manner:
         """Return the formats of the repository of ``tree``, and the user's name there. Raises Refused."""
@@ -308,7 +308,6 @@ class Repository:
             raise unusable(NoRepository(text, error.hint)) from error
 
     async def _add_new(self, view: GitView) -> None:
-        """Add new files to the index of the view, so that a diff shows them."""
         listed = await self.git.said(view, "ls-files", "-z", "--others", "--exclude-standard")
         files = b"".join(name + b"\0" for name in listed.split(b"\0") if name and not name.endswith(b"/"))
         if files:
@@ -332,7 +331,7 @@ class Repository:
 
 
 def unlock(tree: Worktree) -> None:
-    """Remove locks of git processes that were killed with an earlier kernel. Blocks; the tree must not be in use."""
+    """Remove locks of git processes that an earlier kernel started. Blocks. No process may be using ``tree``."""
     clone, ref = clone_of(tree), f"refs/heads/{tree.branch}"
     own = os.path.relpath(tree.git_dir, tree.repository)
     for top, name in (
@@ -346,7 +345,7 @@ def unlock(tree: Worktree) -> None:
 
 
 def left_refs(tree: Worktree) -> str:
-    """Return the prefix of refs that keep commits from before a reset, which are on no branch."""
+    """Return the prefix of refs to commits that resets removed from the branch of ``tree``."""
     return f"refs/awk/left/{run_id(tree.run)}/{tree.name}"
 
 
@@ -363,7 +362,6 @@ def _count(text: str) -> int:
 
 
 def _check_free(tree: Worktree) -> None:
-    """Check that the branch is not checked out elsewhere. Blocks. Raises Refused (setup_failed)."""
     main = (tree.repository, os.path.dirname(tree.repository), branch_in(tree.repository))
     for _, path, branch in (main, *linked_trees(tree.repository)):
         if branch == tree.branch and path != tree.path:
@@ -385,7 +383,6 @@ def _any_filled(top: str, folders: list[str]) -> bool:
 
 
 def _make_room(tree: Worktree) -> None:
-    """Make the path of the tree available. Blocks. Raises Refused if it is occupied."""
     if tree.state in _OURS:
         _discard(tree)
     elif os.path.lexists(tree.path):

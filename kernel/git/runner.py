@@ -95,28 +95,28 @@ VARIABLES: Final[Mapping[str, str]] = MappingProxyType(
 SECONDS: Final = 600.0
 """Timeout for one git command: a checkout of a large repository takes minutes."""
 CONFINED_SECONDS: Final = 60.0
-"""Timeout over files of a confined agent: git would block on a pipe in place of a file."""
+"""Timeout if git reads files of a confined agent: a pipe in place of a file would block it."""
 LIMIT_BYTES: Final = 64 * 1024 * 1024
 HINT: Final = "run the git command there to see the error, or set git: none"
 _TAIL: Final = 500
 COMMIT: Final = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _numbers: Final = itertools.count(1)
-"""Attempt directories have unique names during the life of a kernel, which removes older ones."""
+"""Numbers of attempt directories, unique within a kernel. A new kernel removes those of the earlier one."""
 
 
 class GitCommand(msgspec.Struct, frozen=True, kw_only=True):
-    """Configuration of git commands. ``path`` is searched for git; on another machine, ``program`` is set instead."""
+    """How to run git: it is found on ``path`` or, on a node, at ``program``."""
 
     launcher: Launcher
     path: str
     settings: Sequence[Setting] = SETTINGS
     variables: Mapping[str, str]
-    """The environment in addition to VARIABLES, whose values it can override."""
+    """Additional environment variables, which override those in VARIABLES."""
     seconds: float = SECONDS
     limit_bytes: int = LIMIT_BYTES
     program: str = ""
     name: str = "git"
-    """Prefix of the names of its attempt directories."""
+    """Prefix of the names of the commands' attempt directories."""
 
     async def run(
         self,
@@ -130,8 +130,8 @@ class GitCommand(msgspec.Struct, frozen=True, kw_only=True):
     ) -> CommandResult:
         """Run ``git words`` in ``cwd`` with additional ``settings`` and ``variables``, and ``given`` as input.
 
-        The output is in the result, or in the new file ``into``. Raises GitMissing, SpawnTransient. Cancellation kills
-        its process tree.
+        Its output goes to the result or, if given, to the new file ``into``. Raises GitMissing, SpawnTransient.
+        Cancellation kills git with all its processes.
         """
         git = self.program or shutil.which("git", path=self.path)
         if git is None:
@@ -155,7 +155,7 @@ class GitCommand(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def why(self, result: CommandResult) -> str:
-        """Return the reason of a failure, from git's own message if there is one."""
+        """Return the reason why git failed: its own error message, if it printed one."""
         if result.timed_out:
             return f"timed out after {self.seconds:g} s"
         if result.truncated:
@@ -172,7 +172,7 @@ _VIEW: Final = ".git-"
 
 
 class Git:
-    """Git commands over views, configured by ``command``. ``where`` and ``hint`` are added to failures."""
+    """Git commands in views, run by ``command``. ``where`` ends the text of a failure, ``hint`` is its hint."""
 
     def __init__(self, command: GitCommand, *, where: str = "", hint: str = HINT) -> None:
         self._command = command
@@ -225,14 +225,14 @@ class Git:
         variables: Mapping[str, str] | None = None,
         given: bytes | Path = b"",
     ) -> bytes:
-        """Return the output of git. Raises Refused (setup_failed, or as ``run``), SpawnTransient."""
+        """Return the output of git. Raises Refused (setup_failed if git fails; as ``run``), SpawnTransient."""
         result = await self.run(view, *words, cwd=cwd, settings=settings, variables=variables, given=given)
         if not result.ok:
             raise failed(f"git {words[0]} failed{self.where}: {self.why(result)}", self.hint)
         return result.stdout
 
     async def commit_of(self, view: GitView, name: str) -> str | None:
-        """Return the commit of ``name``, or None. Raises as ``run``."""
+        """Return the full hash of the commit that ``name`` refers to, or None. Raises as ``run``."""
         found = await self.run(view, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
         commit = found.stdout.decode("ascii", "replace").strip()
         return commit if found.ok and COMMIT.fullmatch(commit) else None
@@ -242,16 +242,16 @@ class Git:
         return SECONDS
 
     def free_locks(self, view: GitView, words: tuple[str, ...], variables: Mapping[str, str]) -> tuple[str, ...]:
-        """Return the locks that git will create and that are free; none for files on another machine."""
+        """Return the lock files that git will create and that do not exist; none for files on another machine."""
         return ()
 
     def why(self, result: CommandResult) -> str:
-        """Return the reason of a failure."""
+        """Return the reason why git failed."""
         return self._command.why(result)
 
 
 class ProjectGit(Git):
-    """Git commands over temporary views below ``place``, a folder of ours."""
+    """Git commands in temporary views, which are created in ``place``, a folder of the kernel."""
 
     def __init__(self, place: Path, *, launcher: Launcher, environ: Mapping[str, str], own_bin: frozenset[str]) -> None:
         passed = worker_environment(environ, own_bin=own_bin)
@@ -273,7 +273,7 @@ class ProjectGit(Git):
     async def closed_view(
         self, directory: GitDirectory, seen: GitView, *, tip: str, objects: tuple[str, ...], sandbox: Sandbox
     ) -> AsyncGenerator[GitView]:
-        """Open a view like ``seen``, a view of ``directory``, for git in ``sandbox``.
+        """Open a view like ``seen``, a view of ``directory``, for git that runs in ``sandbox``.
 
         Raises Refused (bad_definition).
         """
@@ -285,7 +285,7 @@ class ProjectGit(Git):
 
     @asynccontextmanager
     async def folder(self) -> AsyncGenerator[str]:
-        """Create a temporary folder."""
+        """Create a temporary folder, yield its path, and delete it after the block."""
         if not self._swept:
             self._swept = True  # once: later views are ours
             # Remove views of a killed kernel.
@@ -307,21 +307,21 @@ class ProjectGit(Git):
             raise unusable(error) from error
 
     def seconds_over(self, view: GitView) -> float:
-        """Return the timeout, which is shorter in a sandbox, where a file can be a pipe."""
+        """Return the timeout of a git command; a sandbox has a shorter one, because a file there can be a pipe."""
         return SECONDS if view.sandbox is None else CONFINED_SECONDS
 
     def free_locks(self, view: GitView, words: tuple[str, ...], variables: Mapping[str, str]) -> tuple[str, ...]:
-        """Return the locks that git will create and that are free."""
+        """Return the lock files that git will create and that do not exist."""
         return free_locks(view, words, variables)
 
     def why(self, result: CommandResult) -> str:
-        """Return the reason of a failure."""
+        """Return the reason why git failed."""
         if result.timed_out:
             return f"timed out after {SECONDS:g} s ({CONFINED_SECONDS:g} s in a sandbox); a file may be a pipe"
         return super().why(result)
 
     async def filters(self, view: GitView) -> tuple[Setting, ...]:
-        """Return the user's own filters from the configuration of the user and the system."""
+        """Return the filters (``filter.*``) that the user or the system configures for git."""
         found = await self.run(view, "config", "-z", "--get-regexp", r"^filter\.")
         rows = (row.partition("\n") for row in found.stdout.decode("utf-8", "surrogateescape").split("\0") if row)
         return tuple((key, value) for key, _, value in rows)
@@ -356,30 +356,30 @@ _UNUSABLE: Final = "workspace.git: worktree is not possible: "
 
 
 def unusable(error: NoRepository | OSError) -> Refused:
-    """Return the refusal for an unusable repository."""
+    """Return the Refused error for an unusable repository."""
     hint = error.hint if isinstance(error, NoRepository) else "check the files"
     return Refused("bad_definition", f"{_UNUSABLE}{error}", hint)
 
 
 def unusable_for(what: str, refused: Refused) -> Refused:
-    """Return ``refused`` for an unusable repository with its purpose ``what``."""
+    """Return ``refused``, an error of ``unusable``, with ``what`` as the user of the repository in its text."""
     return Refused(refused.code, f"{what} repository: {refused.text.removeprefix(_UNUSABLE)}", refused.hint)
 
 
 def failed(text: str, hint: str = HINT) -> Refused:
-    """Return the refusal for a failed git command."""
+    """Return the Refused error (setup_failed) for a failed git command."""
     return Refused("setup_failed", text, hint)
 
 
 MOST_UNCOMMITTED: Final = 10_000
-"""Maximum number of counted files."""
+"""Maximum result of ``uncommitted``."""
 _STATUS_SECONDS = 5.0
 _STATUS_BYTES = 4 * 1024 * 1024
 _STATUS: Final = ("status", "--porcelain=v1", "-z", "--no-renames", "--ignore-submodules=dirty")
 
 
 async def uncommitted(git: ProjectGit, root: Path) -> int:
-    """Return the number of changed or new files at ``root``, up to MOST_UNCOMMITTED; 0 after _STATUS_SECONDS."""
+    """Return the number of changed or new files at ``root``; 0 if git takes longer than _STATUS_SECONDS."""
     with suppress(NoRepository, Refused, SpawnTransient), trio.move_on_after(_STATUS_SECONDS):
         directory = await trio.to_thread.run_sync(find_git_directory, root)
         async with git.view(directory) as view:

@@ -1,8 +1,8 @@
-"""Commits in a working tree, and moving it to another commit, with git's plumbing commands.
+"""Commits in a working tree, and moves of the tree to another commit, with git's plumbing commands.
 
-No hooks run, and only filters of the user. A commit is prepared in a separate index; then the tree's index is replaced,
-and its branch moves last, from its expected commit. A kernel crash leaves either no commit or a complete one, and a
-retry detects which: it commits the differences from the branch, if there are any.
+No hooks run, and only filters of the user. A commit is prepared in a separate index; then the tree's index is
+replaced, and its branch moves last, provided that it is still at the expected commit. A kernel crash leaves either no
+commit or a complete one. A retry commits only what differs from the branch, so a complete commit is not repeated.
 """
 
 import os
@@ -25,7 +25,7 @@ from kernel.store.transitions.worktrees import Worktree
 from protocol.errors import Refused
 
 NAMED: Final = 20
-"""Maximum number of files named in a refusal; the number of the others is shown."""
+"""Maximum number of files named in the text of a Refused; of the other files only the number is shown."""
 _UNDER_WAY: Final = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "rebase-merge", "rebase-apply")
 _SUBMODULE: Final = "160000 "
 _SLASH: Final = ord("/")
@@ -35,16 +35,16 @@ _NO_OBJECTS: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 class WritableTree(msgspec.Struct, frozen=True):
-    """Write access to ``tree``: ``view`` has its files, and a separate index until ``index`` is replaced.
+    """Write access to ``tree``. ``view`` has its files, and an index that later replaces ``index``.
 
-    For a confined agent, the clone in its sandbox: its index is the tree's own (``index`` is "").
+    Of a confined agent, ``view`` is the clone in the sandbox. It uses the clone's index directly: ``index`` is "".
     """
 
     tree: Worktree
     view: GitView
     index: str = ""
     objects: Mapping[str, str] = _NO_OBJECTS
-    """Variables with the folder to which git writes new objects."""
+    """Environment variables that name the folder to which git writes new objects."""
 
     @property
     def branch(self) -> str:
@@ -53,7 +53,7 @@ class WritableTree(msgspec.Struct, frozen=True):
 
 
 class CommitAuthor(msgspec.Struct, frozen=True):
-    """The author of commits: the user, with the agent named."""
+    """The author of an agent's commits: the user's name and email, with the agent's name added."""
 
     name: str
     email: str
@@ -69,7 +69,7 @@ class CommitAuthor(msgspec.Struct, frozen=True):
 
 
 async def author_of(git: Git, view: GitView, agent: str, manner: Manner) -> CommitAuthor:
-    """Return the user's identity: of the repository, which has ``manner``, else of their configuration."""
+    """Return the author of ``agent``'s commits: the user as named in ``manner`` (the repository), else by git."""
     found: list[str] = []
     for key, value in (("user.name", manner.name), ("user.email", manner.email)):
         asked = value or (await git.run(view, "config", "--get", key)).stdout.decode("utf-8", "replace")
@@ -107,7 +107,7 @@ async def count(git: Git, view: GitView, tip: str, *without: str) -> int:
 
 
 async def changed_files(git: Git, view: GitView) -> tuple[str, ...]:
-    """Return the uncommitted files, including new ones; ignored files do not count."""
+    """Return the paths of uncommitted files, including new files, without ignored files."""
     words = ("status", "--porcelain=v1", "-z", "--no-renames", "--ignore-submodules=dirty", "--untracked-files=all")
     rows = (await git.said(view, *words)).split(b"\0")
     return tuple(os.fsdecode(row[3:]) for row in rows if len(row) > 3)
@@ -134,7 +134,7 @@ async def stage(git: Git, writable: WritableTree) -> str:
 
 
 async def commit_all(git: ProjectGit, writable: WritableTree, message: str, author: CommitAuthor) -> str | None:
-    """Commit the current files on the tree's branch. Returns the commit; None without changes.
+    """Commit the current files on the tree's branch. Returns the new commit, or None if nothing has changed.
 
     Raises Refused (setup_failed).
     """
@@ -154,8 +154,8 @@ async def move(git: ProjectGit, writable: WritableTree, head: str, target: str) 
     Continues an interrupted move. Raises Refused: conflict, and nothing has changed; setup_failed.
     """
     staged = await stage(git, writable)
-    mine = await different(git, writable.view, head, staged)
-    lost = sorted(mine & await different(git, writable.view, staged, target)) if mine else []
+    mine = await different(git, writable.view, head, staged)  # uncommitted changes
+    lost = sorted(mine & await different(git, writable.view, staged, target)) if mine else []  # not so in target
     if lost:
         text = f"uncommitted changes would be lost: {named(lost)}"
         raise Refused("conflict", text, "commit them first: tree_commit")
@@ -189,7 +189,7 @@ async def merged(
 async def in_the_way(git: ProjectGit, view: GitView, top: str, old: str, new: str) -> tuple[str, ...]:
     """Return the paths in ``top`` that files of ``new`` would replace and that are not in ``old``, the current commit.
 
-    Git would overwrite ignored ones. Files that already have the new content are left out.
+    Git would overwrite ignored files without a warning. Files with the same content as in ``new`` are not returned.
     """
     rows = (await git.said(view, "diff-tree", "-r", "-z", "--no-renames", "--diff-filter=AT", old, new)).split(b"\0")
     come = {name: facts.split(b" ")[3] for facts, name in zip(rows[::2], rows[1::2], strict=False)}
@@ -209,7 +209,7 @@ async def in_the_way(git: ProjectGit, view: GitView, top: str, old: str, new: st
 
 
 def named(files: Sequence[str]) -> str:
-    """Return a few of ``files`` as text, and the number of the others."""
+    """Return a text with the names of the first of ``files`` and the number of the others."""
     shown = ", ".join(repr(name[:200]) for name in files[:NAMED])
     return f"{shown} and {len(files) - NAMED} more" if len(files) > NAMED else shown
 
@@ -217,7 +217,7 @@ def named(files: Sequence[str]) -> str:
 async def commit_staged(
     git: Git, writable: WritableTree, tree: str, parents: Sequence[str], message: str, author: CommitAuthor
 ) -> str:
-    """Create a commit of the tree object ``tree``; no branch moves. Returns it. Raises Refused (setup_failed)."""
+    """Create a commit of ``tree``, a tree object, and return it. No branch moves. Raises Refused (setup_failed)."""
     words = ("commit-tree", tree, *(word for parent in parents for word in ("-p", parent)))
     variables = {**writable.objects, **author.variables}
     said = await git.said(writable.view, *words, given=f"{message.rstrip()}\n".encode(), variables=variables)
@@ -231,7 +231,7 @@ async def different(git: ProjectGit, view: GitView, one: str, other: str) -> fro
 
 
 def _unknown_at(top: bytes, come: Iterable[bytes], known: frozenset[bytes]) -> dict[bytes, bytes]:
-    """Return for each new name the file in its place, or in that of a parent folder, that is not ``known``."""
+    """Map each new path in ``come`` to an existing path that is in its place and not in ``known``, if any."""
     met: dict[bytes, bytes] = {}
     for name in come:
         parts = name.split(b"/")
@@ -241,7 +241,7 @@ def _unknown_at(top: bytes, come: Iterable[bytes], known: frozenset[bytes]) -> d
                 mode = os.lstat(os.path.join(top, path)).st_mode
             except OSError:
                 break
-            if not stat.S_ISDIR(mode):
+            if not stat.S_ISDIR(mode):  # also in the place of a parent folder
                 if path not in known:
                     met[name] = path
                 break
@@ -272,7 +272,7 @@ def _under_way(git_dir: str) -> str | None:
 
 
 def take_over(writable: WritableTree) -> None:
-    """Replace the tree's index. Blocks."""
+    """Replace the tree's index with the one that was prepared for the commit. Blocks."""
     if writable.index:
         new = Path(f"{writable.index}.awk")
         copy_path(f"{writable.view.folder}/index", str(new), INDEX_BYTES)

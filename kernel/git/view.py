@@ -1,8 +1,8 @@
-"""Private git directories over the refs and objects of a repository, used by the kernel's git.
+"""Views: private git directories over the refs and objects of a repository, for the kernel's git.
 
-Of the repository's configuration, a view contains only the data formats: filters, hooks, monitors, includes, transports
-and redirections of the repository are excluded. Data written to the view (an empty object, a refreshed index) is
-discarded with it. The user's own configuration applies as usual.
+A view contains only the data formats of the repository's configuration: no filters, hooks,
+monitors, includes, transports or redirections. What git writes into the view (an empty object, a
+refreshed index) is deleted with it. The user's own configuration applies as usual.
 """
 
 import errno
@@ -31,15 +31,15 @@ _FORMAT: Final[Mapping[str, frozenset[str]]] = {
     "extensions.objectformat": frozenset({"sha1", "sha256"}),
     "extensions.refstorage": frozenset({"files", "reftable"}),
 }
-"""Settings that are copied, with their allowed values."""
+"""Settings of a repository that its views contain, with the allowed values."""
 _ADDRESS: Final = re.compile(r"remote\.([A-Za-z0-9][\w.-]*)\.url", re.ASCII)
 _HOST: Final = re.compile(r"(https://|ssh://(\w[\w.-]*@)?)\w[\w.:~/+-]*|\w[\w.-]*@\w[\w.-]*:[\w~/][\w.~/+-]*", re.ASCII)
-"""Addresses that only name a host: the user's own filters use them to download missing files."""
+"""Addresses that contain only a host and a path: filters of the user (Git LFS) download missing files from them."""
 _HEAD: Final = re.compile(r"ref: refs/[^\s\\~^:?*\[]+|[0-9a-f]{40}|[0-9a-f]{64}")
 _CONFIG_BYTES: Final = 4 * 1024 * 1024
 _LINKED: Final = ("refs", "packed-refs")
 _IF_THERE: Final = ("reftable", "lfs")
-"""Git LFS stores its files there."""
+"""Folders that not every repository has: refs in the reftable format, and files of Git LFS."""
 _COPIED: Final = ("info/exclude", "info/attributes", "shallow")
 _TEXT_BYTES: Final = 16 * 1024 * 1024
 INDEX_BYTES: Final = 1024**3
@@ -59,18 +59,18 @@ class GitView(msgspec.Struct, frozen=True):
 
 
 class Manner(msgspec.Struct, frozen=True):
-    """The formats of a repository: the trusted part of its configuration, in git's format."""
+    """The trusted part of a repository's configuration: its data formats, in git's format, and the user's name."""
 
     text: str
     formats: tuple[tuple[str, str], ...] = ()
     """Settings of the data formats."""
     name: str = ""
     email: str = ""
-    """The user's identity if the repository sets its own: for commits of agents."""
+    """Together with ``name``: the user as configured in the repository, for commits of agents; "" if not set."""
 
 
 class ConfigFile(NamedTuple):
-    """A configuration file in its current state."""
+    """A configuration file with its size and times, by which a later change is detected."""
 
     path: str
     modified_ns: int
@@ -93,9 +93,9 @@ def config_files(directory: GitDirectory) -> tuple[ConfigFile, ...]:
 
 
 def manner_of(directory: GitDirectory, said: Mapping[str, str]) -> Manner:
-    """Return the trusted part of a configuration.
+    """Return the trusted part of the configuration ``said`` of ``directory``.
 
-    Raises NoRepository if it names another working tree, or none.
+    Raises NoRepository if the configuration names another working tree, or a bare repository.
     """
     if directory.top and directory.own == directory.common:
         place = said.get("core.worktree")
@@ -140,7 +140,7 @@ def quoted(text: str) -> str:
 
 
 def filter_sections(filters: Iterable[tuple[str, str]], *, required: bool = True) -> str:
-    """Return filter settings as sections of a file; filters that are not ``required`` may be missing."""
+    """Return ``filters`` as sections of a configuration file; if not ``required``, git ignores their failures."""
     rows: list[str] = []
     for key, value in filters:
         name, _, what = key.removeprefix("filter.").rpartition(".")
@@ -151,7 +151,7 @@ def filter_sections(filters: Iterable[tuple[str, str]], *, required: bool = True
 
 
 def make_view(folder: str, directory: GitDirectory, manner: Manner) -> GitView:
-    """Create a view of ``directory`` in the new ``folder``, with its index. Blocks. Raises OSError, NoRepository."""
+    """Create a view of ``directory`` and its index in the new ``folder``. Blocks. Raises OSError, NoRepository."""
     check_kinds(directory.common)
     line = first_line(f"{directory.own}/HEAD")
     _begin(
@@ -161,7 +161,7 @@ def make_view(folder: str, directory: GitDirectory, manner: Manner) -> GitView:
         os.symlink(f"{directory.common}/{name}", f"{folder}/{name}")
     copy_settings(directory.common, folder)
     copy_index(directory.own, folder)
-    for part in Path(directory.own).glob("sharedindex.*"):
+    for part in Path(directory.own).glob("sharedindex.*"):  # parts of a split index
         if not stat.S_ISREG(mode_of(part)):
             raise strange(str(part))
         os.symlink(part, f"{folder}/{part.name}")
@@ -178,9 +178,9 @@ def make_closed_view(
     sandbox: Sandbox,
     settings: str = "",
 ) -> GitView:
-    """Create a view like ``seen`` for ``sandbox``: with the commit ``tip``, no refs, and additional ``settings``.
+    """Create a view like ``seen`` for git in ``sandbox``, with the commit ``tip`` and without refs.
 
-    Blocks. Raises OSError.
+    ``settings`` are added to its configuration. Blocks. Raises OSError.
     """
     _begin(folder, msgspec.structs.replace(manner, text=manner.text + settings), tip, objects)
     os.mkdir(f"{folder}/refs", 0o700)
@@ -190,7 +190,7 @@ def make_closed_view(
 
 
 def write_alternates(folder: str, objects: Iterable[str]) -> None:
-    """Make the git directory ``folder`` use the objects in other folders. Blocks. Raises OSError."""
+    """Let the git directory ``folder`` read the object folders ``objects``. Blocks. Raises OSError."""
     os.makedirs(f"{folder}/objects/info", mode=0o700)
     lines = b"".join(os.fsencode(quoted(path)) + b"\n" for path in objects if os.path.isdir(path))
     Path(f"{folder}/objects/info/alternates").write_bytes(lines)
@@ -204,16 +204,16 @@ def _begin(folder: str, manner: Manner, head: str, objects: Iterable[str]) -> No
 
 
 def copy_settings(source: str, folder: str) -> None:
-    """Copy the ignore rules, attributes and shallow boundary of a repository.
+    """Copy the ignore rules, attributes and shallow boundary of a repository. Blocks.
 
-    Blocks. Raises OSError, NoRepository: only regular files of limited size are copied, without following links.
+    Only regular files of limited size are copied, and no link is followed. Raises OSError, NoRepository.
     """
     for name in _COPIED:
         _copy(source, name, folder, _TEXT_BYTES)
 
 
 def copy_index(source: str, folder: str) -> None:
-    """Copy an index like ``copy_settings``. Its modification time tells git which files to check."""
+    """Copy an index as ``copy_settings`` does, with its modification time, by which git detects changed files."""
     _copy(source, "index", folder, INDEX_BYTES)
 
 
@@ -230,11 +230,11 @@ def _copy(source: str, name: str, folder: str, limit: int) -> None:
 
 _WRITE_INDEX: Final = frozenset({"add", "read-tree", "update-index"})
 _ALONE: Final = frozenset({"index.lock", "HEAD.lock"})
-"""Locks of one working tree, which git never waits for: an existing lock belongs to this command."""
+"""Locks of one working tree. Git never waits for them, so a lock that is new belongs to our command."""
 
 
 def free_locks(view: GitView, words: Sequence[str], variables: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the locks that git will create and that are free."""
+    """Return the lock files that git will create and that do not exist."""
     if words[0] in _WRITE_INDEX:
         locks = [variables.get("GIT_INDEX_FILE", f"{view.folder}/index")]
     elif words[0] == "update-ref":
@@ -245,7 +245,7 @@ def free_locks(view: GitView, words: Sequence[str], variables: Mapping[str, str]
 
 
 def remove_locks(locks: Iterable[str], words: Sequence[str]) -> None:
-    """Remove locks of a killed git. Blocks. A lock of a ref may belong to another git: ours contains our commit."""
+    """Remove locks of a killed git. Blocks. The lock of a ref is removed only if it contains a commit of ours."""
     for lock in locks:
         with suppress(OSError):
             if os.path.basename(lock) in _ALONE or ((line := first_line(lock)) and line in words):

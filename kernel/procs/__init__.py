@@ -1,4 +1,4 @@
-"""Processes and their supervision: launchers, handles, attempt directories. All programs run in a keeper.
+"""Processes and their supervision: launchers, handles, attempt directories. Every program runs under a keeper.
 
-The only user of Linux's /proc in the kernel. This package knows no instruction, agent or database.
+In the kernel only this package reads Linux's /proc. It does not use instructions, agents or the database.
 """

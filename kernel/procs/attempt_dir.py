@@ -1,7 +1,8 @@
 """``run/<attempt>/``: the files of one attempt, and the lock that proves that its process tree has exited.
 
-The kernel writes the file ``alive`` (boot id and cookie); then the keeper locks it and adds its own and its child's pid
-with start times. The next kernel waits for the lock; the tree of a dead keeper is found by these entries.
+The kernel writes the file ``alive`` (boot id and cookie). Then the keeper locks it, and adds two entries: pid
+and start time of itself and of its child. The next kernel waits for the lock. If a keeper was killed, its tree
+is found by the entries.
 """
 
 import errno
@@ -31,10 +32,10 @@ _AS_MADE: Final = stat.S_IFDIR | 0o700
 
 
 class DirectoryPool:
-    """Pool of empty directories of ended attempts, renamed for the next ones.
+    """Pool of empty directories of ended attempts, which are renamed for later attempts.
 
-    Removing a directory frees a block, which takes milliseconds on a file system with ``discard`` and would block the
-    kernel's loop. Only unmodified directories are reused.
+    Removing a directory frees a block, which takes milliseconds on a file system with ``discard``
+    and would block the kernel's loop. Directories that a program has modified are removed instead.
     """
 
     def __init__(self) -> None:
@@ -43,7 +44,7 @@ class DirectoryPool:
         self._closed = False
 
     def take(self, path: str) -> bool:
-        """Rename an unused directory to ``path``; return False if there is none, or the path exists."""
+        """Rename a pooled directory to ``path``; return False if the pool is empty or ``path`` exists."""
         if not self._waiting or os.path.lexists(path):
             return False
         with suppress(OSError):
@@ -52,7 +53,7 @@ class DirectoryPool:
         return False
 
     def keep(self, path: str) -> bool:
-        """Take the directory ``path`` into the pool; return False if it must be removed. Raises OSError."""
+        """Add the directory ``path`` to the pool; return False if the caller must remove it. Raises OSError."""
         if self._closed or len(self._waiting) >= MOST or not _is_as_made(path):
             return False
         spare = f"{os.path.dirname(path)}/{SPARE}{next(self._numbers)}"
@@ -61,7 +62,7 @@ class DirectoryPool:
         return True
 
     def close(self) -> None:
-        """Remove all directories, and accept no more."""
+        """Remove all pooled directories; ``keep`` returns False from now on."""
         self._closed = True
         while self._waiting:
             with suppress(OSError):
@@ -84,10 +85,10 @@ class AttemptDir(msgspec.Struct, frozen=True):
     """The directory of an attempt that this kernel started."""
 
     name: str
-    """The path as text, because a ``Path`` would be converted at each access."""
+    """The path as text: a ``Path`` would be converted to text at each access."""
     spares: DirectoryPool | None = None
     remote: bool = False
-    """Whether the directory is on a node, which removes it with the process; it is inaccessible from here."""
+    """Whether the directory is on a node, where this process cannot access it and the node removes it."""
 
     @property
     def path(self) -> Path:
@@ -96,11 +97,11 @@ class AttemptDir(msgspec.Struct, frozen=True):
 
     @property
     def lock(self) -> str:
-        """Return the file that the keeper locks until its whole tree has exited."""
+        """Return the path of the file that the keeper locks until its whole tree has exited."""
         return f"{self.name}/{LOCK_FILE}"
 
     def rename(self, attempt: str) -> "AttemptDir":
-        """Return the directory under another name. Raises FileExistsError if that is in use."""
+        """Rename the directory for ``attempt``, and return it. Raises FileExistsError if that name is in use."""
         if self.remote:
             raise OSError(f"{self.name} is on a node, and cannot be {attempt}'s")
         name = f"{os.path.dirname(self.name)}/{attempt}"
@@ -114,7 +115,7 @@ class AttemptDir(msgspec.Struct, frozen=True):
         return not self.remote and os.listdir(self.name) == [LOCK_FILE]
 
     def remove(self) -> None:
-        """Delete the directory, or return it to the pool if it is empty; a missing one is ignored."""
+        """Delete the directory, or return it to the pool if only the lock is in it; ignore a missing directory."""
         if self.remote:
             return
         try:  # usually the lock is the only file, and rmtree needs 20 system calls to find out
@@ -126,7 +127,7 @@ class AttemptDir(msgspec.Struct, frozen=True):
 
 
 class Signature(msgspec.Struct, frozen=True):
-    """The contents of ``alive``: processes of the current boot, and the cookie of their descendants."""
+    """The contents of ``alive``: processes of the current boot, and the cookie in their descendants' environment."""
 
     cookie: str | None
     processes: tuple[ProcessId, ...]
@@ -151,7 +152,7 @@ def create_attempt_dir(run_dir: Path, attempt: str, cookie: str, spares: Directo
 
 
 def read_signature(text: str) -> Signature:
-    """Parse ``alive``. Entries of another boot, and incomplete lines, are ignored: those processes have exited."""
+    """Parse the text of ``alive``. Entries of an earlier boot are ignored, because those processes have exited."""
     words = [line.split() for line in text.splitlines()]
     facts = {line[0]: line[1] for line in words if len(line) == 2}
     if not facts.get("boot") or facts["boot"] != boot_id():
@@ -161,7 +162,7 @@ def read_signature(text: str) -> Signature:
 
 
 def lock_is_free(lock: Path) -> bool:
-    """Return whether ``lock`` is free, which proves that its tree has exited."""
+    """Return whether no keeper holds ``lock``, which proves that the attempt's tree has exited."""
     try:
         fd = os.open(lock, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
     except OSError:
@@ -187,11 +188,11 @@ class SweepResult(msgspec.Struct, frozen=True):
 
 
 async def sweep(run_dir: Path, patience_seconds: float = PATIENCE_SECONDS, beside: Collection[str] = ()) -> SweepResult:
-    """Acquire every lock below ``run_dir``, kill the rest of its tree, and remove the directory.
+    """Wait until every attempt below ``run_dir`` has ended, kill its remaining processes, and remove its directory.
 
-    Skips attempts in ``beside``. A keeper releases its lock milliseconds after its kernel has died. A lock that is held
-    longer belongs to a stuck keeper, which is killed with its tree. Call it with the project's lock held, before any
-    process is started.
+    Skips attempts in ``beside``. A keeper releases its lock milliseconds after its kernel has died. If a lock is held
+    for ``patience_seconds``, its keeper is stuck and is killed with its tree. Call this function with the project's
+    lock held, before any process is started.
     """
     left = [path for path in _directories(run_dir) if path.name not in beside]
     deadline = trio.current_time() + patience_seconds

@@ -1,8 +1,8 @@
-"""Commands that run to completion in a keeper (setup steps, git), and cached version queries of programs.
+"""Commands that run to completion under a keeper (setup steps, git), and cached version queries of programs.
 
-Commands are limited in time and output, and optionally in memory and processes; no process of them remains. Answers of
-programs are cached until the file changes (inode, size or time). A program runs in an empty private folder that is also
-its home, without files of the user.
+Commands have limits of time and output, and optionally of memory and processes. When a command returns, none of its
+processes remains. The output of a version query is cached until the program's file changes (inode, size or time). The
+queried program gets an empty private folder as home and working directory, so it reads no files of the user.
 """
 
 import itertools
@@ -28,7 +28,7 @@ _CHUNK_BYTES: Final = 256 * 1024
 
 
 class CommandResult(msgspec.Struct, frozen=True):
-    """Result of a command. ``truncated``: it was killed because ``stdout`` exceeded the limit."""
+    """Result of a command. ``truncated``: the command was killed because its output exceeded the limit."""
 
     exit: Exited
     stdout: bytes
@@ -38,13 +38,12 @@ class CommandResult(msgspec.Struct, frozen=True):
 
     @property
     def ok(self) -> bool:
-        """Return whether the command exited by itself with 0, in time and within its limits."""
+        """Return whether the command exited with code 0, in time and within its limits."""
         ended_well = self.exit.code == 0 and self.exit.exceeded is None
         return ended_well and not self.timed_out and not self.truncated
 
 
 async def _keep_head(stream: trio.abc.ReceiveStream, limit_bytes: int, kept: bytearray, into: Path | None) -> bool:
-    """Store the first bytes, in the new file ``into`` if given; True when there are more. Raises OSError."""
     room = limit_bytes
     async with AsyncExitStack() as stack:
         file = None if into is None else await stack.enter_async_context(await trio.open_file(into, "xb"))
@@ -82,9 +81,9 @@ async def run_command(
 ) -> CommandResult:
     """Run ``argv`` in exactly ``env`` with ``given`` (or a file) as input; return when its whole tree has exited.
 
-    The output is in the result, or in the new file ``into``. ``sandbox`` confines the command like an agent's programs.
-    Its tree is killed when it exceeds ``memory_bytes`` or ``processes`` (reported in ``exit.exceeded``), and with the
-    command. A command that cannot be executed is also a result (``exit.failed``). Raises SpawnTransient; NodeLost if
+    The output is in the result, or in the new file ``into``. ``sandbox`` confines the command like an agent's
+    programs. The tree is killed if it exceeds ``memory_bytes`` or ``processes`` (see ``exit.exceeded``), or outlives
+    the command. If the command cannot be executed, the result has ``exit.failed``. Raises SpawnTransient; NodeLost if
     the outcome is unknown. Cancellation kills the tree.
     """
     handle = await launcher.spawn(Spec(attempt=attempt, argv=argv, cwd=cwd, env=env, sandbox=sandbox))
@@ -124,18 +123,18 @@ PROBE_OUTPUT_BYTES: Final = 64 * 1024
 _TAIL: Final = 200
 _Key = tuple[str, int, int, int, str]
 _numbers: Final = itertools.count(1)
-"""Attempt directories have unique names during the life of a kernel, which removes older ones."""
+"""Numbers of attempt directories, unique within a kernel. A new kernel removes those of the earlier one."""
 
 
 class ProbeResult(msgspec.Struct, frozen=True):
-    """The answer of a program, or the reason why there is none."""
+    """The output of a version query, or the reason why there is none."""
 
     text: str
     fault: str | None = None
 
 
 class VersionProbes:
-    """Cache of version queries. A queried program runs in ``run_dir``, in an attempt directory of ``launcher``."""
+    """Cache of version queries. ``launcher`` runs the queried programs, below ``run_dir``."""
 
     def __init__(self, launcher: Launcher, run_dir: Path) -> None:
         self._launcher = launcher
@@ -144,7 +143,7 @@ class VersionProbes:
         self._asking: defaultdict[_Key, trio.Lock] = defaultdict(trio.Lock)
 
     async def ask(self, program: str, flag: str, env: Mapping[str, str]) -> ProbeResult:
-        """Return the output of ``program`` run with ``flag`` in ``env``, except for its folders.
+        """Return the output of ``program flag``, run in ``env`` with private folders.
 
         Failures are not cached. Cancellation kills the program.
         """
@@ -193,10 +192,10 @@ def _said(result: CommandResult) -> ProbeResult:
 
 
 TAIL_BYTES: Final = 4096
-"""Kept end of standard error, to explain an exit."""
+"""Size of the stored end of standard error, which explains an exit."""
 LINE_CHARACTERS: Final = 300
 LEAVE_SECONDS: Final = 2.0
-"""Time to exit after the end of its input, and again after SIGTERM."""
+"""Time for the command to exit after the end of its input, and again after SIGTERM."""
 _READ_BYTES: Final = 64 * 1024
 
 
@@ -205,10 +204,10 @@ class CommandMissing(Exception):
 
 
 class PipedCommand(trio.abc.Stream):
-    """A command whose standard streams form a byte stream to another place: ssh, srun, kubectl exec.
+    """A command whose standard streams are the transport to a node: ssh, srun, kubectl exec.
 
-    It has no keeper, which would kill a local node process before that has stopped its own trees. The remote end exits
-    when its input ends, at the latest with its lease. ``why`` describes the exit, if known.
+    It runs without a keeper: that would kill a local node process before this has stopped its own
+    trees. The remote node process exits when its input ends, at the latest with its lease.
     """
 
     def __init__(self, program: str, process: trio.Process) -> None:
@@ -222,7 +221,7 @@ class PipedCommand(trio.abc.Stream):
 
     @property
     def pid(self) -> int:
-        """Return its process id."""
+        """Return the command's process id."""
         return self._process.pid
 
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
@@ -238,7 +237,7 @@ class PipedCommand(trio.abc.Stream):
         return bytes(await self._stdout.receive_some(max_bytes or _READ_BYTES))
 
     def why(self) -> str:
-        """Describe the exit, with the last line of standard error."""
+        """Return a text about the command's exit, with the last line of its standard error."""
         code = self._process.returncode
         last = [line for line in self._tail.decode("utf-8", "replace").splitlines() if line.strip()][-1:]
         said = "".join(character if character.isprintable() else " " for line in last for character in line)
@@ -251,7 +250,7 @@ class PipedCommand(trio.abc.Stream):
         return f"{ended}: {said.strip()[:LINE_CHARACTERS]}" if said.strip() else ended
 
     async def read_tail(self) -> None:
-        """Store the end of standard error until the stream ends."""
+        """Read standard error until it ends, and store its last TAIL_BYTES."""
         assert self._process.stderr is not None
         with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
             async for chunk in self._process.stderr:
@@ -259,7 +258,7 @@ class PipedCommand(trio.abc.Stream):
                 del self._tail[:-TAIL_BYTES]  # read to the end: a full pipe would block the program
 
     async def aclose(self) -> None:
-        """Close its input, then send SIGTERM, then SIGKILL. Shielded from cancellation, and bounded."""
+        """Close the command's input; if it does not exit, send SIGTERM, then SIGKILL. Shielded from cancellation."""
         with trio.CancelScope(shield=True):
             await self._stdin.aclose()
             await self._stdout.aclose()
@@ -273,7 +272,7 @@ class PipedCommand(trio.abc.Stream):
 
 @asynccontextmanager
 async def piped_command(argv: Sequence[str], env: Mapping[str, str], cwd: str) -> AsyncGenerator[PipedCommand]:
-    """Run ``argv`` for the duration of the block. Raises CommandMissing, SpawnTransient."""
+    """Yield ``argv`` as a running command, and stop it after the block. Raises CommandMissing, SpawnTransient."""
     try:
         process = await trio.lowlevel.open_process(
             under_first_limit(argv),

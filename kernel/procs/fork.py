@@ -26,19 +26,19 @@ from protocol.ndjson import FrameReader, encode
 logger = logging.getLogger(__name__)
 
 _BIND_AT_START: Final = {"LD_BIND_NOW": "1"}
-"""The zygote resolves every symbol once. Otherwise each worker would resolve its first calls, for 50 microseconds."""
+"""Lets the zygote resolve every symbol once. Otherwise each worker spends 50 microseconds on its first calls."""
 _GONE: Final = (OSError, trio.ClosedResourceError)
 ASK_SECONDS: Final = 3.0
-"""Age of a pending order at which its zygote is checked."""
+"""Time without an answer to an order, after which the zygote is pinged."""
 ANSWER_SECONDS: Final = 5.0
 END_SECONDS: Final = 4.0
-"""Time for a zygote to exit after its socket was closed, including a second of grace for its keepers."""
+"""Time for a zygote to exit after its socket was closed: a second of grace for its keepers is included."""
 
 
 class Zygote(msgspec.Struct, eq=False):
-    """The kernel's side of one zygote; the zygote itself is in ``worker``.
+    """The kernel's side of one zygote (``worker.__main__`` is the process itself).
 
-    Orders may be sent at once: they wait in its socket until it has loaded its modules.
+    Orders may be sent at once: they wait in the zygote's socket until it has loaded its modules.
     """
 
     process: trio.Process
@@ -47,11 +47,11 @@ class Zygote(msgspec.Struct, eq=False):
     preloaded: trio.Event = msgspec.field(default_factory=trio.Event)
     retired: bool = False
     handed_over: bool = False
-    """Another kernel process reaps it."""
+    """Whether another kernel process reaps the zygote."""
     lost: bool = False
-    """An order could not be sent: the zygote has died."""
+    """Whether sending an order has failed, which means that the zygote has died."""
     spares: KeeperPool = msgspec.field(default_factory=KeeperPool)
-    """Its keepers that can be reused."""
+    """Idle keepers of this zygote, which later attempts use."""
     standby: StandbyWorker = msgspec.field(default_factory=StandbyWorker)
     _sending: trio.Lock = msgspec.field(default_factory=trio.Lock)
     _awaited: int = 0
@@ -61,7 +61,7 @@ class Zygote(msgspec.Struct, eq=False):
 
     @contextmanager
     def awaited(self) -> Generator[None]:
-        """Mark that an order is pending for the duration of the block."""
+        """Count an order as pending for the duration of the block."""
         self._awaited += 1
         self._ordered.set()
         try:
@@ -70,7 +70,7 @@ class Zygote(msgspec.Struct, eq=False):
             self._awaited -= 1
 
     async def end_if_silent(self) -> None:
-        """Ping the zygote while orders are pending, and kill it if no pong arrives; a new zygote gets later orders.
+        """While orders are pending, ping the zygote, and kill it if no pong arrives; later orders go to a new one.
 
         A busy zygote answers between two orders; a stopped or stuck zygote would block all orders forever.
         """
@@ -126,7 +126,7 @@ class Zygote(msgspec.Struct, eq=False):
         self.standby.ask()
 
     async def listen(self) -> None:
-        """Monitor the zygote until it exits."""
+        """Read the zygote's pongs and readiness until it exits."""
         frames: FrameReader[ZygoteReport] = FrameReader(ZygoteReport)
         while chunk := await self._receive():
             for frame in frames.feed(chunk):
@@ -139,7 +139,7 @@ class Zygote(msgspec.Struct, eq=False):
             await self.process.wait()  # as long as one of its keepers lives
 
     async def retire(self) -> None:
-        """Let the zygote exit after its current keepers. It accepts no more orders."""
+        """Accept no more orders, and let the zygote exit after its current keepers."""
         self.standby.close()
         self.spares.close()
         try:
@@ -151,7 +151,7 @@ class Zygote(msgspec.Struct, eq=False):
         self.control.close()
 
     async def end(self) -> None:
-        """Close the socket, and reap the process. Its forked processes are killed, unless it was retired."""
+        """Close the socket, and reap the zygote. Unless it was retired, its keepers and workers are killed."""
         self.spares.close()
         self.control.close()
         if self.handed_over:
@@ -190,7 +190,7 @@ async def start_zygote(modules: frozenset[str], environ: Mapping[str, str]) -> Z
 
 
 TRIES: Final = 3
-"""A zygote that dies during an order does no harm: the order goes to the next one."""
+"""Number of zygotes that get an order: if one dies during the order, the next one gets it."""
 WAIT_SECONDS: Final = 10.0
 """Time for the socket of a new zygote to exist, after the last one died."""
 LOAD_SECONDS: Final = 60.0
@@ -200,7 +200,7 @@ _BACKOFF_SECONDS: Final = (0.0, 0.1, 0.5, 2.0, 5.0)
 
 
 class ForkLauncher:
-    """Launcher that keeps a zygote running and sends it orders. ``spawn`` works once ``run`` has reported started."""
+    """Launcher that keeps a zygote running and sends it orders. Call ``spawn`` only after ``run`` has started."""
 
     def __init__(self, *, run_dir: Path, environ: Mapping[str, str], modules: frozenset[str] = frozenset()) -> None:
         self._run_dir = run_dir
@@ -219,7 +219,7 @@ class ForkLauncher:
             self._announce()
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Keep a zygote with the needed modules until cancelled; then zygotes and forked processes exit."""
+        """Keep a zygote with the needed modules running until cancelled; then all its processes exit."""
         started = False
         failures = 0
         try:
@@ -257,7 +257,7 @@ class ForkLauncher:
         raise AssertionError("unreachable")
 
     async def hand_over(self) -> tuple[int, ...]:
-        """Retire all zygotes: each serves its current keepers to their end. Returns their pids."""
+        """Retire all zygotes without killing their keepers. Returns the zygotes' pids."""
         left = tuple(self._followed)
         self._zygotes.clear()
         for zygote in left:
@@ -304,7 +304,6 @@ class ForkLauncher:
         return None
 
     async def _follow(self, zygote: Zygote) -> None:
-        """Monitor one zygote until it exits; when it has loaded, retire the earlier ones."""
         self._followed.add(zygote)
         try:
             async with trio.open_nursery() as nursery:

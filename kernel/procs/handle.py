@@ -1,7 +1,7 @@
-"""A running process for its owner: three streams, its exit, and the stop ladder.
+"""A running process for its owner: three streams, its exit, and the steps to stop it.
 
-The ladder: a grace period, SIGTERM to the tree, SIGKILL, and at last without the keeper's help. The stop request comes
-before and is not sent here: the session that uses the worker's protocol has sent its stop frame.
+The steps: a grace period, SIGTERM to the tree, SIGKILL, and finally SIGKILL to tree and keeper by the
+kernel itself. A worker gets a stop frame before, from the session that uses the worker's protocol.
 """
 
 import logging
@@ -27,27 +27,27 @@ CLOSE_SECONDS: Final = 3.0
 
 
 class KeeperWire(Protocol):
-    """Connection to a keeper: ``KeeperLink``, or a remote one on a node."""
+    """Connection to a keeper: ``KeeperLink`` on this machine, ``RemoteProcess`` for a keeper on a node."""
 
     async def receive(self) -> KeeperFrame | None:
-        """Return the next report, or None after the keeper has exited. Cancellation loses no report."""
+        """Return the keeper's next report, or None after the keeper has exited. Cancellation loses no report."""
 
     async def send(self, frame: Kill | Bound | Census) -> None:
         """Send a frame to the keeper, if it is still running."""
 
     def is_quiet(self) -> bool:
-        """Return whether no report is pending, neither of the exit nor of the keeper's end."""
+        """Return whether neither the exit of the tree nor the end of the keeper was reported."""
         ...
 
     def free(self) -> None:
-        """Note that the keeper has reported the end of its tree."""
+        """Let the keeper serve another attempt, after it has reported that its tree has exited."""
 
     def close(self) -> None:
-        """Close the connection: a keeper that still has a tree kills it."""
+        """Close the connection. A keeper whose tree still runs kills the tree."""
 
 
 class CannotHandOver(Exception):
-    """The process cannot be transferred now, or ever: the text has the reason."""
+    """The process cannot be transferred to another kernel process; the text has the reason."""
 
 
 class HandedHandle(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,10 +76,10 @@ class HandedHandle(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Handle:
-    """A keeper and its tree. Close it (``async with``) to make sure that all its processes have exited.
+    """A keeper and its tree. Close the handle (``async with``) to make sure that all processes have exited.
 
-    ``pid`` is the child's, or 0 if it could not be started: then ``wait`` returns the reason, and the streams are at
-    their end. Read ``stdout`` and ``stderr`` to their end, or the child may block.
+    ``pid`` is the child's, or 0 if the child could not be started: then ``wait`` returns the reason, and the
+    streams are at their end. Read ``stdout`` and ``stderr`` to their end, or the child may block.
     """
 
     def __init__(
@@ -107,7 +107,7 @@ class Handle:
         self._link = link
         self._exited = exited
         self._tree_seen_gone = False
-        """Set after the keeper itself reported it for a started process."""
+        """Set when the keeper has reported that the tree of a started process has exited."""
         self.survivors: tuple[int, ...] = ()
         """Processes in uninterruptible wait that did not exit. The run directory remains for the next kernel to find
         them."""
@@ -115,7 +115,7 @@ class Handle:
         self._waiting = trio.Lock()
         self._processes = processes
         self._let_go = False
-        """Set when another kernel process owns the tree: it must not be touched here."""
+        """Set when another kernel process owns the tree: this handle must not affect it."""
         self.closed = False
 
     async def __aenter__(self) -> "Handle":
@@ -125,7 +125,7 @@ class Handle:
         await self.aclose()
 
     def is_quiet(self) -> bool:
-        """Return whether no end was reported."""
+        """Return whether neither the exit of the tree nor the end of the keeper was reported."""
         return self._exited is None and self._link.is_quiet()
 
     @property
@@ -135,11 +135,11 @@ class Handle:
 
     @property
     def directory(self) -> Path:
-        """Return its run directory."""
+        """Return the run directory of the attempt."""
         return self._directory.path
 
     def is_bare(self) -> bool:
-        """Return whether the run directory contains only our own files."""
+        """Return whether the run directory contains only the lock."""
         return self._directory.is_bare()
 
     def assign(self, attempt: str) -> None:
@@ -148,10 +148,10 @@ class Handle:
         self.attempt = attempt
 
     async def wait(self) -> Exited:
-        """Wait until the whole tree has exited; return how it ended.
+        """Wait until the whole tree has exited; return the exit of the child.
 
-        Several tasks may wait, also repeatedly. Cancellation has no effect. If the keeper itself was killed, the rest
-        of its tree is killed first, and the result is SIGKILL.
+        Several tasks may wait, also repeatedly. Cancellation does not affect the process. If the
+        keeper was killed, its remaining tree is killed first, and the result is SIGKILL.
         """
         if self._let_go:
             await trio.sleep_forever()
@@ -168,7 +168,7 @@ class Handle:
         return self._exited
 
     async def count(self) -> int:
-        """Return the number of processes in its tree; 0 after its end, or if unknown. For one task at a time."""
+        """Return the number of processes in the tree; 0 after its end, or if unknown. Call it from one task only."""
         async with self._waiting:
             if self._exited is None:
                 await self._link.send(Census())
@@ -195,28 +195,28 @@ class Handle:
         return frame if isinstance(frame, Counted) else None
 
     async def kill(self, after_seconds: float = 0.0) -> None:
-        """Send SIGTERM to the tree, and SIGKILL after ``after_seconds`` until it has exited. Does not wait.
+        """Send SIGTERM to the tree now, and SIGKILL repeatedly after ``after_seconds``, without waiting for the exit.
 
-        Without SIGTERM if 0. Another call can only shorten the delay. No effect after the end.
+        With 0, only SIGKILL is sent. Another call can only shorten the delay. No effect after the end.
         """
         if self._exited is None and not self._let_go:
             self._kill_sent = True
             await self._link.send(Kill(after_seconds=after_seconds))
 
     async def bound(self, *, memory_bytes: int | None, processes: int | None) -> None:
-        """Kill the tree when it exceeds a limit, which its exit reports (``exceeded``). Checked twice a second."""
+        """Kill the tree if it exceeds a limit (``Exited.exceeded`` names it). The keeper checks twice a second."""
         if self._exited is None:
             await self._link.send(Bound(memory_bytes=memory_bytes, processes=processes))
 
     async def signal(self, number: int) -> None:
-        """Signal only the child, if it is still the started process."""
+        """Send signal ``number`` only to the child, if it is still the started process."""
         await trio.lowlevel.checkpoint()
         for process in self._processes:
             if process.pid == self.pid:
                 procfs.kill(process, number)
 
     async def destroy(self) -> Exited:
-        """Kill the tree and the keeper without the keeper's help, if it does not answer ``kill``."""
+        """Kill tree and keeper by the kernel itself, because the keeper does not react to ``kill``."""
         if self._let_go:
             await trio.sleep_forever()
         self._kill_sent = True
@@ -228,7 +228,7 @@ class Handle:
     async def aclose(self) -> None:
         """Kill the tree, wait for its end, and release descriptors and the run directory.
 
-        Shielded from cancellation, and bounded: CLOSE_SECONDS, then ``destroy``, which is also bounded.
+        Shielded from cancellation. Takes at most CLOSE_SECONDS and the time limit of ``destroy``.
         """
         if self._let_go:
             return
@@ -251,7 +251,7 @@ class Handle:
             self._directory.remove()
 
     def is_local(self) -> bool:
-        """Return whether its streams and its keeper's socket are descriptors of this process."""
+        """Return whether this process itself has the descriptors of the streams and the keeper's socket."""
         return all(type(one) in (KeeperLink, Pipe) for one in (self._link, *self._streams))
 
     def export(self) -> HandedHandle:
@@ -286,7 +286,7 @@ class Handle:
 
     @classmethod
     def adopted(cls, handed: HandedHandle, run_dir: Path) -> "Handle":
-        """Create the handle of a process that an earlier kernel process has started."""
+        """Return the handle of a process that an earlier kernel process has started and transferred."""
         handle = cls(
             attempt=handed.attempt,
             cookie=handed.cookie,
@@ -309,13 +309,14 @@ def can_be_handed_over(handle: object) -> bool:
 TERM_SECONDS: Final = 5.0
 """Time between SIGTERM and SIGKILL."""
 VERIFY_SECONDS: Final = 2.0
-"""Time after SIGKILL, after which the keeper is considered stuck."""
+"""Time for the tree to exit after SIGKILL; after that the keeper is considered stuck."""
 
 
 async def stop(handle: Handle, *, grace_seconds: float, term_seconds: float = TERM_SECONDS) -> Exited:
-    """Stop the process; return its exit after at most ``grace + term + VERIFY_SECONDS`` and the end of a stuck keeper.
+    """Stop the process with the steps of this module; return its exit.
 
-    Cancellation leaves the ladder at its step, from which closing the handle continues.
+    Takes at most ``grace + term + VERIFY_SECONDS`` plus the time to kill a stuck keeper. After a
+    cancellation, closing the handle continues at the current step.
     """
     with trio.move_on_after(max(grace_seconds, 0.0)):
         return await handle.wait()

@@ -1,11 +1,12 @@
-"""The kernel's end of a keeper's lifeline, and the pool of keepers for reuse.
+"""The kernel's end of a keeper's lifeline, and the pool of idle keepers for reuse.
 
-While the lifeline is open, the keeper's tree may run. Without spare keepers and a standby worker (``spawn``) each
-attempt first forks a keeper and a worker, and takes 1.8 times as long from message to reply (measured in alternating
-runs; a fork costs some 2 ms of page copies). ``DirectoryPool`` (``attempt_dir``) does the same for run directories.
+While the lifeline is open, the keeper's tree may run. Idle keepers and a standby worker (``spawn``)
+save forks: without both, each attempt forks a keeper and a worker first, and takes 1.8 times as
+long from message to reply (measured in alternating runs; page copies make a fork take some 2 ms).
+``DirectoryPool`` (``attempt_dir``) reuses run directories for the same purpose.
 
-Measure: ``scripts/bench replies workers``, and the same with ``AGENT_WORKER_LAUNCHER=exec``, which uses none of these;
-``tests/e2e/test_kernel_life.py`` runs messages that way.
+Measure: ``scripts/bench replies workers``, and the same with ``AGENT_WORKER_LAUNCHER=exec``, which
+reuses nothing; ``tests/e2e/test_kernel_life.py`` runs messages that way.
 """
 
 import select
@@ -24,7 +25,7 @@ from protocol.ndjson import FrameReader, encode
 
 RECEIVE_BYTES: Final = 2**16
 MOST: Final = 32
-"""Maximum number of waiting keepers; each has a few hundred KiB of private memory."""
+"""Maximum number of idle keepers; each has a few hundred KiB of private memory."""
 ORDERS: Final = 256
 """Number of orders after which a keeper is replaced, to limit the effect of leaks."""
 IDLE_SECONDS: Final = 10.0
@@ -33,7 +34,7 @@ IDLE_SECONDS: Final = 10.0
 class KeeperLink:
     """Frames to and from one keeper. One task receives at a time.
 
-    ``spare`` receives the link of a keeper whose tree has exited and that can be reused; without it, the keeper exits.
+    ``spare`` is called with this link when the tree has exited and the keeper can be reused; None: the keeper exits.
     """
 
     def __init__(self, end: socket.socket, spare: "Callable[[KeeperLink], None] | None" = None) -> None:
@@ -48,7 +49,7 @@ class KeeperLink:
         self._arrived: deque[KeeperFrame] = deque()
 
     async def receive(self) -> KeeperFrame | None:
-        """Return the next report, or None after the keeper has exited. Cancellation loses no report."""
+        """Return the keeper's next report, or None after the keeper has exited. Cancellation loses no report."""
         while not self._arrived:
             if self._end.fileno() < 0:  # closed by this side
                 return None
@@ -83,7 +84,7 @@ class KeeperLink:
             pass
 
     async def order(self, order: Fork, theirs: PipeEnds) -> None:
-        """Send the next order, for a worker, to a keeper whose tree has exited. A dead keeper shows in ``receive``."""
+        """Send an idle keeper its next order, for a worker. If the keeper has died, ``receive`` returns None."""
         fds = array("i", [theirs.stdin, theirs.stdout, theirs.stderr])
         data, rights = [encode(order)], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, fds)]
         self.served += 1
@@ -107,7 +108,7 @@ class KeeperLink:
         return not poll.poll(0)
 
     def export(self) -> tuple[int, bytes]:
-        """Return its descriptor, and the unprocessed bytes that were read."""
+        """Return the link's descriptor, and the bytes that were received but not yet processed."""
         return self._end.fileno(), b"".join(map(encode, self._arrived)) + self._frames.pending
 
     def let_go(self) -> int:
@@ -117,28 +118,28 @@ class KeeperLink:
 
     @classmethod
     def adopted(cls, descriptor: int, heard: bytes) -> "KeeperLink":
-        """Create the link that another kernel process has used."""
+        """Return the link for ``descriptor``, which an earlier kernel process has used."""
         link = cls(socket.socket(fileno=descriptor))
         link._take(heard)
         return link
 
     def free(self) -> None:
-        """Reuse the keeper after it reported the end of its tree, or let it exit."""
+        """After the keeper has reported that its tree has exited, pass it to ``spare``, or let it exit."""
         if self._spare is not None:
             self._spare(self)
         else:
             self.close()
 
     def close(self) -> None:
-        """Close the connection: a keeper that still has a tree kills it."""
+        """Close the connection. A keeper whose tree still runs kills the tree."""
         self._spare = None
         self._stream.socket.close()
 
 
 class KeeperPool:
-    """The spare keepers of one zygote, last in first out.
+    """The idle keepers of one zygote, last in first out.
 
-    A keeper has at most one order, and all processes of the last one have exited before it accepts another.
+    A keeper has at most one order. It accepts the next one only after all processes of the last one have exited.
     """
 
     def __init__(self) -> None:
@@ -155,7 +156,7 @@ class KeeperPool:
         self._parked.set()
 
     def take(self) -> KeeperLink | None:
-        """Return a spare keeper, if any. It may have been killed meanwhile: then it does not answer."""
+        """Return an idle keeper, or None. The keeper may have died: then its first report is None."""
         while self._waiting:
             link = self._waiting.pop()[1]
             if link.is_quiet():
@@ -164,7 +165,7 @@ class KeeperPool:
         return None
 
     async def thin_out(self) -> None:
-        """Stop keepers that were idle for IDLE_SECONDS. Runs until cancelled."""
+        """Stop keepers that have been idle for IDLE_SECONDS. Runs until cancelled."""
         while True:
             while self._waiting:
                 since, link = self._waiting[0]
@@ -177,7 +178,7 @@ class KeeperPool:
             await self._parked.wait()
 
     def close(self) -> None:
-        """Stop all waiting keepers, and each that returns."""
+        """Stop all idle keepers, and later each keeper that becomes idle."""
         self._closed = True
         while self._waiting:
             self._waiting.pop()[1].close()

@@ -27,7 +27,7 @@ class Launcher(Protocol):
         """Announce which SDKs (``anthropic``, ``openai``) workers will import, so that they can be preloaded."""
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Serve until cancelled; ``started`` means that ``spawn`` may be called, not that modules are preloaded."""
+        """Serve until cancelled; ``started`` means that ``spawn`` may be called, even if modules still load."""
 
     async def spawn(self, spec: Spec) -> Handle:
         """Start a worker or a command in its own keeper. Raises SpawnTransient; FileExistsError for an attempt in use.
@@ -63,7 +63,7 @@ def choose_launcher(
 
 
 class SpawnControl:
-    """The launcher that the kernel uses for everything. While it is closed, ``spawn`` waits."""
+    """The launcher that the whole kernel uses, with a switch: while it is shut off, ``spawn`` waits."""
 
     def __init__(self, launcher: Launcher) -> None:
         self._launcher = launcher
@@ -81,7 +81,7 @@ class SpawnControl:
         await self._launcher.run(task_status=task_status)
 
     async def spawn(self, spec: Spec) -> Handle:
-        """Start as in Launcher, but wait while it is closed."""
+        """Start a process as Launcher does; while starts are shut off, wait."""
         while not self._opened.is_set():
             await self._opened.wait()
         self._starting += 1
@@ -94,7 +94,7 @@ class SpawnControl:
         return handle
 
     def shut_off(self) -> None:
-        """Delay all further starts."""
+        """Make ``spawn`` wait until ``open`` is called."""
         self._opened = trio.Event()
 
     def open(self) -> None:
@@ -102,9 +102,9 @@ class SpawnControl:
         self._opened.set()
 
     def under_way(self, beside: Collection[Handle]) -> tuple[str, ...]:
-        """Return the names of running processes ``beside`` these handles that must not be stopped; "" during a start.
+        """Return the attempts whose processes are not in ``beside`` and must not be stopped.
 
-        Restartable processes do not count.
+        Each start in progress adds a "". Processes that can be restarted (``Spec.spare``) are left out.
         """
         running = (
             spec.attempt
@@ -114,14 +114,14 @@ class SpawnControl:
         return (*running, *[""] * self._starting)
 
     async def hand_over(self) -> tuple[int, ...]:
-        """Leave all processes running. Returns children to reap later."""
+        """Leave all processes running for the next kernel process. Returns the pids that it must reap."""
         if isinstance(self._launcher, ForkLauncher | ExecLauncher):
             return await self._launcher.hand_over()
         return ()
 
 
 _REAP_SECONDS: Final = 3.0
-"""Time at the end for keepers whose lifelines are closed."""
+"""Time at the kernel's exit to reap keepers whose lifelines are closed."""
 
 
 class ExecLauncher:
@@ -147,7 +147,7 @@ class ExecLauncher:
                 nursery.start_soon(self._reap, process)
 
     async def _reap(self, process: trio.Process) -> None:
-        """Wait for a keeper. When the kernel exits, its handles are closed before this is cancelled."""
+        # At the kernel's exit the handles are closed before this is cancelled.
         try:
             await process.wait()
         finally:
@@ -156,7 +156,7 @@ class ExecLauncher:
                     await process.wait()
 
     async def hand_over(self) -> tuple[int, ...]:
-        """Leave all keepers running: transferred ones are reaped by the owner of their handles."""
+        """Leave all keepers running. Returns no pids: the owner of a keeper's handle reaps it."""
         self._handed_over.set()
         await trio.lowlevel.checkpoint()
         return ()

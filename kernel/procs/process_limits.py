@@ -1,8 +1,8 @@
-"""Limits and standard descriptors of this process. Imports nothing of ours: /health is answered after this import.
+"""Limits and standard descriptors of this process. Imports no other module of the project, to be loaded first.
 
-A connection or a worker each take some descriptors: the kernel raises its soft limit to the hard one. Programs that it
-starts get the first limit back: ``select`` fails with high descriptors, and some programs close every number up to the
-limit before they do anything.
+Each connection and each worker takes some descriptors, so the kernel raises its soft limit to the hard limit.
+Programs that it starts get the original limit back: ``select`` fails with high descriptors, and some programs
+close every number up to the limit before they do anything.
 """
 
 import os
@@ -13,14 +13,14 @@ from typing import Final
 
 _SOFT, _HARD = resource.getrlimit(resource.RLIMIT_NOFILE)
 NEEDED_FILES: Final = 64
-"""Below this limit a kernel starts, and its launcher fails."""
+"""Minimum limit of open files: below it a kernel starts, but its launcher fails."""
 NEEDED_TASKS: Final = 16
-"""Threads of a kernel, its launcher and a worker."""
+"""Minimum number of free threads: for a kernel, its launcher and a worker."""
 _SHELL: Final = "/bin/sh"
 
 
 def open_standard() -> None:
-    """Open /dev/null for each closed standard descriptor, so that no file or socket becomes one."""
+    """Open /dev/null for each closed descriptor 0-2: otherwise a file or socket opened later would become it."""
     for number in range(3):
         try:
             os.fstat(number)
@@ -37,9 +37,9 @@ def raise_limit() -> None:
 
 
 def limits_fault() -> str | None:
-    """Return why the limits of this user are too low for a kernel, or None. Starts threads to find out.
+    """Return why the limits of this user are too low for a kernel, or None.
 
-    The limit of processes counts all threads of all programs of the user: only the system knows the remainder.
+    Starts threads to find out: the limit of processes counts all threads of all programs of the user.
     """
     files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     if files != resource.RLIM_INFINITY and files < NEEDED_FILES:
@@ -61,12 +61,12 @@ def limits_fault() -> str | None:
 
 
 def restore_limit() -> None:
-    """Restore the first limit for a program that replaces this one. Open files remain open."""
+    """Restore the original limit for a program that replaces this one. Open files remain open."""
     resource.setrlimit(resource.RLIMIT_NOFILE, (_SOFT, _HARD))
 
 
 def under_first_limit(argv: Sequence[str]) -> list[str]:
-    """Return a command that executes ``argv`` (same pid) with the first limit.
+    """Return a command that executes ``argv`` (same pid) with the original limit.
 
     A shell sets the limit: between fork and exec no Python may run, because the kernel has threads.
     """

@@ -1,13 +1,14 @@
-"""The process table in /proc: find, identify and kill our processes, and find the owner of a connection.
+"""The process table in /proc: find, identify and kill processes of attempts, and find the owner of a connection.
 
-Empty on systems without /proc. A process is identified by pid and start time, so a reused pid is never signalled (fault
-PF11). ``end`` kills the tree of a keeper that was killed itself: by descent if possible, then by cookie. The zygote
-does the same from below and finds more, because it adopts every orphan; this function covers a missing zygote.
+Systems without /proc get empty results. A process is identified by pid and start time, so a reused pid is never
+signalled (fault PF11). ``end`` kills the tree of a keeper that was killed: by descent if possible, then by cookie. The
+zygote also kills such trees, and finds more processes, because it adopts every orphan; ``end`` is needed if the zygote
+is missing.
 
-The system's table of connections maps ports to sockets, and open descriptors map sockets to processes. Two questions
-are answered, in doubt with no. Is a connection from none of our processes? A process that hides its descriptors may own
-it, and a closed connection counts as ours. Is it from the process tree of an attempt? All owners must belong to that
-tree, and the connection must exist from the first check to the last.
+The system's table of connections maps ports to sockets, and open descriptors map sockets to processes.
+``is_own_child`` answers whether our processes own a connection: in doubt yes, for a process that hides its descriptors
+and for a closed connection. ``caller`` answers which attempt owns it: in doubt none. All owners must belong to the
+attempt's tree, and the connection must exist from the first check to the last.
 """
 
 import functools
@@ -37,7 +38,7 @@ class ProcessId(NamedTuple):
 
 
 class ProcessRow(NamedTuple):
-    """A row of the table."""
+    """A process in the process table."""
 
     id: ProcessId
     parent: int
@@ -60,7 +61,7 @@ def identify(pid: int) -> ProcessId | None:
 
 
 def table() -> dict[int, ProcessRow]:
-    """Return every living process by pid."""
+    """Return every living process, by pid."""
     with suppress(OSError):
         pids = [int(name) for name in os.listdir("/proc") if name.isdecimal()]
         return {pid: row for pid in pids if (row := _row(pid)) is not None}
@@ -83,9 +84,9 @@ def descendants(roots: Iterable[ProcessId], rows: dict[int, ProcessRow]) -> set[
 
 
 def root_of(process: ProcessId, roots: Collection[ProcessId]) -> ProcessId | None:
-    """Return the one of ``roots`` that is ``process`` or its ancestor, looked up step by step.
+    """Return the element of ``roots`` that is ``process`` or its ancestor.
 
-    Returns None as well if the process has exited, or a parent is younger, so that its pid was reused.
+    None if there is none, if the process has exited, or if a parent is younger than its child (its pid was reused).
     """
     row = _row(process.pid)
     if row is None or row.id != process:
@@ -99,13 +100,13 @@ def root_of(process: ProcessId, roots: Collection[ProcessId]) -> ProcessId | Non
 
 
 def by_cookie(cookies: Collection[str], rows: dict[int, ProcessRow]) -> set[ProcessId]:
-    """Return the processes that were executed with one of ``cookies`` in their environment."""
+    """Return the processes whose initial environment contains one of ``cookies``."""
     marks = [f"{COOKIE_VARIABLE}={cookie}".encode() for cookie in cookies]
     return {row.id for row in rows.values() if marks and _environment(row.id.pid).intersection(marks)}
 
 
 def kill(target: ProcessId, number: int = signal.SIGKILL) -> None:
-    """Signal exactly this process, by default with SIGKILL; ignored if it has exited or is not ours."""
+    """Send signal ``number`` to exactly this process; ignored if it has exited or belongs to another user."""
     with suppress(OSError), closing_descriptor(os.pidfd_open(target.pid)) as handle:
         if identify(target.pid) == target:
             signal.pidfd_send_signal(handle, number)
@@ -157,7 +158,6 @@ async def end(
 
 
 def _round(known: set[ProcessId], cookies: Collection[str]) -> set[ProcessId]:
-    """Kill all processes found now. Those found before stay known, because their parents may have died."""
     rows = table()
     found = descendants(known | by_cookie(cookies, rows), rows)
     for target in found:
@@ -166,7 +166,7 @@ def _round(known: set[ProcessId], cookies: Collection[str]) -> set[ProcessId]:
 
 
 async def reap(pids: Iterable[int]) -> None:
-    """Wait for each of ``pids`` that is our child, and reap it; others are ignored."""
+    """Wait for each of ``pids`` that is a child of this process, and reap it; ignore other pids."""
     async with trio.open_nursery() as nursery:
         for pid in frozenset(pids):
             nursery.start_soon(_reap, pid)
@@ -187,18 +187,18 @@ _TABLES: Final = ("/proc/net/tcp", "/proc/net/tcp6")
 _LOCAL, _REMOTE, _STATE, _INODE = 1, 2, 3, 9
 _ESTABLISHED: Final = "01"
 _LOOKS: Final = 2
-"""Number of reads, because a table that changes meanwhile may lack a row."""
+"""Number of reads of the connection table: a table that changes during a read may lack a row."""
 _NOBODYS: Final = "0"
-"""Inode of a connection that was closed on its side."""
+"""Inode in the table for a socket that its process has closed."""
 
 
 def is_own_child(
     client_port: int, server_port: int, pid: int, beside: Callable[[], Collection[ProcessId]] = tuple
 ) -> bool:
-    """Return whether ``pid`` or a descendant owns the connection between two ports. Reads all of /proc.
+    """Return whether ``pid`` or a descendant owns the connection from ``client_port`` to ``server_port``.
 
-    ``beside`` are trees that another kernel process started. Also true for a connection without an owner on systems
-    that list owners, because that is the listener's.
+    ``beside`` returns trees that another kernel process started. Also True if no process owns the
+    connection (then it is still the listener's), on systems that list owners. Reads all of /proc.
     """
     root = identify(pid)
     if root is None:
@@ -214,7 +214,7 @@ def is_own_child(
 
 
 class AcceptedConnection(NamedTuple):
-    """An accepted connection: both addresses, and the unique inode of our side."""
+    """An accepted connection: both addresses, and the unique inode of the server's socket."""
 
     client: tuple[str, int]
     server: tuple[str, int]
@@ -222,9 +222,10 @@ class AcceptedConnection(NamedTuple):
 
 
 def caller(accepted: AcceptedConnection, roots: Collection[ProcessId], pid: int) -> ProcessId | None:
-    """Return the one of ``roots`` whose tree owns the other end, if no other process below ``pid`` does.
+    """Return the element of ``roots`` whose process tree owns the client's end of the connection.
 
-    None if no process, another one or several own it, or it was closed meanwhile. Reads all of /proc.
+    None if another process below ``pid`` owns it too, if several or no trees own it, or if it was
+    closed. Reads all of /proc.
     """
     other_end = next((found for found in (_other_end(accepted) for _ in range(_LOOKS)) if found is not None), None)
     top = identify(pid)
@@ -241,10 +242,7 @@ def caller(accepted: AcceptedConnection, roots: Collection[ProcessId], pid: int)
 
 
 def _other_end(accepted: AcceptedConnection) -> str | None:
-    """Return the client's socket as listed among open descriptors; None if the connection no longer exists.
-
-    An existing connection is the only one between its two addresses.
-    """
+    # An existing connection is the only one between its two addresses.
     ours, theirs = _spellings(*accepted.server), _spellings(*accepted.client)
     found: set[str] = set()
     stands = False
@@ -257,7 +255,7 @@ def _other_end(accepted: AcceptedConnection) -> str | None:
 
 
 def _spellings(host: str, port: int) -> frozenset[str]:
-    """Return the spellings of an address in the tables: 32-bit words in native byte order; IPv4 also inside IPv6."""
+    """Return how the tables write an address: 32-bit words in native byte order; IPv4 also inside IPv6."""
     if ":" in host:
         packed = [socket.inet_pton(socket.AF_INET6, host)]
     else:
@@ -269,7 +267,7 @@ def _spellings(host: str, port: int) -> frozenset[str]:
 
 
 class _Side(NamedTuple):
-    """A side of a connection, or a listener (from port 0)."""
+    """One end of a connection, or a listener, whose remote port is 0."""
 
     local: int
     remote: int
@@ -294,7 +292,7 @@ def _port(address: str) -> int:
 
 
 def _has_open(sockets: set[str], process: ProcessId, *, hidden: bool) -> bool:
-    """Return whether the process has one of ``sockets`` open; ``hidden`` if it hides its descriptors."""
+    """Return whether ``process`` has one of ``sockets`` open; ``hidden`` if its descriptors are not readable."""
     folder = f"/proc/{process.pid}/fd"
     try:
         names = os.listdir(folder)

@@ -1,7 +1,8 @@
-"""A node on Ray: an actor runs a command on a machine of the cluster, and its standard streams are relayed here.
+"""Transport to a node on Ray: an actor in the cluster runs a command, whose standard streams are relayed here.
 
-A separate program, run by a Python that has the package ray: the kernel never imports it, and it imports nothing of the
-project. The actor ends with this process, and the command with the actor; the node process checks its own lease.
+A separate program for a Python that has the package ray: the kernel never imports ray, and this program imports
+nothing of the project. The actor exits with this process, and the command with the actor. The node process
+checks its own lease.
 """
 
 import argparse
@@ -15,16 +16,16 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 EX_UNAVAILABLE: Final = 69
-"""sysexits.h."""
+"""Exit code of sysexits.h: a service is unavailable."""
 CHUNK_BYTES: Final = 64 * 1024
 AHEAD: Final = 64
-"""Maximum number of chunks that the actor may be ahead of the reader."""
+"""Maximum number of output chunks that the actor buffers before this process has read them."""
 TAIL_BYTES: Final = 2000
 _OWN: Final = {"CPU": "num_cpus", "GPU": "num_gpus", "memory": "memory"}
 
 
 class FarCommand:
-    """The actor: one command with its streams."""
+    """The actor, which runs one command and relays its streams."""
 
     def __init__(self, argv: list[str]) -> None:
         self._process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -37,7 +38,7 @@ class FarCommand:
             self._tail = (self._tail + chunk)[-TAIL_BYTES:]
 
     def write(self, data: bytes) -> None:
-        """Write input; an empty chunk closes it."""
+        """Write ``data`` to the command's input; an empty chunk closes the input."""
         assert self._process.stdin is not None
         if data:
             self._process.stdin.write(data)
@@ -46,25 +47,25 @@ class FarCommand:
             self._process.stdin.close()
 
     def read(self) -> Iterator[bytes]:
-        """Yield the output in pieces."""
+        """Yield the command's output in pieces."""
         assert self._process.stdout is not None
         while chunk := os.read(self._process.stdout.fileno(), CHUNK_BYTES):
             yield chunk
 
     def end(self) -> tuple[int, str]:
-        """Return its exit code, and the end of its standard error."""
+        """Wait for the command; return its exit code and the end of its standard error."""
         return self._process.wait(), self._tail.decode("utf-8", "replace")
 
 
 def options_of(resources: dict[str, float]) -> dict[str, Any]:
-    """Return the options of the actor: Ray has special names for some resources. Ray restarts nothing."""
+    """Return the actor's options: Ray has other names for some resources, and must not restart the actor."""
     own = {_OWN[name]: amount for name, amount in resources.items() if name in _OWN}
     rest = {name: amount for name, amount in resources.items() if name not in _OWN}
     return {"num_cpus": 0, **own, "resources": rest, "max_restarts": 0, "max_task_retries": 0, "max_concurrency": 4}
 
 
 def carry(ray: Any, far: list[str], resources: dict[str, float], output: int) -> int:
-    """Run ``far`` in an actor until it exits. Returns its exit code."""
+    """Run the command ``far`` in an actor, with its output to descriptor ``output``; return its exit code."""
     actor = ray.remote(FarCommand).options(**options_of(resources)).remote(far)
 
     def give() -> None:
@@ -92,7 +93,7 @@ def complain(text: str) -> None:
 
 
 def main() -> int:
-    """Relay until the command exits, or standard input ends. Returns the exit code."""
+    """Relay until the command exits or standard input ends. Returns the exit code."""
     parser = argparse.ArgumentParser(prog="ray_relay", allow_abbrev=False)
     parser.add_argument("--address", default="auto")
     parser.add_argument("--resources", type=json.loads, default={})

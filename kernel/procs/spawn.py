@@ -1,6 +1,6 @@
-"""Start of a keeper's tree for both launchers: directory, pipes, order, and the keeper's first report.
+"""Start of a keeper and its child, for both launchers: directory, pipes, order, and the keeper's first report.
 
-A standby worker is started in the same way before it is needed.
+A standby worker is a worker that is started in the same way before an attempt needs it.
 """
 
 import secrets
@@ -20,19 +20,19 @@ from kernel.procs.spec import TRANSIENT, TRANSIENT_NAMES, KeeperLost, Pipe, Pipe
 from protocol.ipc import Counted, Exited, Fork, Started
 
 Deliver = Callable[[Fork, PipeEnds], Awaitable[KeeperLink]]
-"""Passes the order and the child's pipe ends to a keeper, or to its creator. The caller closes the ends."""
+"""Passes the order and the child's pipe ends to a keeper or its zygote. The caller closes the ends."""
 
 ANSWER_SECONDS: Final = 60.0
-"""Timeout for the first report of a keeper: a zygote that preloads every SDK on a slow machine takes most of it."""
+"""Timeout for a keeper's first report: a zygote that loads every SDK on a slow machine takes most of it."""
 
 TAKE_BACK_SECONDS: Final = 1.0
-"""Time after a cancellation for the keeper to stop a started process. A loading zygote will not start it."""
+"""Time after a cancellation for the keeper to stop its child. A loading zygote starts none after that."""
 
 
 async def spawn_keeper(spec: Spec, run_dir: Path, deliver: Deliver, spares: DirectoryPool | None = None) -> Handle:
-    """Start ``spec`` in a directory of ``spares`` if possible. Raises SpawnTransient, and no process remains.
+    """Start ``spec``, in a directory of ``spares`` if possible. Raises SpawnTransient: no process remains.
 
-    Cancellation stops the process, and waits up to TAKE_BACK_SECONDS for that.
+    Cancellation stops the started process, and waits up to TAKE_BACK_SECONDS for its exit.
     """
     with ExitStack() as undo:
         try:
@@ -94,9 +94,9 @@ async def _first_word(link: KeeperLink, attempt: str) -> Started | Exited:
 
 
 class StandbyWorker:
-    """A worker of a zygote that is started before it is needed, and serves one attempt.
+    """A worker of a zygote that is started before an attempt needs it, and serves one attempt.
 
-    Started after another one has ended, when the processor is idle. Stopped after IDLE_SECONDS.
+    It is started when another worker has ended, because the processor is idle then, and stopped after IDLE_SECONDS.
     """
 
     def __init__(self) -> None:
@@ -108,7 +108,7 @@ class StandbyWorker:
         self._closed = False
 
     async def take(self) -> Handle | None:
-        """Return the worker if it is running. The first caller during a start waits for it."""
+        """Return the standby worker, or None. During its start, the first caller waits for it."""
         starting, self._starting = self._starting, None
         if starting is not None:
             await starting.wait()
@@ -119,11 +119,11 @@ class StandbyWorker:
         return handle
 
     def ask(self) -> None:
-        """Request a worker, if there is none."""
+        """Request a standby worker, if there is none."""
         self._asked.set()
 
     async def run(self, start: Callable[[Spec], Awaitable[Handle]]) -> None:
-        """Start a worker on request. Runs until closed or cancelled; then no worker remains."""
+        """Start a standby worker on each request, until closed or cancelled; then no worker remains."""
         while not self._closed:
             await self._asked.wait()
             if not self._closed:
@@ -147,7 +147,7 @@ class StandbyWorker:
             self._asked = trio.Event()
 
     def close(self) -> None:
-        """Stop the worker, and start no other."""
+        """Stop the standby worker, and start no other."""
         self._closed = True
         self._settled.set()
         self._asked.set()

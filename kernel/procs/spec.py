@@ -1,6 +1,6 @@
 """The spec of a process to start, its three pipes, and the failures to start it.
 
-A failure in the child itself is no exception: it is ``Exited.failed``.
+If the keeper runs but cannot execute the command, no exception is raised: the exit is ``Exited.failed``.
 """
 
 import errno
@@ -23,16 +23,15 @@ _ATTEMPT: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}", re.ASCII)
 class Spec(Order, frozen=True, kw_only=True):
     """A worker (without ``argv``) or a command to start.
 
-    ``attempt`` names the directory below ``run/`` and must not be in use. ``cwd`` None: the root directory for a fork,
-    the kernel's for exec; a worker gets its own in ``start``. ``env`` is the whole environment of a command, and
-    ignored for a worker, whose programs get theirs from ``start``. ``sandbox`` confines a command. ``spare``: it may be
-    stopped at any time, and is started again when needed.
+    ``attempt`` names the directory below ``run/`` and must not be in use. ``cwd`` None: the root directory
+    (fork) or the kernel's (exec); a worker gets its directory in ``start``. ``env`` is the complete environment
+    of a command; a worker ignores it and gets the environment of its programs in ``start``. ``sandbox``
+    confines a command. ``spare``: the process may be stopped at any time, and is started again when needed.
     """
 
     spare: bool = False
 
     def __post_init__(self) -> None:
-        """Raise ValueError for an attempt that is not a plain directory name, or an empty command."""
         if not _ATTEMPT.fullmatch(self.attempt):
             raise ValueError(f"{self.attempt!r} cannot name a directory below run/")
         if self.argv is not None and not self.argv:
@@ -40,28 +39,28 @@ class Spec(Order, frozen=True, kw_only=True):
 
     @property
     def order(self) -> dict[str, Any]:
-        """Return the fields of an order to start it."""
+        """Return the fields of the order that starts this process."""
         return {name: getattr(self, name) for name in Order.__struct_fields__}
 
 
 TRANSIENT: Final = frozenset(
     {errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOSPC, errno.ETOOMANYREFS}
 )
-"""Errors of exhausted resources: descriptors, processes, memory. The command did not cause them."""
+"""Errnos of exhausted resources (descriptors, processes, memory), which the command did not cause."""
 
 TRANSIENT_NAMES: Final = frozenset(errno.errorcode[number] for number in TRANSIENT)
 
 
 class SpawnTransient(Exception):
-    """The start failed without a trace, and may succeed in a few seconds.
+    """The start failed, left no process, and may succeed in a few seconds.
 
-    Raised for exhausted descriptors, processes, memory or disk, and if no zygote answers. Not raised for a command that
-    cannot be executed: that is an ``Exited`` with ``failed``.
+    Raised for exhausted descriptors, processes, memory or disk, and if no zygote answers. Not
+    raised for a command that cannot be executed: its exit is an ``Exited`` with ``failed``.
     """
 
 
 class NodeLost(SpawnTransient):
-    """The node of an attempt is not connected: no process was started on it, or none remains."""
+    """The attempt's node is not connected. No process was started on it, or none remains."""
 
 
 class KeeperLost(SpawnTransient):
@@ -69,7 +68,7 @@ class KeeperLost(SpawnTransient):
 
 
 class PipeEnds(msgspec.Struct, frozen=True):
-    """A side of the child's standard streams."""
+    """The three pipe ends of one side: the kernel's or the child's."""
 
     stdin: int
     stdout: int
@@ -82,7 +81,7 @@ class PipeEnds(msgspec.Struct, frozen=True):
 
 
 def open_pipes() -> tuple[PipeEnds, PipeEnds]:
-    """Return our and their ends, all close-on-exec. Raises OSError, and then none is open."""
+    """Return the kernel's and the child's pipe ends, all close-on-exec. Raises OSError, and leaves none open."""
     pairs: list[tuple[int, int]] = []
     with ExitStack() as undo:
         for _stream in range(3):
@@ -103,9 +102,9 @@ class ChildStream(trio.abc.SendStream, trio.abc.ReceiveStream):
 
 
 class Pipe(ChildStream):
-    """Our end of one of a child's pipes. Operations that need not wait take no turn of the event loop.
+    """The kernel's end of one of a child's pipes. Operations that do not block take no turn of the event loop.
 
-    Every READS_IN_A_ROW reads, one takes a turn, so that other tasks can run.
+    After READS_IN_A_ROW reads, the next read takes a turn, so that other tasks can run.
     """
 
     def __init__(self, fd: int) -> None:
@@ -113,7 +112,7 @@ class Pipe(ChildStream):
         self._fd = fd
         self._reads = 0
         self._waited = False
-        """Whether a task has waited for it, so that the event loop knows it."""
+        """Whether a task has waited for the descriptor: then the event loop has it registered."""
 
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
         """See SendStream."""

@@ -1,12 +1,12 @@
 """The ACP backend: runs any program that speaks the Agent Client Protocol (version 1) on its standard streams.
 
-The protocol has no field for a system prompt, so it opens the first message. It cannot report a refused connection to
-an MCP server, so the kernel checks whether a client used the attempt's token. The work ends with the response to the
-prompt; the exit code carries no information. The client capabilities for files and terminals are not offered: a program
-uses its own, inside its sandbox.
+The protocol has no field for a system prompt, so the first message starts with it. A program cannot report a failed
+connection to an MCP server, so the kernel checks whether a client used the attempt's token. The response to the prompt
+is the end of the instruction; the exit code carries no information. The backend does not offer files and terminals to
+the program, which uses its own in its sandbox.
 
-Permission requests of the program are forwarded to the kernel. The session mode is chosen to enforce ``approval``; a
-program that is not known to ask in any mode (``protocol.backends``) runs only with ``approval: auto``.
+Permission requests of the program are forwarded to the kernel. The session mode is chosen to enforce ``approval``. If
+no mode is known in which a program asks (``protocol.backends``), it runs only with ``approval: auto``.
 """
 
 import math
@@ -33,24 +33,24 @@ from worker.models.model import Failed, cause_of, codes_in
 ASKS: Final = 20
 """Maximum number of pending permission requests; further ones are refused."""
 ASKED_BYTES: Final = 64 * 1024
-"""Maximum size of a call shown for approval; a larger one is refused because it cannot be shown completely."""
+"""Maximum size of a call shown for approval; a larger call is refused, because it cannot be shown completely."""
 SESSION_CHARACTERS: Final = 1000
 TEXT_CHARACTERS: Final = 2000
 _SETTLED: Final = "_agent-worker/settled"
-"""A method no program implements: the response arrives after all replayed updates of a resumed session."""
+"""A method that no program implements. Its error response follows all replayed updates of a resumed session."""
 _WORDS: Final = ("/", "$", "!", "@")
-"""Prefixes that a program may interpret as a command of its own."""
+"""Prefixes with which a program may interpret a text as one of its own commands."""
 _OPENING: Final = "What you are asked to do:\n\n"
 _INCOMPLETE: Final[Mapping[str, Cause]] = {"max_tokens": "max_tokens", "max_turn_requests": "max_steps"}
 
 _STATUS_KEYS: Final = ("status", "statusCode", "status_code", "code")
 _ResponseHandler = Callable[[Frame], Iterable[backend.Event]]
 _Setting = tuple[str, Mapping[str, str], str]
-"""Method and parameters of a request that configures a session, and the error text if it is refused."""
+"""A request that configures a session: method, parameters, and the error text if the program refuses."""
 
 
 endpoint: Final = acp_agents.endpoint
-"""Return the address of the provider if the program's requests can be metered."""
+"""Return the address of the provider if the requests to it can be metered, else None."""
 
 
 class Acp:
@@ -220,7 +220,7 @@ class Acp:
             raise Failed("invalid", fault)
 
     def _configure(self, settings: Sequence[_Setting]) -> Iterator[backend.Event]:
-        """Send ``settings`` one by one, then the prompt; in a resumed session, wait for the end of the replay first.
+        """Send ``settings`` one by one, then the prompt. A resumed session must have replayed its updates first.
 
         Raises Failed if the program refuses a setting.
         """
@@ -331,7 +331,7 @@ class Acp:
             yield from self._replies.ended(call, text[:TEXT_CHARACTERS], is_error=True)
 
     def farewell(self) -> bytes:
-        """Return the input that stops the program early: cancel the prompt and all pending permission requests."""
+        """Return input that asks the program to stop: it cancels the prompt and all pending permission requests."""
         if not self._prompting:
             return b""
         self._is_cancelled = True

@@ -1,8 +1,8 @@
 """Settings of known ACP programs that keep the user's and the project's configuration away from them.
 
-Any other program is started as the agent file says, with a private home. A row configures a known program to ignore the
-settings of the user and the project, and to ask before each change. Project settings that a program loads in spite of
-this need trust (``kernel.agents.cli_extras``).
+A row of the table configures a known program to ignore these settings, and to ask before each change. If
+the program loads project settings nevertheless, they need trust (``kernel.agents.cli_extras``). Any other
+program is started as the agent's file says, with a private home.
 """
 
 import os
@@ -30,7 +30,7 @@ PRIVATE: Final[Mapping[str, str]] = {
     "XDG_DATA_HOME": "data",
     "XDG_STATE_HOME": "state",
 }
-"""Variables that locate the user's files, and the folders of the private home that replace them."""
+"""Variables that locate the user's files, and the folders in the private home to set them to."""
 
 
 _CONFIG_BYTES: Final = 1024 * 1024
@@ -40,7 +40,7 @@ work done."""
 
 
 def environment(job: BackendJob) -> dict[str, str]:
-    """Return all variables of the program and write its private files. Raises Failed, OSError.
+    """Return all variables of the program, after writing its private files. Raises Failed, OSError.
 
     With ``login: true`` its home is the user's own, and no files are written there.
     """
@@ -59,7 +59,7 @@ def environment(job: BackendJob) -> dict[str, str]:
 
 
 def endpoint(job: BackendJob) -> str | None:
-    """Return the address of the program's provider if its requests can be metered; None if it is unknown.
+    """Return the address of the provider if the requests to it can be metered; None if it is unknown.
 
     An account login may use another address than an API key.
     """
@@ -95,12 +95,12 @@ def session_options(job: BackendJob) -> Mapping[str, Any]:
 
 
 def program_name(job: BackendJob) -> str:
-    """Return the name that identifies the program."""
+    """Return the name under which the table lists the job's program."""
     return os.path.basename(job.binary)
 
 
 def _gemini(job: BackendJob) -> Mapping[str, str]:
-    """Write settings for Gemini that keep only the user's key: no telemetry and no variable files."""
+    """Write Gemini's settings (no telemetry, no variable files), and return its variables."""
     trusted = {"GEMINI_CLI_TRUST_WORKSPACE": "true", "NO_BROWSER": "true"}
     if job.start.login:
         return trusted
@@ -138,7 +138,7 @@ calls."""
 
 
 def _opencode(job: BackendJob) -> Mapping[str, str]:
-    """Return settings that make opencode ask and ignore the configuration of the user and the project."""
+    """Return variables that make opencode ask, and ignore the configuration of the user and the project."""
     reading = map(server_and_tool, job.start.read_only) if job.start.approval in {"ask", "deny"} else ()
     always = {"task": "deny", "question": "deny", f"{DAEMON}_*": "allow"}
     always |= {f"{server}_{tool}": "allow" for server, tool in reading}
@@ -167,4 +167,4 @@ _KNOWN: Final[Mapping[str, Callable[[BackendJob], Mapping[str, str]]]] = {
     "gemini": _gemini,
     "opencode": _opencode,
 }
-"""Program name -> the function that writes its private files and returns its variables."""
+"""Table of known programs: name -> function that writes the private files and returns the variables."""

@@ -1,7 +1,7 @@
 """Frames of the Agent Client Protocol (JSON-RPC 2.0, one per line, version 1) for both directions. Pure.
 
-All input is untrusted: a frame with a field of the wrong type is treated as unknown, and texts are limited where they
-are used.
+All input is untrusted: a frame with a field of the wrong type counts as unknown, and the readers of a
+text limit its length.
 """
 
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ Id = int | str
 
 
 class Trouble(msgspec.Struct, frozen=True):
-    """Error of a response. Some programs put the HTTP status of their provider into ``code``."""
+    """The error in a response. Some programs put the HTTP status of their provider into ``code``."""
 
     code: int = 0
     message: str = ""
@@ -68,7 +68,7 @@ class Greeting(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class SessionOption(msgspec.Struct, frozen=True, rename="camel"):
-    """A setting of a session. The choices are not read: the program checks whether a value is valid."""
+    """A setting of a session. Its choices are not read, because the program checks each value."""
 
     id: str = ""
     category: str | None = None
@@ -76,7 +76,7 @@ class SessionOption(msgspec.Struct, frozen=True, rename="camel"):
 
     @property
     def names(self) -> tuple[str | None, str]:
-        """Return the names that can identify the purpose of the option."""
+        """Return the category (or None) and the id of the option, by which its purpose is recognized."""
         return self.category, self.id
 
 
@@ -90,7 +90,7 @@ class _Modes(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Session(msgspec.Struct, frozen=True, rename="camel"):
-    """Result of ``session/new``, ``session/load`` and ``session/resume``; only the first one contains the id."""
+    """Result of ``session/new``, ``session/load`` and ``session/resume``; only ``session/new`` returns the id."""
 
     session_id: str = ""
     config_options: tuple[SessionOption, ...] | None = None
@@ -100,7 +100,7 @@ class Session(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Spending(msgspec.Struct, frozen=True, rename="camel"):
-    """Tokens of one prompt, as named by the protocol. Cached tokens are not part of the input."""
+    """Tokens of one prompt, as named by the protocol. ``input_tokens`` does not include cached tokens."""
 
     input_tokens: int | None = None
     output_tokens: int | None = None
@@ -122,7 +122,7 @@ class _Money(msgspec.Struct, frozen=True):
 
 
 class Block(msgspec.Struct, frozen=True):
-    """A part of a message: text, or content that is shown only by its type."""
+    """A part of a message: text, or other content, of which only the type is shown."""
 
     type: str = ""
     text: str = ""
@@ -147,7 +147,7 @@ class _ToolMeta(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class CallMeta(msgspec.Struct, frozen=True, rename="camel"):
-    """The ``_meta`` of a call."""
+    """The ``_meta`` object of a tool call."""
 
     claude_code: _ToolMeta = _ToolMeta()
 
@@ -191,7 +191,7 @@ class PermissionRequest(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def is_broken(line: bytes) -> bool:
-    """Return whether ``line`` is an incomplete or truncated frame, as opposed to one of an unknown kind."""
+    """Return whether ``line`` is a frame that is no valid JSON. A valid frame of an unknown kind is not broken."""
     return b'"jsonrpc"' in line and decoded(line, object) is None
 
 

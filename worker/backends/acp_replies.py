@@ -1,7 +1,7 @@
 """Assembly of replies from the updates of an ACP agent (``session/update``). Pure.
 
-The protocol sends text in pieces, and the start and end of calls. The updates between two call results are treated as
-one reply. The usage of all replies comes with the response to the prompt, at the end.
+The protocol sends pieces of text, and the start and end of calls, but no end of a reply: the updates between
+two call results count as one reply. The usage of all replies arrives at the end, in the response to the prompt.
 """
 
 import re
@@ -23,20 +23,20 @@ DAEMON: Final = "daemon"
 OPEN_CALLS: Final = 200
 """Maximum number of open calls; a program with more is considered broken."""
 REPLY_CHARACTERS: Final = 4 * 1024 * 1024
-"""Maximum text of one reply; further text is shown as it arrives, but not stored."""
+"""Maximum stored text of one reply; more text is only displayed."""
 ID_CHARACTERS: Final = 200
 NAME_CHARACTERS: Final = 128
 _UNKNOWN: Final = "The result of this call is unknown."
 _ENDED: Final = frozenset({"completed", "failed"})
 _PLAIN: Final = frozenset({None, "", "other"})
-"""Call kinds without a specific type (not a command, a change or a web request), such as calls of MCP servers."""
+"""Call kinds that name no specific type, such as a command or a change. Calls of MCP servers have them."""
 _NAME: Final = re.compile(r"[A-Za-z0-9_][\w.:/-]{0,127}", re.ASCII)
 _GEMINI: Final = re.compile(r"([\w.-]{1,64}) \(([\w-]{1,64}) MCP Server\)", re.ASCII)
-"""Format in which gemini and its forks name the tool of a server; the arguments are in the accompanying text."""
+"""Format of titles in which gemini and its forks name an MCP server's tool; the text has the arguments."""
 
 
 class OpenCall(msgspec.Struct):
-    """A call without a result. ``name`` may come from the model; ``tool`` comes from the program."""
+    """A call without a result. ``name`` may be the model's text; ``tool`` was set by the program itself."""
 
     id: str
     name: str = ""
@@ -50,7 +50,7 @@ class OpenCall(msgspec.Struct):
     told: bool = False
 
     def take(self, update: Update) -> None:
-        """Update the call from ``update``."""
+        """Store the details of the call that ``update`` adds."""
         self.kind = update.kind or self.kind
         self.title = update.title or self.title
         if update.locations is not None:
@@ -90,13 +90,13 @@ class OpenCall(msgspec.Struct):
         return {key: value for key, value in parts.items() if value}
 
     def as_tool_call(self) -> ToolCall:
-        """Return the call to store: with its arguments, or with its displayed details if there are none."""
+        """Return the call to store: with its arguments or, if there are none, its displayed details."""
         args = self.args if decoded(self.args, dict[str, Any]) else Json(encode_json(self.shown()))
         return ToolCall(id=self.id, name=self.called, args=args)
 
 
 class AcpReplies:
-    """Assembler of the replies of one attempt. ``open`` holds calls without a result in the order of their start."""
+    """Assembler of the replies of one attempt. ``open`` contains the calls without a result, oldest first."""
 
     def __init__(self) -> None:
         self._reply = OpenReply()
@@ -131,9 +131,10 @@ class AcpReplies:
                 pass
 
     def call_of(self, update: Update, *, announced: bool) -> OpenCall | None:
-        """Return the call of ``update``, or None if the call has already ended. Raises Failed.
+        """Return the call that ``update`` is about, or None if the call has already ended. Raises Failed.
 
-        Providers reuse ids: a call that is announced again, or needs permission again, is a new call.
+        ``announced``: the update starts a call or asks for its permission. Providers reuse ids, so this
+        may be a new call.
         """
         id_ = update.tool_call_id[:ID_CHARACTERS]
         if announced or not update.session_update:
@@ -165,7 +166,7 @@ class AcpReplies:
         yield ToolEnded(call_id=call.id, name=call.called, text=text, is_error=is_error)
 
     def last(self, usage: Usage | None) -> Iterator[Event]:
-        """Yield the last reply of the work, after error results for all calls that are still open."""
+        """Yield error results of all open calls, then the last reply with ``usage``."""
         last, self._reply = self._reply, OpenReply()  # the last reply may follow a call without a result
         for call in tuple(self.open.values()):
             yield from self.ended(call, _UNKNOWN, is_error=True)
@@ -188,7 +189,7 @@ class _Meta(msgspec.Struct, frozen=True):
 
 
 def usage_of(ending: PromptEnd, cost_usd: float | None) -> Usage | None:
-    """Return the usage in the response to a prompt, with its ``cost_usd``; None if it reports none."""
+    """Return the usage that the response to a prompt reports, with ``cost_usd`` added; None if it reports none."""
     found = ending.usage
     if found is None:
         meta = decoded(ending.meta, _Meta) or _Meta()

@@ -1,7 +1,7 @@
 """Execution of one attempt by a CLI program: start it, follow its output until it exits, and report the result.
 
-The kernel treats this worker like any other. Because the program stores the conversation itself, entries are only a
-record: a later attempt resumes the session and sends only what is new.
+For the kernel this is a worker like any other. The program stores the conversation itself, so a later attempt
+resumes its session and sends only new messages. Entries are only a record.
 """
 
 import os
@@ -40,11 +40,11 @@ SECRET_CHARACTERS: Final = 8
 PART_SECONDS: Final = 2.0
 """Time for a program that is stopped early to finish and report its usage."""
 MAX_SECRETS: Final = 64
-"""Maximum number of secrets of the original login, and again of its renewals."""
+"""Maximum number of secrets in the original login file, and additionally in renewed ones."""
 
 
 async def attempt(start: Start, link: KernelLink, waits: WorkerIO, *, env: Mapping[str, str]) -> Result | Error | None:
-    """Return the terminal frame, or None if the kernel is gone. ``env`` is the environment for the program's tools."""
+    """Run the attempt; return its terminal frame, or None if the kernel has exited. ``env`` is for its tools."""
     conversation = Conversation(start)
     link.hide(secrets_of(start), LoginSecrets(start).now)
     try:
@@ -60,7 +60,7 @@ async def attempt(start: Start, link: KernelLink, waits: WorkerIO, *, env: Mappi
 
 
 class LoginSecrets:
-    """Secrets of a program's login, including renewed ones, which are hidden in all output; empty without a login."""
+    """Secrets in a program's login file, also in earlier versions of it, to hide in all output."""
 
     def __init__(self, start: Start) -> None:
         login = BACKENDS[start.backend].login
@@ -70,7 +70,7 @@ class LoginSecrets:
         self._known: dict[str, str] = {}
 
     def now(self) -> Mapping[str, str]:
-        """Return current and earlier secrets: an old token may stay valid. Reads the file only if it changed."""
+        """Return all secrets so far: an old token may stay valid. Reads the file only if it has changed."""
         if self._path is None:
             return {}
         with suppress(OSError):
@@ -86,9 +86,9 @@ class LoginSecrets:
 
 
 def _texts(path: Path) -> Iterator[str]:
-    """Yield possible secrets in the JSON file ``path``; nothing if it is not JSON. Raises OSError.
+    """Yield texts in the JSON file ``path`` that may be secrets; nothing if it is not JSON. Raises OSError.
 
-    Texts with spaces are not hidden: tokens contain none, and hiding sentences could hide the agent's actions.
+    Texts with spaces are left out: tokens contain none, and hiding sentences could hide the agent's actions.
     """
     with opened(path) as file:
         data = file.read(MAX_LOGIN_BYTES)
@@ -165,7 +165,6 @@ async def _work(start: Start, conversation: Conversation, link: KernelLink, env:
 async def _run(
     program: backend.CliBackend, spec: BackendSpec, launch: backend.Launch, start: Start, recorder: EntryRecorder
 ) -> Result:
-    """Read the program's output until it exits, and stop it if it does not exit in time."""
     process = await launched(launch, start)
     ended: Result | Failed | LinkLost | TooLarge
     async with trio.open_nursery() as nursery:
@@ -193,8 +192,8 @@ async def _run(
 class ProgramInput:
     """Writes to the stdin of a running CLI program, and answers its permission requests in tasks of ``nursery``.
 
-    The kernel decides each request, and the program waits for the decision. If the kernel cannot be asked, the request
-    is denied.
+    The kernel decides each request, and the program waits for the answer. If the kernel is unreachable, the answer is
+    no.
     """
 
     def __init__(self, process: BackendProcess, start: Start, nursery: trio.Nursery) -> None:
@@ -218,7 +217,7 @@ class ProgramInput:
                 self._words = words
 
     async def part(self, program: backend.CliBackend, recorder: EntryRecorder) -> None:
-        """Ask a program that is stopped early to finish, and record the usage that it reports, within a time limit."""
+        """Ask a program that is stopped early to finish, and record the usage that it reports, in limited time."""
         words = self._words()
         if not words or recorder.over:
             return
@@ -271,7 +270,7 @@ async def _follow(
 
 
 async def _next(process: BackendProcess, pauses: backend.BackingOff | None) -> bytes | InjectedEvents | None:
-    """Return the next line. Raises Failed if the program paused for too long."""
+    """Return the next line or events; None at the end. Raises Failed if the program paused for too long."""
     if pauses is None:
         return await process.line()
     with trio.move_on_after(pauses.seconds):

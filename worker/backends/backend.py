@@ -1,7 +1,7 @@
 """Interface of a CLI backend: its job, events, prompts, and the failures that all programs share. Pure.
 
-One instance serves one attempt. It does no I/O: ``worker.backends.attempt`` starts the process, writes its input and
-stops it. Each program's module is therefore a translation, tested on recorded streams.
+One backend object serves one attempt. It does no I/O: ``worker.backends.attempt`` starts the process, writes its input
+and stops it. So the module of each program is only a translation, which is tested on recorded streams.
 """
 
 import re
@@ -24,8 +24,9 @@ from worker.models.model import Failed
 class BackendJob(msgspec.Struct, frozen=True, kw_only=True):
     """Input of a backend for one attempt.
 
-    ``message`` is the program's input: the instruction with its thread, or, when ``session`` is resumed, the new
-    messages and a request to continue. ``place`` is deleted with the attempt, ``home`` is kept (both 0700).
+    ``message`` is the program's input: the instruction with its thread or, if ``session`` is
+    resumed, the new messages and a request to continue. ``place`` is a folder that is deleted with
+    the attempt; the folder ``home`` is kept (both 0700).
     """
 
     start: Start
@@ -37,9 +38,9 @@ class BackendJob(msgspec.Struct, frozen=True, kw_only=True):
     env: Mapping[str, str]
     """Environment of the program's tools; it does not contain the provider's key."""
     max_turns: int
-    """Remaining replies of max_steps."""
+    """Number of replies that ``max_steps`` still allows."""
     anew: str = ""
-    """The whole work with all steps, for a program that must start a new session instead of resuming ``session``."""
+    """The instruction with all steps so far, for a program that cannot resume ``session``."""
     endpoint: str | None = None
     """Address for requests to the provider; None for the provider's own address."""
 
@@ -47,9 +48,9 @@ class BackendJob(msgspec.Struct, frozen=True, kw_only=True):
 class Launch(msgspec.Struct, frozen=True, kw_only=True):
     """A process to run in ``start.cwd`` with the environment ``env``; ``stdin`` is written, then closed.
 
-    ``see``: absolute paths that the program must read in a sandbox, in addition to the project and the two folders.
-    ``litter``: files outside of our folders that remain if the program is killed (``{pid}`` is its pid); removed then.
-    ``log``: matches log lines on standard error, which are not part of the error text; a line that matches the group
+    ``see``: absolute paths that the program must read in a sandbox, in addition to the project and the job's
+    two folders. ``litter``: files elsewhere that a killed program leaves, to be removed (``{pid}`` is its pid).
+    ``log``: matches log lines on standard error, which are not part of the error text; a match of the group
     ``event`` is passed to ``read``. ``talks``: standard input stays open until the last event.
     """
 
@@ -63,19 +64,19 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SessionStarted(msgspec.Struct, frozen=True):
-    """Id with which the session can be resumed; stored before anything else."""
+    """The id with which a later attempt can resume the session. The first entry of an attempt."""
 
     id: str
 
 
 class ReplyText(msgspec.Struct, frozen=True):
-    """Streamed text. Displayed, not stored."""
+    """A piece of a reply's text, which is displayed but not stored."""
 
     text: str
 
 
 class ActivityChanged(msgspec.Struct, frozen=True):
-    """Current activity of the program. ``tool``: a tool runs until the next event."""
+    """The program's current activity. ``tool``: the program runs a tool until its next event."""
 
     what: str
     tool: bool = False
@@ -93,7 +94,7 @@ class ReplyEnded(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OpenReply:
-    """The texts and calls of a reply that has not ended."""
+    """The texts and calls so far of a reply that has not ended."""
 
     def __init__(self) -> None:
         self.texts: list[str] = []
@@ -107,18 +108,18 @@ class OpenReply:
 
 
 class ToolEnded(msgspec.Struct, frozen=True, kw_only=True):
-    """Result of a tool call, stored for a fresh session. The program may be stopped between turns."""
+    """Result of a tool call, stored in case that a new session must repeat the history."""
 
     call_id: str
     name: str
     text: str
     is_error: bool = False
     duration_ms: int | None = None
-    """Duration reported by the program; None to measure it between events."""
+    """Duration that the program reports; None: the time since the previous event is stored."""
 
 
 class SubagentUsage(msgspec.Struct, frozen=True):
-    """Usage of model calls outside of the program's own turns, for example of subagents."""
+    """Usage of model calls that belong to no reply, for example of the program's subagents."""
 
     usage: Usage
 
@@ -128,13 +129,13 @@ class DaemonConnected(msgspec.Struct, frozen=True):
 
 
 class EndEarly(msgspec.Struct, frozen=True):
-    """The program must be stopped with the failure ``why``: it would retry a permanent error for minutes."""
+    """The program must be stopped, and ``why`` is the failure: it would retry a permanent error for minutes."""
 
     why: Failed
 
 
 class BackingOff(msgspec.Struct, frozen=True):
-    """The program is pausing; if it stays silent for ``seconds``, it is stopped with the failure ``why``."""
+    """The program waits before a retry. If it is silent for ``seconds``, it is stopped, and ``why`` is the failure."""
 
     seconds: float
     why: Failed
@@ -145,15 +146,15 @@ class LastEvent(msgspec.Struct, frozen=True):
 
 
 class InputReady(msgspec.Struct, frozen=True):
-    """Data for the program's open standard input."""
+    """Data to write to the program's open standard input."""
 
     data: bytes
 
 
 class PermissionNeeded(msgspec.Struct, frozen=True):
-    """A permission request for ``tool``, which the kernel or a person decides. ``then`` receives the decision.
+    """A permission request for ``tool``, which the kernel or a person decides.
 
-    Arguments of ``then``: whether the call is granted, and the reason of a refusal. It returns the resulting events.
+    ``then`` is called with the decision (granted?) and the reason of a refusal, and returns the resulting events.
     """
 
     tool: str
@@ -187,7 +188,7 @@ Event = (
 class ProgramExit(msgspec.Struct, frozen=True, kw_only=True):
     """Exit of the process: either ``code`` or ``signal``. ``stderr`` is the end of its standard error.
 
-    ``pushed``: the program was stopped after its last event because it did not exit, so the exit status is meaningless.
+    ``pushed``: the program was killed because it did not exit after its last event, so its exit status is meaningless.
     """
 
     code: int | None
@@ -197,12 +198,12 @@ class ProgramExit(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def well(self) -> bool:
-        """Return whether the exit status indicates success or carries no information."""
+        """Return whether the exit status indicates success, or is meaningless (``pushed``)."""
         return self.code == 0 or self.pushed
 
 
 class StreamLine(msgspec.Struct, frozen=True):
-    """Common fields of Claude Code's ``stream-json`` format, which other programs use as well."""
+    """Common fields of the lines in Claude Code's ``stream-json`` format, which other programs use as well."""
 
     subtype: str = ""
     session_id: str = ""
@@ -211,7 +212,7 @@ class StreamLine(msgspec.Struct, frozen=True):
 
 
 class CliBackend(Protocol):
-    """Attempt of a program. Its module creates it with ``open(job: BackendJob) -> CliBackend`` (raises Failed)."""
+    """Attempt of a program. Its module has ``open(job: BackendJob) -> CliBackend``, which may raise Failed."""
 
     def launch(self) -> Launch:
         """Write the private configuration (0600) and return how to start the program. Raises Failed."""
@@ -222,9 +223,9 @@ class CliBackend(Protocol):
         ...
 
     def conclude(self, ended: ProgramExit) -> Result:
-        """Return the result from the terminal event *and* the exit status: both must be successful. Raises Failed.
+        """Return the result, if both the terminal event *and* the exit status report success. Raises Failed.
 
-        Not called if the attempt was stopped by a limit, a more urgent instruction, or a person.
+        Not called if a limit, a more urgent instruction or a person stopped the attempt.
         """
         ...
 
@@ -243,7 +244,7 @@ def unfinished_result(title: str, ended: ProgramExit) -> Failed:
 
 
 def unserved(title: str, server: str, why: str, cause: Cause = "network") -> Failed:
-    """Return the failure for an unavailable MCP server: the agent must not run without tools of its file."""
+    """Return the failure for an unavailable MCP server, without whose tools the agent must not run."""
     return Failed(cause, f"{title} could not use the MCP server {server}: {why}", code=UNSERVED)
 
 
@@ -260,7 +261,7 @@ _DENIED: Final = (
     "not make it again. It was {tool} with {input})"
 )
 INPUT_BYTES: Final = 16 * 1024
-"""Maximum size of the input of one repeated call."""
+"""Maximum size of a call's arguments in ``resume_prompt``."""
 DONE_BYTES: Final = 4 * 1024
 """Maximum size of each repeated text of earlier work, of which at most DONE_STEPS steps are repeated."""
 DONE_STEPS: Final = 100
@@ -272,7 +273,7 @@ _SPEAKERS: Final = {"user": "To you:", "assistant": "You:"}
 
 
 def first_prompt(conversation: Conversation) -> str:
-    """Return the instruction, preceded by earlier messages as quotes, which keep them apart from the instruction."""
+    """Return the instruction after the earlier messages, which are quoted to tell them from the instruction."""
     earlier, asked = _split_opening(conversation)
     if not earlier:
         return asked
@@ -283,9 +284,8 @@ def first_prompt(conversation: Conversation) -> str:
 def resume_prompt(conversation: Conversation, granted: Sequence[Granted] = ()) -> str:
     """Return the request to continue a session, with the messages since its last reply.
 
-    ``granted``: calls that were approved or denied after the attempt was interrupted.
-
-    Without a reply the program may not have read the instruction, so it is repeated.
+    ``granted``: calls that were approved or denied after the attempt was interrupted. If there is
+    no reply, the program may not have read the instruction, which is therefore repeated.
     """
     last = conversation.last
     more = [
@@ -302,9 +302,9 @@ def resume_prompt(conversation: Conversation, granted: Sequence[Granted] = ()) -
 
 
 def anew_prompt(conversation: Conversation, granted: Sequence[Granted] = ()) -> str:
-    """Return the whole work for a session without history; steps that were done are quoted.
+    """Return the instruction with quotes of all finished steps, for a new session without history.
 
-    The oldest steps beyond the limit are left out, with a note.
+    Only the last DONE_STEPS steps are quoted; a note gives the number of the others.
     """
     steps = []
     for step in conversation.steps:

@@ -1,10 +1,10 @@
 """The Claude Code backend: headless start with private files, translation of its events, classification of its exit.
 
-It leaves no files outside our folders, disables retries (the kernel retries) and reads only our settings. The key is in
-a file that is deleted with the first reply, and in no environment, so no command that the program runs can read it.
+The program leaves no files outside of our folders, does not retry (the kernel does), and reads only our settings. The
+key is in no environment, but in a file that is deleted at the first reply, so no command of the program can read it.
 
-Facts of version 2.1.329: exit code 0 and ``subtype: success`` do not prove success; the reported cost covers the whole
-session over all processes, so it is not used.
+Facts of version 2.1.329: exit code 0 and ``subtype: success`` do not prove success. The reported cost is not used,
+because it covers the whole session over all processes.
 """
 
 import os
@@ -30,11 +30,11 @@ _KEY: Final = "key"
 _NO_KEY: Final = "none"
 """Placeholder for servers without authentication: without a key the program asks for a login."""
 _SOCKET: Final = "/tmp/cc-socks-{uid}/{{pid}}.sock"  # noqa: S108  (the path is chosen by the program)
-"""Fallback path of its socket, used if a path in our folder would be too long."""
+"""Path of the program's socket if a path in our folder would be too long."""
 _WAIT_MS: Final = 7 * 24 * 3600 * 1000
 """Timeout of the kernel's tools: a call may wait for a person, and the kernel enforces its own deadlines."""
 _LEAST_TOKENS: Final = 2048
-"""Minimum output limit: below it the program requests more thinking than an answer may have."""
+"""Minimum output limit: with a lower one, the program requests more tokens for thinking than the limit."""
 
 _PRICED: Final = "claude-"
 """Prefix of models whose price the program knows."""
@@ -49,7 +49,7 @@ _OURS: Final = (
     "AskUserQuestion", "CronCreate", "CronDelete", "CronList", "EnterPlanMode", "EnterWorktree", "ExitPlanMode",
     "ExitWorktree", "ListAgents", "ScheduleWakeup", "SendMessage",
 )  # fmt: skip
-"""Tools that are disabled because the kernel provides them for all agents, or because no user is present."""
+"""Disabled tools: the kernel provides them for all agents, or they need a user at the terminal."""
 
 
 class _Permission(msgspec.Struct, frozen=True):
@@ -159,7 +159,7 @@ def launch(job: backend.BackendJob) -> backend.Launch:
 
 
 def forget_key(job: backend.BackendJob) -> None:
-    """Delete the key from the disk: it has been read, and tools may run from now on."""
+    """Delete the file with the key: the program has read it, and may run tools from now on."""
     (job.place / _KEY).unlink(missing_ok=True)
 
 
@@ -169,14 +169,14 @@ def _tools_of(server: str) -> str:
 
 TITLE: Final = "Claude Code"
 METERED: Final[Mapping[str, str]] = {}
-"""Only providers with a custom address are metered: with another address the program sends its provider less."""
+"""Only custom addresses of providers are metered: the program sends less data to an address that it does not know."""
 
 _INCOMPLETE: Final[Mapping[str, Cause]] = {"error_max_turns": "max_steps", "error_max_budget_usd": "budget"}
 """Result subtypes that leave the work unfinished."""
 _REASONS: Final[Mapping[str, Cause]] = {"prompt_too_long": "context_overflow"}
-"""Terminal reasons that are more specific than the status."""
+"""Terminal reasons of a failure, with the cause, where the HTTP status is less specific."""
 _CONNECTED: Final = frozenset({"connected", "pending"})
-"""States of a server that is or may become connected; the kernel checks whether the kernel's tools were reached."""
+"""States of a server that is or may become connected. The kernel checks use of its own tools separately."""
 _API_FAILED: Final = "api_error"
 _REFUSED_KEY: Final = frozenset({401, 403})
 

@@ -1,7 +1,7 @@
 """Claude Code's ``stream-json``: one JSON object per line, as written by version 2.1. Sans I/O.
 
-Only the raw stream events report the exact usage of a reply: input with ``message_start``, output with
-``message_delta``. A tool result may arrive before its reply ends, so results are delayed until then.
+Only the raw stream events report the exact usage of a reply: the input in ``message_start``, the output in
+``message_delta``. A tool result may arrive before its reply ends, so results are delayed until the end of the reply.
 """
 
 from collections.abc import Iterable, Iterator
@@ -62,7 +62,7 @@ class _Raw(msgspec.Struct, frozen=True):
 
 
 class ClaudeLine(StreamLine, frozen=True, kw_only=True):
-    """Any line, with the fields of all types that are read."""
+    """A line of any type, with the fields of all types that this module reads."""
 
     type: str
     parent_tool_use_id: str | None = None
@@ -146,7 +146,7 @@ class ClaudeReplies:
 
 
 def spent(models: Iterable[_ModelCount], told: Usage) -> Usage | None:
-    """Return the usage in addition to the reported turns; None if there is none."""
+    """Return the usage in ``models`` that ``told``, the usage of all replies, lacks; None if nothing is missing."""
     total = Usage()
     for model in models:
         total = total.plus(

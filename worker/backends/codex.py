@@ -1,12 +1,12 @@
 """The Codex backend: ``codex exec --json`` (0.169.0) with a private home and ``config.toml``.
 
-The configuration is written for each attempt and contains no secrets: those are in variables of codex's own process
-that its shells never get (``shell_environment_policy``). The project cannot configure or instruct it: codex ignores
-``.codex/`` of projects that its user has not trusted, which never happens here; skills and ``AGENTS.md``, which it
-would still read, are disabled.
+The configuration is written for each attempt and contains no secrets: they are in variables of
+codex's own process, which ``shell_environment_policy`` hides from its shells. The project cannot
+configure codex: it ignores ``.codex/`` of a project that its user has not trusted, which never
+happens here. Skills and ``AGENTS.md`` are disabled, because codex would read them nevertheless.
 
-Codex connects to Daemon MCP directly, without a bridge: with ``required`` it does not start without the server, and it
-hides the variables from its shells. It cannot ask for permissions.
+Codex connects to Daemon MCP directly, without a bridge: it does not start without a ``required``
+server, and hides the variables from its shells. It cannot ask for permissions.
 """
 
 import re
@@ -32,7 +32,7 @@ PRIVATE: Final = "AGENT_WORKER_PRIVATE_*"
 OPENAI: Final = "https://api.openai.com/v1"
 DAEMON: Final = "daemon"
 _PROVIDER: Final = "agent-worker"
-"""An own provider name: names known to codex imply settings and a login."""
+"""Name of the provider in the configuration: names that codex knows imply settings and a login."""
 
 SANDBOXES: Final[Mapping[Approval, str]] = {
     "auto": "danger-full-access",
@@ -129,7 +129,7 @@ def secrets(start: Start) -> dict[str, str]:
 
 
 def _reading(start: Start, server: str) -> dict[str, private_files.Value]:
-    """Return the tools of ``server`` that run without approval; of patterns, Codex accepts only one for all."""
+    """Return the settings of the ``read_only`` tools of ``server``: codex accepts no pattern except one for all."""
     if start.approval not in {"ask", "deny"}:
         return {}
     tools = [tool for name, tool in map(server_and_tool, start.read_only) if name == server]
@@ -141,7 +141,7 @@ def _reading(start: Start, server: str) -> dict[str, private_files.Value]:
 
 TITLE: Final = "Codex"
 METERED: Final = {"openai": OPENAI}
-"""Dialect -> default address of requests, unless the provider has its own."""
+"""Dialect -> address to which metered requests are forwarded, if the provider has no own address."""
 _NO_SESSION: Final = "no rollout found for thread id"
 _NO_SERVER: Final = re.compile(r"required MCP servers failed to initialize: (?P<which>.*)")
 """Texts of two errors that are reported only on standard error."""

@@ -1,12 +1,12 @@
-"""Parser of ``codex exec --json`` (one JSON object per line) and of codex's own thread record (version 0.169).
+"""Parser of ``codex exec --json`` (one JSON object per line) and of codex's own thread record (version
+0.169).
 
-A reply of the model arrives in pieces (``item``s) without an end event: calls that start before one of them has ended
-belong to one reply. The usage comes once, at the end, for the whole thread; the thread record has it after each reply.
-Failure messages are prose, and often the provider's own.
+A reply of the model arrives in pieces (``item``s) without an end event. Calls that start before an
+earlier call has ended belong to the same reply. Failure messages are prose, often that of the provider.
 
-The record (``sessions/**/rollout-*-<thread>.jsonl`` in its home) adds an error code, and the usage after each reply of
-the model. If a later version has no such record, the status is taken from the two sentences that name it, and the
-tokens are reported at the end.
+The thread record (``sessions/**/rollout-*-<thread>.jsonl`` in codex's home) adds an error code, and the
+usage after each reply. A later version may have no such record: then the status is taken from the two
+sentences that name it, and the usage only from the end of the output, where it covers the whole thread.
 """
 
 import re
@@ -47,7 +47,7 @@ _CONNECTIONS: Final = frozenset(
         "response_too_many_failed_attempts",
     }
 )
-"""Error codes with an HTTP status, or without one if there was no response."""
+"""Error codes of failed requests. They come without an HTTP status if there was no response."""
 _STATUS: Final = re.compile(r"(?:unexpected|last) status:? (\d{3})\b", re.ASCII)
 _PROSE: Final[tuple[tuple[str, Cause], ...]] = (
     ("stream disconnected before completion", "network"),
@@ -58,14 +58,14 @@ _PROSE: Final[tuple[tuple[str, Cause], ...]] = (
 
 
 class TurnFailure(msgspec.Struct, frozen=True):
-    """A cause, with the HTTP status if known."""
+    """The cause of a failed turn, with the HTTP status if it is known."""
 
     cause: Cause
     status: int | None = None
 
 
 class Count(msgspec.Struct, frozen=True):
-    """Cumulative tokens of a thread, over all processes that worked on it."""
+    """Tokens that a thread has used so far, in all processes that continued it."""
 
     input_tokens: int = 0
     cached_input_tokens: int = 0
@@ -139,7 +139,7 @@ class TokenCount:
         self._last: Count | None = None
 
     def count(self, thread: str) -> Count | None:
-        """Return the tokens that ``thread`` has used according to its record; None if there is none."""
+        """Return the tokens that ``thread`` has used according to its record; None without a record."""
         for path in sorted(self._home.glob(f"sessions/*/*/*/rollout-*-{thread}.jsonl")):
             with suppress(OSError):
                 behind, lines = self._read.get(path, (0, LineSplitter()))
@@ -204,9 +204,9 @@ _TOOLS: Final = frozenset({"mcp_tool_call", "command_execution", "file_change", 
 
 
 class Thread:
-    """Assembler of one process's part of a thread. ``booked`` is the usage that earlier processes reported.
+    """Assembler of the part of a thread that one process contributes.
 
-    ``counted`` returns the current usage of a thread if it is known.
+    ``booked`` is the usage that earlier processes reported. ``counted`` returns a thread's current usage, if known.
     """
 
     def __init__(self, booked: Usage, counted: Callable[[str], Count | None] = lambda _thread: None) -> None:

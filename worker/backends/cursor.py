@@ -1,12 +1,12 @@
-"""The Cursor backend: headless cursor-agent. It needs a Cursor account, so it follows the docs and was never measured.
+"""The Cursor backend: headless cursor-agent. It follows the docs and is untested, because it needs a Cursor account.
 
-All its state is below HOME, so it gets a private home with its permissions, and a link to the MCP servers in the
-attempt's folder, so that the token is deleted with the attempt. It has no system prompt option, so the prompt opens the
-first message. It cannot ask for permissions, so calls that would need approval are refused.
+All state of cursor-agent is below HOME. So it gets a private home with its permissions, and a link to the MCP servers
+in the attempt's folder, so that the token is deleted with the attempt. It has no option for a system prompt, so the
+first message starts with that. It cannot ask for permissions: calls that would need approval are refused.
 
-It always loads the project's settings. ``--trust --approve-mcps``, which it needs to start, accept servers and hooks of
-``.cursor`` in the working directory and its parents, and rules there instruct the model. Such files of a repository are
-not trusted, so the backend refuses these projects. Settings in the user's home and above are the user's own.
+It always loads the project's settings. It needs ``--trust --approve-mcps`` to start, which accept servers and hooks in
+``.cursor`` of the working directory and its parents; rules there instruct the model. Files of a repository are not
+trusted, so the backend refuses such projects. Settings in the user's home and above are the user's own.
 """
 
 import os
@@ -31,7 +31,7 @@ _KIND: Final = "ToolCall"
 """Suffix of the single key that names the tool of a call: ``readToolCall``, ``mcpToolCall``."""
 _MCP: Final = f"mcp{_KIND}"
 _FUNCTION: Final = "function"
-"""Key of calls to tools without a key of their own."""
+"""Key of a call to a tool that has no key of its own."""
 _ID: Final = "toolCallId"
 """Key of the call id, for events without one."""
 
@@ -48,7 +48,7 @@ class _CursorMessage(msgspec.Struct, frozen=True):
 
 
 class _CursorUsage(msgspec.Struct, frozen=True, rename="camel"):
-    """Tokens of a whole run. Cached tokens are not part of the input."""
+    """Tokens of all replies of a program run. ``input_tokens`` does not include cached tokens."""
 
     input_tokens: int = 0
     output_tokens: int = 0
@@ -57,7 +57,7 @@ class _CursorUsage(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class CursorLine(backend.StreamLine, frozen=True):
-    """An event, with the fields that are read."""
+    """An event, with the fields that this module reads."""
 
     type: str = ""
     message: _CursorMessage = _CursorMessage()
@@ -93,7 +93,7 @@ class _McpArgs(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def parse(line: bytes) -> CursorLine | None:
-    """Return the event of a line, or None if it is none. Older versions put the usage beside the result."""
+    """Return the event in ``line``, or None. Older versions put the usage next to the result."""
     found = decoded(line, CursorLine)
     if found is not None and found.type == "result" and found.usage is None:
         return msgspec.structs.replace(found, usage=decoded(line, _CursorUsage))
@@ -103,8 +103,8 @@ def parse(line: bytes) -> CursorLine | None:
 class CursorReplies:
     """Assembler of replies from single events.
 
-    There are no reply events: there is text, and calls that start and end. The events between two call results are
-    treated as one reply. The usage comes once, at the end, for all replies.
+    There are no events for replies, only for text and for calls that start and end. The events
+    between two call results count as one reply. The usage of all replies arrives once, at the end.
     """
 
     def __init__(self) -> None:
@@ -136,7 +136,7 @@ class CursorReplies:
         return turn if turn.text else msgspec.structs.replace(turn, text=line.result or "")
 
     def broke(self, line: CursorLine) -> Iterator[backend.Event]:
-        """Yield the usage of a failed run."""
+        """Yield the usage of a program run that failed."""
         if (usage := _usage(line.usage)) is not None:
             yield backend.SubagentUsage(usage)
 
@@ -189,9 +189,9 @@ _FOLDER: Final = ".cursor"
 
 
 def brought_in(cwd: Path, home: str) -> Path | None:
-    """Return the ``.cursor`` folder that cursor-agent would load in ``cwd``; None if there is none with content.
+    """Return the ``.cursor`` folder with content that cursor-agent would load in ``cwd``, or None.
 
-    A link counts, whatever its target. ``home`` is the user's home. Raises OSError.
+    A link counts as content, whatever its target is. ``home`` is the user's home. Raises OSError.
     """
     own = Path(home) if home else None
     for folder in (cwd, *cwd.parents):
@@ -209,12 +209,12 @@ _READING: Final = ("Read(*)",)
 
 
 class _Permission(msgspec.Struct, frozen=True):
-    """Tools to allow and to refuse by name: cursor waits half a minute for a tool that is in neither list."""
+    """Tools to allow and to refuse by name: for a tool in neither list, cursor waits half a minute."""
 
     allows: tuple[str, ...] = ()
     refuses: tuple[str, ...] = ()
     everything: bool = False
-    """Whether all tools are allowed, also of the agent's own MCP servers."""
+    """Whether all tools are allowed, including those of the agent's own MCP servers."""
 
 
 _PERMISSIONS: Final[Mapping[Approval, _Permission]] = {

@@ -1,7 +1,7 @@
 """Recording of a program's events as durable entries, and the decision when the program must stop.
 
-A program continues while an entry is stored; it is stopped only between two turns, when all calls of the last turn have
-ended, so that as few results as possible stay unknown.
+The program continues while an entry is being stored. It is stopped only between two turns, when all
+calls of the last turn have ended, so that as few results as possible remain unknown.
 """
 
 import re
@@ -29,9 +29,9 @@ ARGUMENTS_BYTES: Final = 64 * 1024
 VALUE_BYTES: Final = 8 * 1024
 """Maximum size of a text in arguments that are too large."""
 CATCH_UP_SECONDS: Final = 2.0
-"""Time for a paid reply to be reported before the next request is allowed."""
+"""Time for the program to report the last paid reply, before its next request is allowed."""
 BOOK_SECONDS: Final = 3.0
-"""Time to record the remaining usage after the end."""
+"""Time to record usage after the program's end."""
 _ASKING: Final = "asking the model"
 _SERVER_TOOL: Final = r"(?:mcp__)?{}(?:__|[-_./])(\w[\w.-]*)"
 """Formats in which programs name a tool of a server: mcp__daemon__channel_send, daemon_channel_send,
@@ -40,7 +40,7 @@ _OURS: Final = re.compile(_SERVER_TOOL.format("daemon"))
 
 
 class EntryRecorder:
-    """Recorder of one attempt. ``conversation`` grows with each entry; ``session`` is the resumed session, if any."""
+    """Recorder of one attempt. Entries are added to ``conversation``; ``session`` is the resumed session or None."""
 
     def __init__(self, conversation: Conversation, link: KernelLink, start: Start, session: str | None) -> None:
         self._conversation = conversation
@@ -68,16 +68,16 @@ class EntryRecorder:
         self._telling = trio.Lock()
 
     async def record_interrupted(self) -> None:
-        """Record calls of an interrupted attempt as results that are unknown."""
+        """Record an unknown result for each call that the last attempt has left without a result."""
         while (last := self._conversation.last) is not None and (call := last.pending) is not None:
             unknown = Entry(k=self._k, kind="tool", text=INTERRUPTED, call_id=call.id, name=call.name, is_error=True)
             await self._link.record(unknown)
             self._conversation.add(unknown)
 
     async def wait_for_allowance(self) -> None:
-        """Return when all usage is recorded and the budget allows another request; block forever if it does not.
+        """Return when all usage is recorded and the budget allows another request; otherwise never return.
 
-        The last paid reply gets time to be reported, so that its cost is recorded with it.
+        The program gets time to report its last reply, so that the cost is recorded with the reply.
         """
         with trio.move_on_after(CATCH_UP_SECONDS):
             assert self.meter is not None, "only metered requests wait here"
@@ -94,7 +94,7 @@ class EntryRecorder:
         await trio.sleep_forever()
 
     async def close(self) -> None:
-        """Record usage that was not reported by the end; shielded from cancellation, and bounded."""
+        """Record usage that the program did not report. Shielded from cancellation, and limited in time."""
         with trio.move_on_after(BOOK_SECONDS, shield=True), suppress(LinkLost, TooLarge):
             await self._book()
 
@@ -108,9 +108,9 @@ class EntryRecorder:
         self.going_on.cancel()
 
     def _cost(self, usage: Usage | None) -> Usage | None:
-        """Return the usage to record with a reply: the metered usage, or else the usage that the program reports.
+        """Return the usage to record with a reply: from the meter or, if it has none, from the program.
 
-        The price always comes from the program. Raises Failed if a budget cannot be enforced.
+        The price is always the program's. Raises Failed if a budget cannot be enforced.
         """
         if self.meter is None:
             return usage
@@ -157,7 +157,7 @@ class EntryRecorder:
             return None
 
     async def alive(self) -> None:
-        """Report the current activity again, because the program is active."""
+        """Repeat the report of the current activity, because the program shows that it is active."""
         await self._link.progress(self._doing.what[:200], tool=self._doing.tool)
 
     def _session_entry(self, usage: Usage) -> Entry:
@@ -215,9 +215,9 @@ class EntryRecorder:
 
 
 def ended_between_turns(conversation: Conversation, limits: Limits, answer: Go | Yield) -> Result | None:
-    """Return the result if ``answer`` or a limit ends the work now; None if it continues. Pure.
+    """Return the result if ``answer`` or a limit ends the attempt now; None if the program continues. Pure.
 
-    The work continues while a call runs, and after a turn without calls, which is about to end it.
+    It continues while a call runs, and after a turn without calls, which is normally its last.
     """
     last = conversation.last
     if last is not None and (last.pending is not None or not last.reply.calls) and not last.notes:
@@ -232,7 +232,7 @@ def ended_between_turns(conversation: Conversation, limits: Limits, answer: Go |
 
 
 def brief(call: ToolCall, name: str) -> ToolCall:
-    """Return ``call`` with its canonical ``name`` and arguments of limited size; the longest texts are shortened."""
+    """Return ``call`` with ``name`` and arguments of limited size, in which the longest texts are shortened."""
     call = msgspec.structs.replace(call, name=name)
     if len(call.args) <= ARGUMENTS_BYTES:
         return call

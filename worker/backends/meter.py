@@ -1,7 +1,8 @@
 """A loopback proxy between a program and its provider that counts usage and blocks requests beyond the budget.
 
-Programs report a reply only after its tools have ended, and an interrupted reply not at all; the provider's response
-has the usage of each request. Requests and responses pass unchanged, including the key, and are not stored.
+A program reports a reply only after the reply's tools have ended, and an interrupted reply not at all, but each
+response of the provider contains its usage. Requests and responses are forwarded unchanged, including the key,
+and not stored.
 """
 
 import re
@@ -30,14 +31,14 @@ _BETWEEN_TWO: Final = frozenset(
 _DATA: Final = b"data:"
 _WORD: Final = b'"usage"'
 _GEMINI: Final = re.compile(rb'"(prompt|candidates|thoughts|cachedContent)TokenCount":\s*(\d{1,15})')
-"""Counts of Gemini's API, on one line of a stream or on separate lines. In a text their quotes would be escaped."""
+"""Token counts in responses of Gemini's API. In a text of the model, their quotes would be escaped."""
 
 May = Callable[[], Awaitable[None]]
-"""Returns when the next request is allowed; blocks forever if it is not. Raises nothing."""
+"""Returns when the next request is allowed, or never. Raises nothing."""
 
 
 class RequestMeter:
-    """Usage counter. ``url`` replaces the provider's address in the program's configuration."""
+    """Usage counter. ``url`` is the proxy's address, which the program gets as the provider's address."""
 
     def __init__(self, url: str) -> None:
         self.url = url
@@ -47,7 +48,7 @@ class RequestMeter:
         self._taken = trio.Event()
 
     def take(self) -> Usage | None:
-        """Return the usage since the last call; None if there is none."""
+        """Return the usage counted since the last call of ``take``; None if there is none."""
         counted, self._counted = self._counted, []
         taken, self._taken = self._taken, trio.Event()
         taken.set()
@@ -71,7 +72,7 @@ class RequestMeter:
 
 @asynccontextmanager
 async def metered(upstream: str, limits: Limits, may: May) -> AsyncGenerator[RequestMeter]:
-    """Run a meter for ``upstream``, a base URL, for the duration of the block."""
+    """Yield a meter for the provider at the base URL ``upstream``; its proxy runs during the block."""
     parts = urlsplit(upstream)
     origin = f"{parts.scheme}://{parts.netloc}"
     listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
@@ -102,7 +103,7 @@ async def _serve(
                 asked.method.decode(),
                 origin + asked.target.decode(),
                 content=body,
-                headers=[*headers, (b"accept-encoding", b"identity")],
+                headers=[*headers, (b"accept-encoding", b"identity")],  # compressed usage could not be counted
                 timeout=httpx2.Timeout(client.timeout.connect, read=None, write=client.timeout.write),
             )
             answer = await client.send(outward, stream=True)
@@ -154,7 +155,7 @@ class _Wire:
             await self._stream.send_all(data)
 
     def again(self) -> bool:
-        """Return whether another request may follow on this connection."""
+        """Return whether the program may send another request on this connection."""
         if self._h11.our_state is not h11.DONE or self._h11.their_state is not h11.DONE:
             return False
         self._h11.start_next_cycle()
@@ -162,7 +163,7 @@ class _Wire:
 
 
 class _Counting:
-    """Extractor of the usage in a response of any of the four supported APIs. Counts are cumulative."""
+    """Extractor of the usage in a response of one of four APIs. Later counts replace earlier ones."""
 
     def __init__(self) -> None:
         self.lines = LineSplitter()
@@ -179,7 +180,7 @@ class _Counting:
 
     @property
     def usage(self) -> Usage:
-        """Return the usage. The input of Anthropic excludes cached tokens; Gemini and OpenAI include them."""
+        """Return the usage. Anthropic's input excludes cached tokens; Gemini's and OpenAI's include them."""
         found = self._found
         read = _number(found, "input_tokens") or _number(found, "prompt_tokens") or _number(found, "prompt")
         written = _number(found, "output_tokens") or _number(found, "completion_tokens")

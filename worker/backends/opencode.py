@@ -1,12 +1,12 @@
 """The opencode backend: ``opencode run --format json`` (1.18.33) with a private home and configuration.
 
-Key and token are files (0600) that the configuration names, so no environment contains them. Daemon MCP is reached
-through our bridge, which reports the connection (opencode does not) and hides the token from its shells. Opencode
-cannot ask for permissions: tools that need approval are not offered.
+Key and token are files (0600) that the configuration names, so no environment contains them. Our bridge connects
+opencode to Daemon MCP: it reports the connection, which opencode does not, and hides the token from its shells.
+Opencode cannot ask for permissions: tools that need approval are not offered.
 
-Neither the user nor the project configures it, with two exceptions. It imports ``.opencode/plugin/*.js`` of the working
-directory and its parents at start: such a project is refused, because repository files are not trusted to run. It
-writes an id file into the git folder, which is deleted again unless it existed before.
+Neither the user nor the project configures it, with two exceptions. At its start it imports ``.opencode/plugin/*.js``
+of the working directory and its parents: such a project is refused, because repository files are not trusted to run.
+It writes an id file into the git folder: the file is deleted again unless it existed before.
 """
 
 import sys
@@ -37,9 +37,9 @@ from worker.models.model import Failed
 
 DAEMON: Final = "daemon"
 PROVIDER: Final = "agent-worker"
-"""An own provider name: names known to opencode imply models and addresses."""
+"""Name of the provider in the configuration: names that opencode knows imply models and addresses."""
 CONTEXT_TOKENS: Final = 200_000
-"""Context size at which it compacts. A smaller model rejects the request earlier, which has its own cause."""
+"""Context size at which opencode compacts. A model with a smaller context rejects the request before."""
 _SPOKEN: Final[Mapping[str, tuple[str, str, str]]] = {
     "anthropic": ("@ai-sdk/anthropic", "https://api.anthropic.com", "/v1"),
     "openai": ("@ai-sdk/openai", "https://api.openai.com/v1", ""),
@@ -52,8 +52,9 @@ _COMPATIBLE: Final = "@ai-sdk/openai-compatible"
 
 _READS: Final = ("read", "glob", "grep", "list", "lsp", "todoread", "todowrite")
 _ALWAYS: Final[Mapping[str, str]] = {"task": "deny", "question": "deny", f"{DAEMON}_*": "allow"}
-"""Independent of the approval: subagents use unreported tokens, no one can be asked, and the kernel's tools are always
-allowed."""
+"""Independent of the approval: no subagents (their tokens are unreported), no questions (no user is
+there), and all tools of the kernel.
+"""
 PERMISSIONS: Final[Mapping[Approval, Mapping[str, str]]] = {
     "auto": {"*": "allow", **_ALWAYS},
     "ask": {"*": "deny", **dict.fromkeys(_READS, "allow"), **_ALWAYS},
@@ -197,19 +198,19 @@ class ProjectIdFile:
         self._file = file if file is not None and not file.exists() else None
 
     def delete(self) -> None:
-        """Delete the file if it exists now. Raises OSError."""
+        """Delete the id file if it did not exist before. Raises OSError."""
         if self._file is not None:
             self._file.unlink(missing_ok=True)
 
 
 METERED: Final = OFFICIAL
-"""Dialect -> default address of requests, unless the provider has its own."""
+"""Dialect -> address to which metered requests are forwarded, if the provider has no own address."""
 _NO_SESSION: Final = "Session not found"
 """Text of an error that is reported only on standard error."""
 SEE_BRIDGE: Final = (sys.prefix, sys.base_prefix, str(Path(mcp_bridge.__file__).parents[1]))
-"""Folders of the bridge's interpreter and modules."""
+"""Folders of the bridge's interpreter and modules, which must be visible in a sandbox."""
 _INSTALLED: Final = '{"packages": {"": {"dependencies": {"@opencode-ai/plugin": "*"}}}}'
-"""Lock file that marks the plugin packages, which it must not load, as installed: otherwise it downloads 60 MB."""
+"""Lock file that marks plugin packages as installed: otherwise opencode downloads 60 MB. It never loads them."""
 
 
 def open(job: BackendJob) -> CliBackend:  # noqa: A001  (entry point of each backend module)

@@ -19,18 +19,18 @@ from worker.models.model import Failed, cause_in, codes_in, message_in, retry_af
 
 TITLE: Final = "opencode"
 NEXT_REPLY: Final = "tool-calls"
-"""Reason of a reply that is followed by another one."""
+"""Finish reason of a reply after which another reply follows."""
 
 LOG: Final = re.compile(
     rb'timestamp=\S+ level=\w+ (?:.*?message="(?P<event>stream error|llm runtime selected|server unavailable)"'
     rb'(?: key=(?P<server>\S+))?(?:.*?error\.error="(?P<why>(?:[^"\\]|\\.)*))?)?',
     re.DOTALL,
 )
-"""A log line; ``event``: a provider request that starts or fails, or an MCP server that is unavailable."""
+"""Format of a log line. Group ``event``: a provider request starts or fails, or an MCP server is unavailable."""
 _UNSERVED: Final = b"server unavailable"
 _FAILED: Final = b"stream error"
 PAUSE_SECONDS: Final = 90.0
-"""Opencode pauses up to half a minute, at most five times, unless the provider asks for more (Retry-After)."""
+"""Maximum silence during retries: opencode waits half a minute at most, unless Retry-After asks for more."""
 
 
 class _Span(msgspec.Struct, frozen=True):
@@ -106,7 +106,7 @@ _NAMED: Final[Mapping[str, str]] = {
     "ProviderModelNotFoundError": "not_found_error",
     "UnknownError": "invalid_request_error",
 }
-"""Error name -> equivalent provider code. An unknown error is caused by opencode's own setup."""
+"""Error name -> equivalent code of a provider. Other names are errors in opencode's own setup."""
 
 
 class OpencodeReplies:
@@ -166,7 +166,7 @@ class OpencodeReplies:
 
 
 def retried(line: bytes) -> Iterable[backend.Event] | None:
-    """Translate a log line into events; return None for any other line."""
+    """Return the events of a log line; None if ``line`` is not a log line."""
     found = LOG.match(line)
     if found is None or found["event"] is None:
         return None
@@ -186,7 +186,7 @@ def retried(line: bytes) -> Iterable[backend.Event] | None:
 
 
 def failed(error: _OpencodeError) -> Failed:
-    """Return the failure of an error, classified by the codes of the provider that it contains."""
+    """Return the failure for ``error``, classified by the provider's codes in it."""
     data = error.data
     body = decoded(data.response_body, object)
     codes = [*codes_in(body), *([_NAMED[error.name]] if error.name in _NAMED else [])]

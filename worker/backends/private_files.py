@@ -1,7 +1,7 @@
 """Private configuration files of programs (0600), TOML encoding, and MCP server entries in each program's format.
 
-Values that an MCP server gets from the user's environment are secret: a file that outlives the attempt contains only
-the name of a variable of the program's process. TOML is written here because the standard library only reads it.
+Values that an MCP server gets from the user's environment are secret: a file that outlives the attempt names only a
+variable of the program's process. TOML is written here, because the standard library only reads it.
 """
 
 import os
@@ -23,7 +23,7 @@ MODE: Final = 0o600
 
 
 def write(path: Path, content: str | Mapping[str, Any]) -> Path:
-    """Write a text or JSON to ``path``, readable only by this user from the first byte on. Raises OSError."""
+    """Write a text or JSON to ``path``; no other user can read it at any time. Raises OSError."""
     text = content if isinstance(content, str) else as_json(content)
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with open(open_new(path, MODE), "w", encoding="utf-8") as file:
@@ -37,7 +37,7 @@ def as_json(value: Mapping[str, Any]) -> str:
 
 
 def server_entry(server: McpServer, *, typed: bool) -> dict[str, Any]:
-    """Return an MCP server in the common configuration format; ``typed``: with its transport type."""
+    """Return an MCP server in the common JSON format; with its transport type if ``typed``."""
     if server.url is not None:
         return {**({"type": "http"} if typed else {}), "url": server.url, "headers": server.headers}
     kind = {"type": "stdio"} if typed else {}
@@ -64,7 +64,7 @@ def folder(home: Path, *names: str) -> Path:
 
 
 def own_skills(start: Start) -> str | None:
-    """Return the folder with copies of the owner's skills, outside of the working directory; None without skills."""
+    """Return the folder outside of the working directory with copies of the owner's skills; None without skills."""
     folder = f"{start.session_dir}/{OWN_SKILLS}"
     return folder if any(skill.folder.startswith(f"{folder}/") for skill in start.skills) else None
 
@@ -80,7 +80,7 @@ def document(values: Mapping[str, Value]) -> str:
 
 
 def literal(value: Value) -> str:
-    """Return one value as TOML."""
+    """Return ``value`` in TOML."""
     match value:
         case bool():
             return "true" if value else "false"
@@ -99,12 +99,12 @@ def _key(name: str) -> str:
 
 
 def _string(text: str) -> str:
-    """Encode as JSON, which is a valid TOML basic string except for DEL, which TOML requires to be escaped."""
+    """Return ``text`` as a JSON string, which is valid TOML except for DEL, which TOML requires to be escaped."""
     return msgspec.json.encode(text).decode().replace("\x7f", "\\u007f")
 
 
 VARIABLE: Final = "AGENT_WORKER_PRIVATE_SERVER_{}"
-"""Name of a secret in codex's environment: unique for each server, and ignored by codex itself."""
+"""Name of a secret's variable in codex's environment: unique for each server, and not used by codex."""
 STARTUP_SECONDS: Final = 60
 """Time for an MCP server to connect, including Daemon MCP."""
 _SHELL: Final = "/bin/sh"
@@ -112,7 +112,7 @@ _RENAMED: Final = 'export {0}="${1}"; unset {1}; '
 
 
 class CodexServers(NamedTuple):
-    """MCP servers. ``tables`` are entries of ``mcp_servers``; ``variables`` are for codex, not for its shells."""
+    """MCP servers in codex's format. ``tables``: entries of ``mcp_servers``; ``variables``: codex's environment."""
 
     tables: Mapping[str, Value]
     variables: Mapping[str, str]
@@ -155,7 +155,7 @@ def codex_servers(servers: Mapping[str, McpServer], tool_seconds: float) -> Code
 
 
 def opencode_servers(servers: Mapping[str, McpServer], tool_seconds: float) -> dict[str, dict[str, Any]]:
-    """Return ``servers`` as ``mcp`` entries of opencode's configuration, which must be deleted with the attempt."""
+    """Return ``servers`` as opencode's ``mcp`` entries. They contain secrets: delete them with the attempt."""
     common = {"enabled": True, "timeout": round(tool_seconds * 1000)}
     entries: dict[str, dict[str, Any]] = {}
     for name, server in servers.items():

@@ -1,12 +1,11 @@
 """Process of a backend's program: start it in its own session, read its lines, write its input, and stop it reliably.
 
-The content of the lines is not interpreted here. The keeper kills processes that left the process group: it adopts
-every orphan of the attempt.
+The content of the lines is not interpreted here. The keeper kills processes that leave the process group, because it
+adopts every orphan of the attempt.
 
-Files that a killed program leaves outside of our folders (such as a socket) are removed after its exit. Its pid is
-stored in the program's home while it runs, so that the next attempt can remove the files of a program that was killed
-together with this worker. Only the pid is stored: a program in a sandbox can write there, and must not choose a path
-that we remove outside of the sandbox.
+A killed program can leave files outside of our folders, such as a socket, which are removed after its exit. While it
+runs, its pid is stored in its home: if this worker is killed too, the next attempt removes the files. Only the pid is
+stored, because a program in a sandbox can write there, and must not choose a path for us to remove.
 """
 
 import errno
@@ -31,9 +30,9 @@ from worker.models.model import Failed
 from worker.sandbox import ask_to_leave, wrap
 
 LIMIT_BYTES: Final = 4 * 1024 * 1024
-"""Maximum length of a line; longer lines are dropped: only tool results are that large, and they are not needed."""
+"""Maximum length of a line. Longer lines are dropped: only tool results get so long, and they are not needed."""
 HEAD_BYTES: Final = 1024
-"""Length to keep of a line that is too long, if its start is needed."""
+"""Length of the start of a too long line that is returned, with ``heads``."""
 _NEWLINE: Final = b"\n"
 
 
@@ -41,7 +40,7 @@ class LineSplitter:
     """Splitter of a program's output into lines. ``dropped`` counts the lines over the limit."""
 
     def __init__(self, limit_bytes: int = LIMIT_BYTES, *, heads: bool = False) -> None:
-        """Set the limit; with ``heads``, return the start of a line that is too long."""
+        """Set the maximum length of a line; with ``heads``, ``feed`` returns the start of a longer line."""
         self._limit = limit_bytes
         self._heads = heads
         self._buffer = bytearray()
@@ -59,7 +58,7 @@ class LineSplitter:
         return found
 
     def rest(self) -> list[bytes]:
-        """Return the last line, if the output ended without a newline."""
+        """Return the last line if the output has ended without a newline; otherwise no line."""
         return self._ended()
 
     def _take(self, piece: bytes) -> None:
@@ -82,13 +81,13 @@ _LIST: Final = "litter.txt"
 
 
 def note_leftovers(home: Path, pid: int) -> None:
-    """Store the pid of a program that may leave files. Errors are ignored: a full disk must not fail the attempt."""
+    """Store the pid of a program that may leave files. Ignores errors: a full disk must not fail the attempt."""
     with suppress(OSError):
         private_files.write(home / _LIST, f"{pid}\n")
 
 
 def remove_leftovers(home: Path, litter: Iterable[str]) -> None:
-    """Remove the files ``litter`` (paths with ``{pid}``) of the stored pid; ignore errors."""
+    """Remove the files ``litter`` (paths with ``{pid}``) of the program whose pid is stored. Ignores errors."""
     kept = home / _LIST
     with suppress(OSError, ValueError):
         if not kept.is_file():
@@ -103,25 +102,25 @@ def remove_leftovers(home: Path, litter: Iterable[str]) -> None:
 WAITING: Final = 100
 """Maximum number of unread lines; further log lines are dropped."""
 LEAVE_SECONDS: Final = 5.0
-"""Time for a program to exit after its last event: a program that hangs then has still done its work."""
+"""Time for a program to exit after its last event. A program that hangs then has finished its job anyway."""
 TERM_SECONDS: Final = 5.0
 """Time between SIGTERM and SIGKILL: a program first stops its running tool."""
 KILL_SECONDS: Final = 2.0
 """Time for the system to remove a killed process; after that the keeper takes care of it."""
 DRAIN_SECONDS: Final = 1.0
-"""Time for the output to stay open after the exit: child processes may have inherited it."""
+"""Time after the exit for the output to end: child processes may have inherited the pipe."""
 UNREAD: Final = 200
 UNREAD_SECONDS: Final = 10.0
-"""A program does not read its input if UNREAD messages are queued and none is read for this time."""
+"""Time after which a program with UNREAD queued messages counts as not reading its input."""
 STDERR_BYTES: Final = 8 * 1024
 _CHUNK_BYTES: Final = 64 * 1024
 InjectedEvents = Callable[[], Iterable[Event]]
-"""Returns events to process between two lines of the program."""
+"""Returns events that are processed between two lines of the program's output."""
 _SHORT_OF: Final = frozenset({errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE})
 
 
 class BackendProcess:
-    """A running program. ``attend`` must run while lines are read, and returns when the process has exited."""
+    """A running program. Run ``attend`` in another task; it returns when the process has exited."""
 
     def __init__(self, process: trio.Process, home: Path, launch: Launch, *, confined: bool = False) -> None:
         """Wrap a started process; ``confined``: the process is a sandbox that runs the program."""
@@ -176,12 +175,12 @@ class BackendProcess:
         self._reading.cancel()
 
     def over(self) -> None:
-        """Close the input after the last event, and give the program LEAVE_SECONDS to exit."""
+        """Close the program's input after its last event, and stop it if it runs for LEAVE_SECONDS longer."""
         self._said_all.set()
         self._saying.close()
 
     async def attend(self) -> None:
-        """Read standard error, wait for the exit, and end the reading soon after."""
+        """Read standard error and wait for the exit; end the reading of output DRAIN_SECONDS later."""
         # Shielded: a program that is stopped early may still receive input and answer. ``aclose`` ends it.
         with self._attending:
             async with trio.open_nursery() as nursery:
@@ -224,7 +223,7 @@ class BackendProcess:
         )
 
     async def aclose(self) -> None:
-        """Stop the program, close its pipes and remove its files; shielded from cancellation, and bounded."""
+        """Stop the program, close its pipes and remove its files. Shielded from cancellation, limited in time."""
         with trio.CancelScope(shield=True):
             await self.stop()
             for stream in filter(None, (self._stdin, self._stdout, self._stderr)):
@@ -256,7 +255,7 @@ class BackendProcess:
         del self._stderr_tail[:-STDERR_BYTES]
 
     def _words_in(self, lines: Iterable[bytes]) -> Iterator[bytes]:
-        """Yield the lines that are not from its log; queue log lines with an event."""
+        """Yield the lines that are no log lines; queue log lines that contain an event."""
         for line in lines:
             found = None if self._log is None else self._log.match(line)
             if found is None:
@@ -280,8 +279,8 @@ class BackendProcess:
 async def launched(launch: Launch, start: Start) -> BackendProcess:
     """Start ``launch`` in the attempt's directory. Raises Failed if it cannot be executed.
 
-    Standard input is an unnamed file instead of a pipe, so all input is available at once. A program with an open input
-    gets a pipe.
+    Standard input is an unnamed file that contains all input or, for a program that ``talks``, a
+    pipe.
     """
     home = Path(start.session_dir)
     remove_leftovers(home, launch.litter)

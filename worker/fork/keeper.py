@@ -1,14 +1,14 @@
 """The keeper: starts a child, owns its process tree, and makes sure that all of it exits. Then it may serve again.
 
-Each attempt has one. Its connection to the kernel is one socket, the lifeline: it sends ``started``, then ``exited``
-after the tree has exited, and receives ``kill``, ``bound`` and ``census``. End of file means that the kernel has
-exited, so the tree must be killed. The lock it holds is the proof for the next kernel. It knows nothing about the
-child, and never reads its output.
+Each attempt has a keeper. Its connection to the kernel is one socket, the lifeline: the keeper sends ``started``, then
+``exited`` after the tree has exited, and receives ``kill``, ``bound`` and ``census``. End of file means that the
+kernel has exited, so the tree must be killed. The keeper's lock proves to the next kernel whether the tree has exited.
+A keeper knows nothing about its child, and never reads the child's output.
 
-A child is a worker in a forked copy of this interpreter, or a command. It leads its own process group (so ``kill 0``
-does not affect us), a command its own session: for a worker, which starts all its programs in sessions, the system
-would create a scheduling group each time (4 % of an attempt). It has descriptors 0-2, a worker also those of its
-frames, and no blocked or ignored signals. When ``start`` returns, it is known whether the command could be executed.
+A child is a worker in a forked copy of this interpreter, or a command. It leads its own process group, so that ``kill
+0`` does not affect the keeper; a command also leads its own session. It has descriptors 0-2, a worker also those of
+its frames, and no blocked or ignored signals. When ``start`` returns, it is known whether the command could be
+executed.
 """
 
 import errno
@@ -42,17 +42,17 @@ _REPORT: Final = 3
 _REPORT_BYTES: Final = 4096
 _UMASK: Final = 0o077
 _DESCRIPTOR_LIMIT: Final = os.sysconf("SC_OPEN_MAX")
-"""Read once: it does not change."""
+"""Read once, because it does not change."""
 
 
 class NotStarted(Exception):
-    """The child could not be started. The text starts with the errno's name, as ``Exited.failed`` does."""
+    """The child could not be started. The text starts with the errno's name, as in ``Exited.failed``."""
 
 
 def start(order: Fork, stdio: Stdio, null: int, work: Work) -> int:
-    """Fork the child of ``order`` and return its pid. Raises NotStarted if there is no child.
+    """Fork the child of ``order`` and return its pid. Raises NotStarted if the command cannot be executed.
 
-    ``null`` is /dev/null, which replaces a worker's stdin and stdout.
+    ``null`` is a descriptor of /dev/null, which replaces a worker's stdin and stdout.
     """
     if order.argv is None and order.cwd is None:
         # Nothing can fail between this fork and the worker, so no report is needed.
@@ -85,7 +85,8 @@ def _become(order: Fork, stdio: Stdio, null: int, report: int | None, work: Work
     code = 127
     try:
         if order.argv is None:
-            setpgid(0, 0)  # cheaper than a session: see above
+            # No session: the system would create a scheduling group for each worker (4 % of an attempt).
+            setpgid(0, 0)
         else:
             setsid()
         restore_signals(python=order.argv is None)  # ignored signals would be inherited through exec
@@ -111,9 +112,9 @@ def _become(order: Fork, stdio: Stdio, null: int, report: int | None, work: Work
 
 
 def take_frames(stdio: Stdio, null: int) -> tuple[int, int]:
-    """Return the kernel's two pipes, moved above the standard descriptors, and close all other descriptors.
+    """Return descriptors of the kernel's two pipes, above 0-2, and close all other descriptors.
 
-    0 and 1 become /dev/null: output of tools is never parsed as a frame, and child processes never read our input.
+    0 and 1 become /dev/null, so that output of tools is never parsed as a frame, and child processes never read ours.
     """
     stdin, stdout, stderr = stdio
     receive, send = _private(stdin), _private(stdout)
@@ -157,7 +158,7 @@ def _execute(order: Fork, argv: tuple[str, ...]) -> int:
 
 
 def _tell_parent(report: int, text: str) -> None:
-    """Report in one write, so that one read returns it; end of file without data means success."""
+    # One write, so that the parent gets it with one read. End of file without data means success.
     os.write(report, text.encode("utf-8", "surrogateescape")[:_REPORT_BYTES])
 
 
@@ -167,7 +168,7 @@ def errno_name(error: OSError) -> str:
 
 
 ROUND_MS: Final = 5
-"""Interval between two rounds of killing: enough time to exit, and within the promise of two seconds."""
+"""Interval between two rounds of killing: long enough for processes to exit; the promise is two seconds."""
 
 _RSS_UNIT: Final = 1 if sys.platform == "darwin" else 1024
 
@@ -175,7 +176,7 @@ _DESCRIPTORS: Final = 3
 _ORDER_BYTES: Final = 65536
 
 _FRAMES: Final[FrameReader[Kill | Bound | Census | Fork]] = FrameReader(Kill | Bound | Census | Fork)
-"""Reader of the one lifeline that a process can have."""
+"""Reader of the lifeline. A process has at most one."""
 
 
 class KernelSocket:
@@ -202,13 +203,13 @@ class KernelSocket:
         self._socket.close()
 
     def is_open(self) -> bool:
-        """Return whether the kernel is still running. Requests are dropped: there is nothing to kill."""
+        """Return whether the kernel is still running. Discards its requests, because no tree runs now."""
         if self._readable.poll(0):
             self.requests()
         return self.open
 
     def requests(self) -> list[Kill | Bound | Census]:
-        """Return the kernel's requests that have arrived. At the end of the stream ``open`` becomes False."""
+        """Return the kernel's requests that have arrived. At the end of the stream, set ``open`` to False."""
         try:
             chunk = self._socket.recv(_ORDER_BYTES, socket.MSG_DONTWAIT)  # the socket itself is blocking, for ``send``
         except BlockingIOError:
@@ -219,7 +220,7 @@ class KernelSocket:
         return [frame for frame in _FRAMES.feed(chunk) if isinstance(frame, Kill | Bound | Census)]
 
     def next_order(self) -> tuple[Fork, Stdio] | None:
-        """Wait for another order; return None at the end. A late ``kill`` is ignored."""
+        """Wait for the next order and its descriptors; return None at the end. Ignores a late ``kill``."""
         while True:
             try:
                 chunk, fds, _flags = receive_descriptors(self._socket)
@@ -235,7 +236,7 @@ class KernelSocket:
 
 
 class TreeWatch:
-    """Monitor of one tree from the child's start until all its processes have exited."""
+    """Watch over one tree, from the child's start until all processes of the tree have exited."""
 
     def __init__(self, lifeline: KernelSocket, child: int, child_signal: ChildSignal, poll: select.poll) -> None:
         self._lifeline = lifeline
@@ -320,9 +321,9 @@ class TreeWatch:
 
 
 def run(order: Fork, lifeline_fd: int, stdio: Stdio, work: Work) -> None:
-    """Serve ``order``, and following orders after its tree has exited, one after the other.
+    """Serve ``order``, and each following order after the tree of the last one has exited.
 
-    Returns when the kernel closes the lifeline, or an order fails. The caller ends the process.
+    Returns when the kernel closes the lifeline or an order fails. The caller then exits.
     """
     process_tree.become_subreaper()  # before the first child, so that no orphan escapes
     lifeline = KernelSocket(lifeline_fd)
@@ -334,7 +335,7 @@ def run(order: Fork, lifeline_fd: int, stdio: Stdio, work: Work) -> None:
 
 
 class Keeper:
-    """Executor of orders, one after the other."""
+    """Executor of a keeper's orders, one after the other."""
 
     def __init__(self, lifeline: KernelSocket, child_signal: ChildSignal, work: Work) -> None:
         self._lifeline = lifeline
@@ -348,15 +349,15 @@ class Keeper:
         self._since = process_tree.since(self._pid)
 
     def close(self) -> None:
-        """Close its descriptors after the last order."""
+        """Close the keeper's descriptors after the last order."""
         self._lifeline.close()
         self._child_signal.close()
         os.close(self._null)
 
     def serve(self, order: Fork, stdio: Stdio) -> bool:
-        """Execute one order until its tree has exited; return whether another may follow.
+        """Execute one order until its tree has exited; return whether this keeper may get another order.
 
-        Not after a command, whose secrets must not be passed to a worker.
+        False after a command, because its secrets must not be inherited by a worker.
         """
         try:
             try:

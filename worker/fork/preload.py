@@ -1,17 +1,17 @@
-"""Loading, warming and freezing of a zygote's modules before it forks: only those that the project's agents need.
+"""Loading, warm-up and freezing of a zygote's modules before it forks: only those that the project's agents need.
 
-An SDK takes seconds and 40 MiB. Warming plays one streamed reply through each adapter and its SDK with an in-memory
-transport, so that lazily created objects are created once; no thread remains, because a process that forks must have
-only one.
+An SDK takes seconds and 40 MiB. The warm-up plays one streamed reply through each adapter and its SDK with an
+in-memory transport, so that lazily created objects exist before the fork. No thread remains, because a process that
+forks must have only one.
 
 At the end memory is moved into huge pages, so that each fork copies dozens of table entries instead of thousands; a
 page that a child writes is still copied alone. With both SDKs loaded this reduces the cost of an attempt by a third.
 Linux 6.1 and later; no effect elsewhere.
 
-Without a zygote each attempt starts a fresh interpreter: 290 ms from spawn to the first frame instead of 8, measured in
-alternating runs on a busy machine, and seconds more if it imports a model's SDK.
+Without a zygote each attempt starts a fresh interpreter: 290 ms from spawn to the first frame instead of 8, measured
+in alternating runs on a busy machine, and seconds more if it imports a model's SDK.
 
-Measure: ``scripts/bench workers``, and the same with ``AGENT_WORKER_LAUNCHER=exec``, which only uses the keeper.
+Measure: ``scripts/bench workers``, and the same with ``AGENT_WORKER_LAUNCHER=exec``, which uses only the keeper.
 """
 
 import ctypes
@@ -30,7 +30,7 @@ _HUGE_BYTES: Final = 2 * 1024 * 1024
 
 
 def collapse_huge_pages() -> int:
-    """Move memory into huge pages after all is loaded, before the first fork. Returns the number of pages created."""
+    """Move memory into huge pages, after loading and before the first fork. Returns the number of huge pages."""
     if not LINUX:
         return 0
     madvise = ctypes.CDLL(None).madvise
@@ -50,17 +50,17 @@ def _candidates() -> Iterator[int]:
 
 _BASE: Final = ("worker.main",)
 _FOR_MODELS: Final = ("trio", "worker.io.trio_io")
-"""Requirements of adapters. A project of scripts needs no event loop."""
+"""Modules that adapters need. A project with only scripts needs no event loop."""
 
 PARTS: Final[Mapping[str, tuple[str, ...]]] = {
     "program": ("worker.backends.attempt",),
     "tools": ("worker.tools.commands", "worker.tools.files", "worker.tools.skill"),
     "servers": ("worker.mcp_servers",),
 }
-"""Modules to run another program in a worker, its own tools, and an agent's MCP servers."""
+"""Part of a worker -> its modules: other programs, the worker's own tools, and an agent's MCP servers."""
 
 ADAPTERS: Final[Mapping[str, str]] = {"anthropic": "worker.models.anthropic", "openai": "worker.models.openai"}
-"""Module of each SDK; its ``warm`` plays one reply in memory, so that workers share the created objects."""
+"""SDK -> module of its adapter, whose ``warm`` plays one reply in memory."""
 
 
 def load(names: frozenset[str]) -> None:
@@ -85,7 +85,7 @@ def load(names: frozenset[str]) -> None:
 
 
 def freeze() -> None:
-    """Exclude all live objects from garbage collection, so that a collection in a worker copies no shared page."""
+    """Exclude all live objects from garbage collection: a collection in a worker would copy shared pages."""
     gc.collect()
     gc.disable()
     gc.freeze()

@@ -1,7 +1,7 @@
 """Warm-up in the zygote before it forks: an order to a keeper, a scripted conversation, and one on Trio.
 
-Code that runs for the first time builds decoders and specializes itself (CPython does so after eight runs), and each
-page that this touches is copied in every worker. After a warm-up, workers share these pages.
+Code that runs for the first time creates decoders, and CPython specializes it after eight runs. Each page
+that this writes would be copied in every worker. After a warm-up, workers share these pages.
 """
 
 import os
@@ -21,7 +21,7 @@ from worker.models.model import BLANK, StreamSink
 from worker.process_tree import ChildSignal
 
 TIMES: Final = 12
-"""A few more runs than code needs to specialize itself."""
+"""Number of runs of a warm-up, a few more than CPython needs to specialize code."""
 
 
 def warm_up() -> None:
@@ -31,7 +31,7 @@ def warm_up() -> None:
 
 
 def warm_up_keeper() -> None:
-    """Execute an order as a keeper does, for a worker that exits at once. It renames the process.
+    """Execute an order as a keeper does, for a worker that exits at once. Changes the name of this process.
 
     Saves 200 KiB of private memory in each keeper.
     """
@@ -69,9 +69,9 @@ def _play(*, on_trio: bool) -> None:
 
 
 class _TwoReplies:
-    """A model with fixed replies; after the first one it triggers the kernel's answer.
+    """A model with two fixed replies. After the first, it sends the kernel's answer to the recorded entry.
 
-    An answer that arrives before its question would be ignored.
+    The answer cannot be sent in advance: an answer that arrives before its entry is ignored.
     """
 
     def __init__(self, say: socket.socket, hear: int) -> None:
@@ -92,7 +92,7 @@ class _TwoReplies:
         while b'"entry"' not in said:
             await wait_readable(self._hear)
             said += os.read(self._hear, 65536)
-        self._say.send(encode(_GO))
+        self._say.send(encode(_GO))  # not earlier: it would be ignored
 
     async def aclose(self) -> None:
         pass

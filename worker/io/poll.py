@@ -1,9 +1,9 @@
 """Blocking I/O without an event loop: one poll over the kernel's pipe and other descriptors.
 
-Used for scripts (the mock backend without tools): after a fork each touched page is copied, and Trio alone touches 500.
-It reduced a mock worker from 1115 page faults and 6.5 ms of CPU to 485 and 2.4, in alternating runs. All other workers
-use Trio; ``tests/e2e/test_reuse.py`` runs a script on it. Every coroutine here returns without suspending, so
-``run_blocking`` can run them.
+Used for scripts (the mock backend without tools): after a fork each touched page is copied, and Trio
+alone touches 500. Without Trio, a mock worker has 485 page faults and takes 2.4 ms of CPU instead of 1115
+and 6.5 ms (in alternating runs). All other workers use Trio; ``tests/e2e/test_reuse.py`` runs a script on
+it. Every coroutine here returns without suspending, so ``run_blocking`` can run them.
 
 Measure: ``scripts/bench replies``; and a script with and without ``tools: [files]``, which selects Trio.
 """
@@ -30,7 +30,7 @@ class _TimeUp(Exception):
 
 
 class PollIO:
-    """The kernel's two pipes. During every wait the kernel's frames are read and answered."""
+    """The kernel's two pipes. While any method waits, frames of the kernel are read and answered."""
 
     def __init__(self, hearing: ControlChannel, receive_fd: int, send_fd: int) -> None:
         self.hearing = hearing
@@ -88,7 +88,7 @@ class PollIO:
         self._write(line)
 
     async def hold(self, line: bytes) -> None:
-        """Send the line with the next one, or before the next wait: a script writes a reply at once."""
+        """Queue the line, to send it with the next line (a script's follows at once) or before the next wait."""
         self._held += line
 
     def _write(self, line: bytes) -> None:
@@ -106,7 +106,7 @@ class PollIO:
                 raise LinkLost from error
 
     async def answered(self) -> None:
-        """Wait for the answer to the recorded entry. Raises LinkLost, Stopped."""
+        """Wait for the kernel's answer to the recorded entry. Raises LinkLost, Stopped."""
         while self.hearing.answer is None:
             self.wait()
 
@@ -168,7 +168,7 @@ class PollConnection:
                 self._wait(select.POLLOUT)
 
     async def receive_some(self, limit: int) -> bytes:
-        """Return at most ``limit`` bytes; none at the end. Raises OSError."""
+        """Return at most ``limit`` bytes; no bytes at the end. Raises OSError."""
         while True:
             try:
                 return self._socket.recv(limit)

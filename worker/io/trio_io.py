@@ -1,6 +1,6 @@
 """I/O on Trio's event loop: for tools, programs and models over the network. Not imported for scripts.
 
-One task reads the kernel's frames during the work, so that pings are answered meanwhile.
+While the attempt runs, one task reads the kernel's frames, so that pings are answered.
 """
 
 from collections.abc import Awaitable, Callable, Coroutine
@@ -14,9 +14,9 @@ from worker.kernel_link import WRITE_SECONDS, ByteStream, ControlChannel, Kernel
 
 T = TypeVar("T")
 Attempt = Callable[[KernelLink, WorkerIO], Awaitable[Result | Error | None]]
-"""Runs the work and returns its terminal frame, or None if the kernel is gone."""
+"""Runs an attempt and returns its terminal frame, or None if the kernel has exited."""
 Leave = Callable[[Result | Error | None], None]
-"""Ends a worker with its terminal frame, or None if the kernel did not receive it."""
+"""Ends the worker process. Gets the terminal frame, or None if the kernel did not receive it."""
 
 
 def run(hearing: ControlChannel, receive_fd: int, send_fd: int, attempt: Attempt, leave: Leave) -> None:
@@ -42,7 +42,7 @@ async def _run(hearing: ControlChannel, receive_fd: int, send_fd: int, attempt: 
 
 
 class TrioPipe:
-    """The two pipes as streams. ``listen`` must run during all waits."""
+    """The kernel's two pipes as streams. ``listen`` must run in another task during all waits."""
 
     def __init__(self, receive: trio.abc.ReceiveStream, send: trio.abc.SendStream, hearing: ControlChannel) -> None:
         self._receive = receive
@@ -68,7 +68,7 @@ class TrioPipe:
         work.cancel()
 
     async def answered(self) -> None:
-        """Wait for the answer to the recorded entry."""
+        """Wait for the kernel's answer to the recorded entry."""
         while self._hearing.answer is None:
             await self._heard.wait()
 
@@ -84,7 +84,7 @@ class TrioPipe:
             raise LinkLost from error
 
     async def hold(self, line: bytes) -> None:
-        """Send the line at once, because a model streams. Raises LinkLost."""
+        """Send the line at once: the next one may take long, because a model streams. Raises LinkLost."""
         await self.send(line)
 
 
@@ -120,7 +120,7 @@ class TrioWire:
             raise ConnectionError(str(error)) from error
 
     async def receive_some(self, limit: int) -> bytes:
-        """Return at most ``limit`` bytes; none at the end. Raises OSError."""
+        """Return at most ``limit`` bytes; no bytes at the end. Raises OSError."""
         try:
             return bytes(await self._stream.receive_some(limit))
         except (trio.BrokenResourceError, trio.ClosedResourceError) as error:

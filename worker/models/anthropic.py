@@ -51,9 +51,9 @@ Block = dict[str, Any]
 
 
 def system_blocks(conversation: Conversation) -> list[Block]:
-    """Return the system prompt as cached blocks: the part shared with other work of the agent, and the rest.
+    """Return the system prompt as cached blocks: the part that all instructions of the agent share, and the rest.
 
-    The rest is the same for every step. Empty without a system prompt.
+    The second block is the same for all steps of an instruction. Empty without a system prompt.
     """
     text, stable = conversation.system, conversation.system_stable
     parts = (text[:stable], text[stable:].lstrip("\n")) if stable < len(text) else (text,)
@@ -61,10 +61,10 @@ def system_blocks(conversation: Conversation) -> list[Block]:
 
 
 def options(start: Start, max_tokens: int) -> Block:
-    """Return the options of the request from the agent's file: thinking, effort, temperature.
+    """Return the request options that the agent's file sets: thinking, effort, temperature.
 
-    The SDK has no parameter for the temperature, which newer models refuse. Thinking is part of ``max_tokens``: if the
-    rest would be too small, it is disabled.
+    The SDK has no parameter for the temperature, because newer models refuse it. Tokens for thinking are
+    part of ``max_tokens``; if too few would remain for the answer, thinking is disabled.
     """
     thinking = min(start.thinking_tokens or 0, max_tokens - 1)
     return {
@@ -83,7 +83,7 @@ def tool_list(specs: Iterable[ToolSpec]) -> list[Block]:
 
 
 def messages(conversation: Conversation) -> list[Block]:
-    """Return the conversation as alternating messages; the last block marks its end for the cache."""
+    """Return the conversation as alternating messages. The last block is marked as the end of the cached part."""
     turns: list[tuple[str, list[Block]]] = []
     for turn in conversation.opening:
         _add(turns, turn.role, [{"type": "text", "text": turn.text}] if turn.text.strip() else [])
@@ -128,7 +128,7 @@ class AnthropicDraft:
         """The raw ``stop_reason``; None until it has arrived."""
 
     def take(self, event: Mapping[str, Any]) -> str:
-        """Process one event. Returns the text that it adds to the visible reply."""
+        """Process one event. Returns the text that the event adds to the visible reply."""
         index = event.get("index", 0)
         match event.get("type"):
             case "message_start":
@@ -162,7 +162,7 @@ class AnthropicDraft:
         self._usage |= {key: counted(n) for key, n in (usage or {}).items() if key in _COUNTED and n is not None}
 
     def reply(self, k: int) -> Entry:
-        """Return the whole reply as entry ``k``; call this when ``stop`` is known."""
+        """Return the complete reply as entry ``k``. Call it only after the event that sets ``stop``."""
         ordered = sorted(self._blocks.items())
         calls = [self._call(k, index, block) for index, block in ordered if block.get("type") == "tool_use"]
         for index, text in self._inputs.items():
@@ -231,7 +231,7 @@ def connect(start: Start, list_tools: ListTools) -> AnthropicModel:
 
 
 def warm() -> None:
-    """Play one reply in memory, so that forks share what the SDK builds on first use. Leaves no thread or socket."""
+    """Play one reply in memory, so that forks share what the SDK creates lazily. Leaves no thread or socket."""
     import_asynchronous()
     http = httpx2.AsyncClient(transport=transport(_EVENTS, named=True), trust_env=False)
     trio.run(ask_once, AnthropicModel(SDK, START, one_tool, http))

@@ -1,7 +1,7 @@
 """The mock model, which plays a script: the same loop and the same stored entries, without a provider.
 
-The position in the script is computed from the entries: every reply is one action, except those that record a scripted
-failure. A script can therefore resume at any point, without counters in memory.
+The position in the script is computed from the entries: each reply is one action, except replies that
+record a scripted failure. So a script can resume at any point, without counters in memory.
 """
 
 import math
@@ -31,7 +31,7 @@ Values = Mapping[str, str]
 
 
 def choose(rules: tuple[Rule, ...], text: str) -> tuple[int, Rule, Values] | None:
-    """Return the first rule for ``text``, its number, and the values for its actions. Raises Failed (bad pattern)."""
+    """Return number and rule of the first match for ``text``, and the rule's values. Raises Failed (bad pattern)."""
     for number, rule in enumerate(rules):
         if rule.when is None:
             return number, rule, {"message.text": text}
@@ -86,14 +86,14 @@ def is_script(start: Start) -> bool:
 
 
 def kill_self(how: MockExit) -> None:
-    """End this process as scripted: by a signal, or at once with an exit code."""
+    """End this process as ``how`` demands: by a signal, or at once with an exit code."""
     if how.signal is not None:
         os.kill(os.getpid(), signal.Signals[f"SIG{how.signal.upper().removeprefix('SIG')}"])
     os._exit(how.code or 0)
 
 
 class MockModel:
-    """Model that plays the first rule whose ``when`` matches the instruction; an empty reply without one."""
+    """Model that plays the first rule whose ``when`` matches the instruction. Without a match, its reply is empty."""
 
     def __init__(
         self,
@@ -184,17 +184,17 @@ def _place(number: int, actions: tuple[Action, ...], conversation: Conversation,
 
 
 OUTPUT_LIMIT_BYTES: Final = 256 * 1024
-"""Maximum output; the rest is read and dropped, so that the command does not block on its pipe."""
+"""Maximum stored output. More output is read and dropped, so that the command does not block."""
 _LINGER_SECONDS: Final = 1.0
 """Time to read after the shell has exited: a process outside of its group may keep the pipe open forever."""
 _ROUND_SECONDS: Final = 0.05
-"""Interval of checks of the process on systems without a descriptor for its exit (macOS)."""
+"""Interval of checks whether the shell has exited, on systems without a descriptor for that (macOS)."""
 _CHUNK_BYTES: Final = 64 * 1024
 _SHELL: Final = "/bin/sh"
 Confine = Callable[[Sequence[str]], tuple[str, ...]]
 """Returns the command line that runs a command in its sandbox."""
 _IGNORED: Final = (signal.SIGPIPE, signal.SIGXFSZ)
-"""Signals that Python ignores, and commands must not."""
+"""Signals that Python ignores, and that commands must not ignore."""
 
 
 class Shell:
@@ -210,9 +210,9 @@ class Shell:
         self._idempotency_key = idempotency_key
 
     async def run(self, name: str, args: dict[str, Any], key: str) -> ToolOutcome:
-        """Run ``args["command"]``. A non-zero exit is a result, not an error. A stop or a timeout kills the group.
+        """Run ``args["command"]``. A non-zero exit code is no error. A stop or a timeout kills the process group.
 
-        With ``args["background"]`` the command is started and keeps running.
+        With ``args["background"]``, return when the command has started; it keeps running.
         """
         if args.get("background"):
             text = str(args.get("command", ""))
@@ -275,7 +275,7 @@ class Shell:
 
 
 class _Command:
-    """A running shell, leader of its session. ``fd`` becomes readable at its exit if the system supports that."""
+    """A running shell that leads its session. ``fd`` becomes readable at its exit; None on some systems."""
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
@@ -283,14 +283,14 @@ class _Command:
         self.fd: int | None = os.pidfd_open(pid) if hasattr(os, "pidfd_open") else None
 
     def ended(self) -> bool:
-        """Return whether it has exited; then ``code`` is set."""
+        """Return whether the shell has exited; then ``code`` is set."""
         if self.code is None:
             pid, status = os.waitpid(self._pid, os.WNOHANG)
             self.code = os.waitstatus_to_exitcode(status) if pid else None
         return self.code is not None
 
     def kill(self) -> None:
-        """Kill its group, and wait for its exit unless the system blocks it. Call it once, at the end."""
+        """Kill the shell's group, and wait for its exit unless the system blocks that. Call it once, at the end."""
         with suppress(ProcessLookupError):
             os.killpg(self._pid, signal.SIGKILL)
         end = time.monotonic() + _LINGER_SECONDS
@@ -301,7 +301,7 @@ class _Command:
 
 
 class _Output:
-    """The output of a command, up to the limit. ``fd`` is None after its end."""
+    """The output of a command, up to the limit. ``fd`` is None after the end of the output."""
 
     def __init__(self, fd: int) -> None:
         self.fd: int | None = fd

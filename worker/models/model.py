@@ -1,14 +1,14 @@
-"""The interface between the loop and models: one question, and one reply or the cause of a failure.
+"""The interface between the loop and models: a request returns one reply, or raises a failure with its cause.
 
-Stop reasons are our own: each adapter has a table that maps its provider's words. Unknown words are passed on, so that
-the loop can name them in its error.
+Stop reasons are our own: each adapter has a table for its provider's values. Unknown values are passed on, so
+that the loop can name them in its error.
 
-The cause of a provider's failure comes from tables, read in one order. Only structured signals count: a stable code in
-the error body, the HTTP status, the category of the error, the type of the exception. The text of an error is displayed
-and never matched, except for two documented sentences of Anthropic without a code, and only with their status and type
+The cause of a provider's failure comes from tables, in this order: a stable code in the error body, the HTTP
+status, the category of the error, the type of the exception. The text of an error is displayed, but never
+matched, except for two documented sentences of Anthropic without a code, and only with their status and type
 (``SENTENCES``).
 
-Also a blank start frame for the warm-up before a fork, so that workers share what is built on first use.
+Also contains the start frame for the warm-up of models before a fork.
 """
 
 import json
@@ -42,7 +42,7 @@ CODES: Final[Mapping[str, Cause]] = {
     "content_filter": "refusal",
     "content_policy_violation": "refusal",
 }
-"""Causes of codes that are more specific than their status."""
+"""Causes of codes in an error body, which are more specific than the HTTP status."""
 
 STATUSES: Final[Mapping[int, Cause]] = {
     401: "auth",
@@ -54,7 +54,7 @@ STATUSES: Final[Mapping[int, Cause]] = {
     425: "overloaded",
     429: "rate_limited",
 }
-"""Other 4xx are ``invalid``, 5xx ``overloaded``. A request that is too large exceeds the context."""
+"""Causes of HTTP statuses. Other 4xx are ``invalid``, 5xx ``overloaded``. 413: the context is too large."""
 
 CATEGORIES: Final[Mapping[str, Cause]] = {
     "rate_limit_error": "rate_limited",
@@ -75,13 +75,13 @@ CATEGORIES: Final[Mapping[str, Cause]] = {
 
 
 SENTENCES: Final[Mapping[str, Cause]] = {"prompt is too long": "context_overflow", "credit balance is too low": "quota"}
-"""Starts of messages of a 400 ``invalid_request_error`` with another meaning."""
+"""Starts of error messages of a 400 ``invalid_request_error`` that have another cause than ``invalid``."""
 _PLAIN_STATUS: Final = 400
 _PLAIN_TYPE: Final = "invalid_request_error"
 
 
 class Failed(Exception):
-    """The attempt cannot continue: ``cause`` is the reason, ``text`` its message for people, without secrets."""
+    """The attempt cannot continue. ``cause`` is for the kernel, ``text`` a message for people, without secrets."""
 
     def __init__(
         self,
@@ -105,8 +105,8 @@ class Failed(Exception):
 def cause_of(status: int | None, codes: Iterable[str]) -> Cause:
     """Return the cause of an error with this HTTP ``status`` and these codes, most specific first.
 
-    A status below 300 has no meaning (the error came inside a stream). Without any known signal, the provider broke
-    off: ``overloaded``, which is retried.
+    A status below 300 is ignored (the error came inside a stream). Without any known signal, the
+    cause is ``overloaded``, which is retried.
     """
     words = tuple(codes)
     for word in words:
@@ -164,10 +164,10 @@ RETRY_AFTER_LIMIT_SECONDS: Final = 7 * 24 * 3600.0
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Return the delay requested by ``retry-after-ms``, or by ``retry-after`` in seconds or as an HTTP date.
+    """Return the delay in seconds that ``retry-after-ms`` or ``retry-after`` (seconds or a date) requests.
 
-    A date is relative to the ``date`` of the answer, which has the same clock. Returns 0 for the past, None for an
-    invalid value, and at most the limit.
+    A date is compared with the ``date`` header, which has the same clock. Returns 0 for a past date, None for
+    an invalid value, and at most the limit.
     """
     text = headers.get("retry-after")
     date = headers.get("date")
@@ -193,7 +193,7 @@ Stop = Literal["end_turn", "tool_use", "max_tokens", "context_overflow", "refusa
 """Why a reply ended. ``fired`` (mock only): the reply records that a scripted failure follows."""
 
 CUT: Final[frozenset[str]] = frozenset({"max_tokens", "context_overflow", "refusal"})
-"""Stops that may cut a reply within a tool call: calls of such a reply are not run."""
+"""Stops after which the last tool call of a reply may be incomplete, so its calls are not run."""
 
 
 ListTools = Callable[[], Awaitable[tuple[ToolSpec, ...]]]
@@ -212,23 +212,23 @@ class StreamSink(Protocol):
 
 
 class Model(Protocol):
-    """Answers conversations: two implementations call providers, one plays a script."""
+    """Source of replies. Adapters call a provider; the mock plays a script."""
 
     async def reply(self, conversation: Conversation, allowance: int | None, live: StreamSink) -> Entry:
-        """Request one reply of the model. Return it without ``duration_ms``, with its native form. Raises Failed.
+        """Request one reply and return it with its native form, without ``duration_ms``. Raises Failed.
 
-        ``allowance`` limits the tokens of the answer below the agent's own limit. Cancellation closes the connection;
-        the partial reply is lost.
+        ``allowance`` is a maximum of tokens, in addition to the agent's own limit. Cancellation closes
+        the connection; the partial reply is lost.
         """
         ...
 
     async def aclose(self) -> None:
-        """Close the connection of the model."""
+        """Close the model's connection to its provider."""
         ...
 
 
 def counted(value: object) -> int:
-    """Return a token count of a provider; 0 without one. Raises Failed for an invalid count."""
+    """Return ``value`` as a token count; 0 for a missing one. Raises Failed for an invalid count."""
     try:
         return msgspec.convert(value or 0, Count)
     except msgspec.ValidationError as error:
@@ -236,7 +236,7 @@ def counted(value: object) -> int:
 
 
 def to_native(dialect: str, value: object) -> Json:
-    """Return a provider's own form of a reply for an entry. Lone surrogates in it are replaced."""
+    """Return ``value``, a provider's own form of a reply, for an entry. Replaces lone surrogates."""
     labelled = {dialect: value}
     try:
         return Json(msgspec.json.encode(labelled))
@@ -245,7 +245,7 @@ def to_native(dialect: str, value: object) -> Json:
 
 
 def native_of(reply: Entry, dialect: str) -> Any:
-    """Return the native form of ``reply`` in this ``dialect``; None if it must be built from the neutral one."""
+    """Return the native form of ``reply`` in ``dialect``; None if it has none and must be converted."""
     labelled: object = msgspec.json.decode(reply.native)
     return labelled.get(dialect) if isinstance(labelled, dict) else None
 

@@ -50,13 +50,13 @@ STOPS: Final[Mapping[str, Stop]] = {
     "model_length": "context_overflow",
     "content_filter": "refusal",
 }
-"""All values of ``finish_reason`` of OpenAI, and additional ones of compatible servers."""
+"""All values of ``finish_reason`` of OpenAI, and those that compatible servers add."""
 
 BREAKDOWNS: Final[Mapping[str, Cause]] = {"error": "overloaded", "insufficient_system_resource": "overloaded"}
-"""Values of ``finish_reason`` of servers that failed within the reply: retry."""
+"""Values of ``finish_reason`` that mean a failure of the server during the reply. They are retried."""
 
 _EXTRAS: Final = ("reasoning_content", "reasoning_details", "extra_content")
-"""Additions of servers to a message that they require back with its calls."""
+"""Fields that servers add to a message with calls, and require back."""
 Message = dict[str, Any]
 
 
@@ -104,7 +104,7 @@ class ChatDraft:
         """The raw ``finish_reason``; None until it has arrived."""
 
     def take(self, chunk: Mapping[str, Any]) -> str:
-        """Process one chunk. Returns the text that it adds to the visible reply."""
+        """Process one chunk. Returns the text that the chunk adds to the visible reply."""
         self._usage = chunk.get("usage") or self._usage
         choices: list[Mapping[str, Any]] = chunk.get("choices") or []
         choice = choices[0] if choices else None
@@ -134,7 +134,7 @@ class ChatDraft:
         return text
 
     def reply(self, k: int) -> Entry:
-        """Return the whole reply as entry ``k``; call this when ``stop`` is known."""
+        """Return the complete reply as entry ``k``. Call it only after the chunk that sets ``stop``."""
         for index, call in enumerate(self._calls):
             call["id"] = call["id"] or f"call-{k}-{index}"
         stop = STOPS.get(self.stop or "", self.stop or "")
@@ -192,8 +192,7 @@ def _grown(so_far: Any, piece: Any) -> Any:
 
 
 _LIMITS: Final = ("max_tokens", "max_completion_tokens")
-"""Names of the token limit: all servers but OpenAI know the first, which its newer models refuse on any
-server. If a server refuses one by name, the request is repeated with the other."""
+"""Names of the token limit. OpenAI's newer models refuse the first. If a server refuses a name, the other is tried."""
 _REFUSED: Final = "unsupported_parameter"
 _NO_STREAM_OPTIONS: Final = frozenset({"mistral"})
 """Providers that refuse ``stream_options``, and always report usage."""
@@ -254,14 +253,14 @@ class OpenAIModel(SdkModel):
 
 
 class _LimitRefused(Failed):
-    """The server does not know this name of the token limit."""
+    """The server refuses this name of the token limit."""
 
     def __init__(self, found: Failed) -> None:
         super().__init__(found.cause, found.text, http_status=found.http_status, code=found.code)
 
 
 def connect(start: Start, list_tools: ListTools) -> Model:
-    """Return the model of ``start``, at the API that serves it."""
+    """Return the model of ``start``, for the Responses or the Chat Completions API."""
     if start.provider is not None and start.provider.api == "responses":  # few models need the Responses API
         model: Model = import_module("worker.models.openai_responses").ResponsesModel(SDK, start, list_tools)
         return model
@@ -269,7 +268,7 @@ def connect(start: Start, list_tools: ListTools) -> Model:
 
 
 def warm() -> None:
-    """Play one reply in memory, so that forks share what the SDK builds on first use. Leaves no thread or socket."""
+    """Play one reply in memory, so that forks share what the SDK creates lazily. Leaves no thread or socket."""
     import_asynchronous()
     http = httpx2.AsyncClient(transport=transport(_CHUNKS, named=False), trust_env=False)
     trio.run(ask_once, OpenAIModel(START, one_tool, http))

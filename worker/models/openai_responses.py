@@ -35,7 +35,7 @@ def tools(specs: Iterable[ToolSpec]) -> list[Item]:
 
 
 def items(conversation: Conversation) -> list[Item]:
-    """Return the conversation as input items. The system prompt is passed separately, as ``instructions``."""
+    """Return the conversation as input items, without the system prompt, which is sent as ``instructions``."""
     out: list[Item] = [{"role": turn.role, "content": turn.text} for turn in conversation.opening]
     for step in conversation.shown:
         reply = step.reply
@@ -64,7 +64,7 @@ class ResponsesDraft:
         """The API's own error, if it reported one."""
 
     def take(self, event: Mapping[str, Any]) -> str:
-        """Process one event. Returns the text that it adds to the visible reply."""
+        """Process one event. Returns the text that the event adds to the visible reply."""
         kind = event.get("type", "")
         if kind in ("response.output_text.delta", "response.refusal.delta"):
             return str(event.get("delta") or "")
@@ -77,7 +77,7 @@ class ResponsesDraft:
         return ""
 
     def reply(self, k: int) -> Entry:
-        """Return the whole reply as entry ``k``; call this after the end of the reply."""
+        """Return the complete reply as entry ``k``. Call it only after the last event."""
         native = [item for _, item in sorted(self._items.items())]
         calls = tuple(_tool_call(k, index, item) for index, item in enumerate(native) if item.get("type") == _CALL)
         text, refusal = _parts(native, "output_text", "text"), _parts(native, "refusal", "refusal")
@@ -127,7 +127,7 @@ _LEAST_TOKENS: Final = 16
 
 
 class ResponsesModel(SdkModel):
-    """An agent's model at the Responses API. Stores nothing there: each request has the whole conversation."""
+    """An agent's model at the Responses API, which stores nothing: each request has the whole conversation."""
 
     async def reply(self, conversation: Conversation, allowance: int | None, live: StreamSink) -> Entry:
         """Send one streamed request to the model, and return its reply. Raises Failed."""

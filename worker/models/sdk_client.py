@@ -30,7 +30,7 @@ CLOSE_SECONDS: Final = 1.0
 MESSAGE_LIMIT: Final = 1000
 _READ_LIMIT: Final = 4 * MESSAGE_LIMIT
 _FIRST_OF_EVENTS: Final = frozenset({b":", b"d", b"e", b"i", b"r"})
-"""First characters of an event stream: a comment, or the fields data, event, id, retry."""
+"""First characters of an event stream: of a comment, or of the fields data, event, id and retry."""
 NO_KEY: Final = "none"
 """Key for agents without one (local servers): an SDK would otherwise use one from the environment."""
 
@@ -41,7 +41,7 @@ _OUR_FAULT: Final = (httpx2.UnsupportedProtocol, httpx2.LocalProtocolError)
 
 
 class Sdk(NamedTuple):
-    """A vendor's SDK: its client, and its errors; ``answered`` are those with an answer of the provider."""
+    """A vendor's SDK: its client, and its exceptions. ``answered`` are exceptions that contain an HTTP response."""
 
     client: Callable[..., Any]
     base_url: str
@@ -69,7 +69,7 @@ class ReplyDraft(Protocol):
     """A partial reply."""
 
     def take(self, event: Mapping[str, Any], /) -> str:
-        """Add the content of one stream event. Returns its text."""
+        """Add the content of one stream event. Returns the text that it adds to the visible reply."""
         ...
 
 
@@ -85,7 +85,7 @@ class SdkModel:
         self._sdk = sdk
 
     async def hear(self, asked: Awaitable[Any], draft: ReplyDraft, live: StreamSink) -> None:
-        """Fill ``draft`` with the stream, and show its text. Raises Failed with the cause of the SDK's error."""
+        """Fill ``draft`` from the stream, and show its text on ``live``. Raises Failed for an error of the SDK."""
         try:
             async with await asked as stream:
                 read_as_stream(self.provider, stream.response)
@@ -111,7 +111,7 @@ class SdkError(Protocol):
 
 
 def address(provider: Provider, default: str) -> str:
-    """Return the base URL. Raises Failed for an invalid one: the SDKs would use one from the environment."""
+    """Return the provider's base URL. Raises Failed if it is invalid: an SDK would use one from the environment."""
     base_url = provider.base_url or default
     parts = urlsplit(base_url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
@@ -136,12 +136,12 @@ def http_client(base_url: str, limits: Limits) -> httpx2.AsyncClient:
 
 
 def max_tokens(limits: Limits, allowance: int | None) -> int:
-    """Return the token limit of an answer: the agent's limit, or the rest of the budget."""
+    """Return the token limit of a reply: the agent's limit, or ``allowance`` if that is lower."""
     return limits.max_tokens if allowance is None else max(1, min(limits.max_tokens, allowance))
 
 
 def failed(provider: Provider, error: SdkError, response: httpx2.Response | None) -> Failed:
-    """Translate an SDK's error to a failure. ``response`` is the answer with the error, if any."""
+    """Translate an SDK's error to a failure. ``response`` is the provider's response with the error, or None."""
     status = response.status_code if response is not None else None
     codes = codes_in(error.body)
     text = message_in(error.body) or error.message
@@ -176,7 +176,7 @@ def read_as_stream(provider: Provider, response: httpx2.Response) -> None:
 class EventBytes:
     """The bytes of an event stream, without a byte order mark (WHATWG HTML 9.2.5).
 
-    Reading raises Failed if the body is not an event stream, whatever its status: a page, or an error as JSON.
+    Reading raises Failed if the body is not an event stream but, for example, a page or a JSON error, with any status.
     """
 
     def __init__(self, provider: Provider, response: httpx2.Response) -> None:
@@ -227,7 +227,7 @@ def unfinished(provider: Provider) -> Failed:
 
 
 def say(provider: Provider, text: str) -> str:
-    """Return ``text`` for people: short, with the provider's name, and without the key, which some providers echo."""
+    """Return ``text`` shortened, with the provider's name, and without the key, which some providers repeat."""
     text = clean(text[:_READ_LIMIT])
     if provider.api_key:
         text = _redaction(provider.api_key).of(text)
@@ -246,7 +246,7 @@ _LATE: Final = (
     "httpcore2._async.http11",
     "stringprep",
 )
-"""Imported by the asynchronous clients on their first real request."""
+"""Modules that the asynchronous clients import at their first real request."""
 
 NOBODY: Final = Provider(name="warm", dialect="mock", base_url="http://127.0.0.1:9")
 START: Final = msgspec.structs.replace(BLANK, backend="sdk", provider=NOBODY)

@@ -1,1 +1,1 @@
-"""The worker's own tools, one module each. They run in the working directory; Daemon MCP has the other tools."""
+"""The worker's own tools, one module each, for the working directory. The kernel has all other tools."""

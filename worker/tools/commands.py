@@ -1,7 +1,7 @@
 """Tools that run a command: ``bash``, a command line in the agent's working directory, and tools of the project.
 
-A project tool reads its arguments as JSON and returns text, or a fixed answer. Execution is at-least-once: the caller
-prevents that an interrupted call is repeated.
+A project tool gets its arguments as JSON and returns text, or a fixed answer. A command may run more than once; the
+caller makes sure that an interrupted call is not repeated.
 """
 
 import shutil
@@ -30,7 +30,7 @@ from worker.tool import (
 
 DEFAULT_SECONDS: Final = 120.0
 KEY_VARIABLE: Final = "AGENT_IDEMPOTENCY_KEY"
-"""Identifies the call: equal on every attempt, so that a command can recognize a repetition."""
+"""Variable with the call's key, by which a command can recognize a repeated call."""
 _SHELLS: Final = ("bash", "sh")
 
 
@@ -48,7 +48,7 @@ class BashArguments(ToolArguments, frozen=True, kw_only=True):
 
 
 class Bash:
-    """Runner of command lines. Each runs in its own shell: a ``cd`` or a variable does not persist."""
+    """Runner of command lines. Each call has its own shell, so a ``cd`` or a variable does not persist."""
 
     def __init__(
         self, programs: Subprocesses, *, idempotency_key: str, longest_seconds: float, seconds: float = DEFAULT_SECONDS
@@ -61,7 +61,7 @@ class Bash:
         self._shell = next((found for name in _SHELLS if (found := shutil.which(name, path=path))), "/bin/sh")
 
     async def run(self, name: str, args: dict[str, Any], key: str) -> ToolOutcome:
-        """Run one command. Cancellation kills its group, unless it runs in the background."""
+        """Run one command. Cancellation kills its process group, unless it runs in the background."""
         try:
             asked = read_arguments(BashArguments, name, args)
         except BadArguments as error:
@@ -80,7 +80,7 @@ class Bash:
 
 
 def bash(programs: Subprocesses, *, idempotency_key: str, longest_seconds: float) -> BuiltinTool:
-    """Return the tool. ``longest_seconds`` limits the timeout of a call."""
+    """Return the tool ``bash``. ``longest_seconds`` is the maximum timeout of a call."""
     about = (
         "Run a command line in the working directory. Standard input is empty; both output streams are returned, "
         f"shortened in the middle over {(HEAD_BYTES + TAIL_BYTES) // 1024} KiB. Each call runs in a new shell, and its "
@@ -91,11 +91,11 @@ def bash(programs: Subprocesses, *, idempotency_key: str, longest_seconds: float
 
 
 HEAD_BYTES: Final = 16 * 1024
-"""Kept start of an output that is too long: usually the command and the first error."""
+"""Size of the start of a long output that the model gets: usually the first error."""
 TAIL_BYTES: Final = 32 * 1024
-"""Kept end of such an output: usually the result."""
+"""Size of the end of a long output that the model gets: usually the result."""
 LINGER_SECONDS: Final = 1.0
-"""Time for the pipe to stay open after the command has exited: a process that left the group may hold it forever."""
+"""Time after the command's exit until its pipe is closed: a process that left the group may keep it open."""
 
 
 class ToolCommand(msgspec.Struct, frozen=True, kw_only=True):
@@ -110,7 +110,7 @@ class ToolCommand(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Excerpt:
-    """A byte stream of which the start and the end are kept."""
+    """Start and end of a byte stream."""
 
     def __init__(self, head_bytes: int, tail_bytes: int) -> None:
         self._head_bytes = head_bytes
@@ -120,7 +120,7 @@ class Excerpt:
         self._dropped = 0
 
     def add(self, chunk: bytes) -> None:
-        """Append a chunk."""
+        """Append ``chunk`` to the stream."""
         room = self._head_bytes - len(self._head)
         self._head += chunk[:room]
         self._tail += chunk[room:]
@@ -130,7 +130,7 @@ class Excerpt:
             self._dropped += over
 
     def text(self) -> str:
-        """Return the kept parts, with the size of the omitted part between them."""
+        """Return start and end as text, with the size of the omitted part between them."""
         if not self._dropped:
             return (self._head + self._tail).decode("utf-8", "replace")
         head, tail = self._head.decode("utf-8", "ignore"), self._tail.decode("utf-8", "replace")
@@ -140,7 +140,7 @@ class Excerpt:
 async def run(programs: Subprocesses, command: ToolCommand) -> ToolOutcome:
     """Run ``command`` until it exits or times out. A failure is a result too.
 
-    Cancellation kills its group.
+    Cancellation kills the command's process group.
     """
     try:
         process = await programs.open(
@@ -223,7 +223,7 @@ class ProjectToolRunner(msgspec.Struct, frozen=True, kw_only=True):
     longest_seconds: float
 
     async def run(self, name: str, args: dict[str, Any], key: str) -> ToolOutcome:
-        """Run the tool. Cancellation kills its group."""
+        """Run the tool. Cancellation kills the process group of its command."""
         fault = argument_fault(self.schema, args) or option_fault(self.tool.command, args)
         if fault is not None:
             return ToolOutcome(f"invalid arguments of {name}: {fault}", True)
@@ -244,7 +244,7 @@ class ProjectToolRunner(msgspec.Struct, frozen=True, kw_only=True):
 def project_tool(
     name: str, tool: ProjectTool, programs: Subprocesses, *, idempotency_key: str, longest_seconds: float
 ) -> BuiltinTool:
-    """Return the tool ``name``. ``longest_seconds`` limits the timeout of its definition."""
+    """Return the tool ``name``. ``longest_seconds`` is the maximum of the timeout in its definition."""
     schema = input_schema(tool.input)
     hand = ProjectToolRunner(
         tool=tool, schema=schema, programs=programs, idempotency_key=idempotency_key, longest_seconds=longest_seconds
@@ -254,7 +254,7 @@ def project_tool(
 
 
 def argument_fault(schema: Mapping[str, Any], args: Mapping[str, Any]) -> str | None:
-    """Return which argument is missing, unknown or of the wrong type, or None. The command checks the rest."""
+    """Return an error text for a missing, unknown or mistyped argument, or None. The command checks the rest."""
     properties: Mapping[str, Any] = schema.get("properties", {})
     for name in schema.get("required", ()):
         if name not in args:
@@ -273,7 +273,7 @@ def argument_fault(schema: Mapping[str, Any], args: Mapping[str, Any]) -> str | 
 
 
 def option_fault(command: tuple[str, ...], args: Mapping[str, Any]) -> str | None:
-    """Return why an argument would be parsed as an option, or None; trust in the command covers no added options."""
+    """Return an error text for an argument that would act as an option, or None: trust covers no other options."""
     plain = command[: command.index("--")] if "--" in command else command
     for name in placeholders(plain):
         value = args.get(name)

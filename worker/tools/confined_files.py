@@ -1,7 +1,7 @@
 """Confined access to files of the agent's working directory: no link leads out. Every function blocks.
 
-A path is resolved once, following links that stay inside; then every part is opened step by step from the top without
-following links. Swapping a folder for a link meanwhile has no effect (faults XF01, XF05).
+A path is resolved once, following links that stay inside; then each part is opened in turn from the top,
+without following links. So replacing a folder by a link meanwhile has no effect (faults XF01, XF05).
 
 Files are read up to a limit, and replaced atomically.
 """
@@ -20,7 +20,7 @@ Parts = tuple[str, ...]
 """A path relative to the working directory, with links resolved; () is the directory itself."""
 
 _ABOVE: Final = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-"""O_PATH: folders above the directory need not be readable."""
+"""Flags to open folders above the directory. With O_PATH they need not be readable."""
 MAX_PATH: Final = 4096
 """Maximum length of a path; no system accepts a longer one."""
 
@@ -30,13 +30,13 @@ _GIT: Final = ".git"
 
 
 class NotAllowed(Exception):
-    """A path that tools must not access, or with an unexpected type. The text is for the model."""
+    """Tools must not access this path, or it has an unexpected type. The text is for the model."""
 
 
 class ConfinedDir:
     """The directory ``root``. ``hidden`` folders are invisible; ``closed`` folders and files are read-only.
 
-    Links in the path of ``root`` are resolved now. With ``as_it_is`` it contains none, and none is followed.
+    Links in the path of ``root`` are resolved once, now; with ``as_it_is`` the path must not contain any.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class ConfinedDir:
             raise NotAllowed("the path contains a NUL character")
         if len(path) > MAX_PATH:
             raise NotAllowed(f"the path is longer than {MAX_PATH} characters")
-        real = os.path.realpath(os.path.join(self._root, path))
+        real = os.path.realpath(os.path.join(self._root, path))  # links are resolved only here
         if os.path.commonpath([self._root, real]) != self._root:
             raise NotAllowed("the path is outside the working directory")
         if any(os.path.commonpath([folder, real]) == folder for folder in self._hidden):
@@ -62,7 +62,7 @@ class ConfinedDir:
         return () if relative == os.curdir else tuple(relative.split(os.sep))
 
     def hides(self, parts: Parts) -> bool:
-        """Return whether the folder ``parts`` is hidden."""
+        """Return whether the folder ``parts`` is one of the hidden folders."""
         return os.path.join(self._root, *parts) in self._hidden
 
     def for_writing(self, path: str) -> Parts:
@@ -79,7 +79,7 @@ class ConfinedDir:
         return parts
 
     def folder(self, parts: Parts, *, make: bool = False) -> int:
-        """Return a descriptor of a folder; create it with ``make``. Raises OSError."""
+        """Return a descriptor of the folder ``parts``, created if ``make``. Raises OSError."""
         # Open the directory itself step by step too: its parents could be swapped as well.
         *top_above, last = self._root.split(os.sep)[1:]
         descriptor = os.open(os.sep, _ABOVE)
@@ -95,7 +95,7 @@ class ConfinedDir:
         return descriptor
 
     def open(self, parts: Parts) -> int:
-        """Open a regular file for reading. Raises NotAllowed, OSError."""
+        """Return a descriptor of a regular file for reading. Raises NotAllowed, OSError."""
         if not parts:
             raise NotAllowed("it is a folder")
         with closing_descriptor(self.folder(parts[:-1])) as folder:
@@ -103,7 +103,7 @@ class ConfinedDir:
 
 
 def open_regular(folder: int, name: str) -> int:
-    """Open the file ``name`` in ``folder`` for reading without following links. Raises NotAllowed, OSError."""
+    """Return a descriptor of the file ``name`` in ``folder``; no link is followed. Raises NotAllowed, OSError."""
     descriptor = os.open(name, os.O_RDONLY | FILE, dir_fd=folder)
     mode = os.fstat(descriptor).st_mode
     if stat.S_ISREG(mode):
@@ -119,7 +119,7 @@ def _as_any_system_sees(name: str) -> str:
 
 
 def shown(parts: Iterable[str]) -> str:
-    """Return a path as text: names are bytes, and may contain anything."""
+    """Return a path as valid text: names are bytes, and may contain anything."""
     text = os.fsencode("/".join(parts)).decode("utf-8", "replace")
     return "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text)
 
@@ -169,7 +169,6 @@ def replace(place: ConfinedDir, parts: Parts, data: bytes) -> bool:
 
 
 def _mode_of(folder: int, name: str) -> int | None:
-    """Return the permissions of an existing file, or None. Raises NotAllowed for other types."""
     try:
         descriptor = open_regular(folder, name)
     except FileNotFoundError:

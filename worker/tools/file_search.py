@@ -1,7 +1,7 @@
 """Search in the files below a folder: the walk, and the patterns of file tools.
 
-The walk has a fixed order and limits, and follows no links; every step blocks. Patterns use google-re2, whose cost
-grows only with the text (XF23).
+The walk has a fixed order and limits, and follows no links; every step blocks. Patterns use
+google-re2, whose time is linear in the text's length (XF23).
 """
 
 import os
@@ -18,27 +18,27 @@ from worker.tools.confined_files import ConfinedDir, Parts
 
 LIMIT_FILES: Final = 50_000
 LIMIT_DEPTH: Final = 64
-"""Maximum depth below the first folder: each folder on the way is kept open."""
+"""Maximum depth below the first folder: each folder from there to the current one is open."""
 SKIPPED: Final = frozenset(
     {".git", ".hg", ".svn", "node_modules", ".venv", "venv", "__pycache__", ".mypy_cache", ".ruff_cache", ".tox"}
 )
-"""Folders that are only searched if requested by name."""
+"""Folders that are searched only if the call names them."""
 
 
 class FoundFile(msgspec.Struct, frozen=True):
-    """A regular file. ``folder`` is a descriptor that stays open until the next file is requested."""
+    """A regular file. ``folder`` is a descriptor of its folder, open until the next file is requested."""
 
     parts: Parts
     folder: int
 
     @property
     def name(self) -> str:
-        """Return the last part of the path."""
+        """Return the file's name without its folder."""
         return self.parts[-1]
 
 
 class Walk:
-    """The regular files below ``top``. ``cut`` describes afterwards what was left out, or is ""."""
+    """The regular files below ``top``. After the walk, ``cut`` describes what was left out, or is ""."""
 
     def __init__(self, place: ConfinedDir, top: Parts) -> None:
         self._place = place
@@ -87,7 +87,7 @@ class Match(Protocol):
 
 
 class LinePattern:
-    """A regular expression for single lines; ``^`` and ``$`` match their ends."""
+    """A regular expression for single lines; ``^`` and ``$`` match the start and end of a line."""
 
     def __init__(self, pattern: str, *, ignore_case: bool = False) -> None:
         options = _options()
@@ -96,7 +96,7 @@ class LinePattern:
         self._found = _compiled(f"(?m){pattern}", options).finditer
 
     def offsets(self, data: bytes) -> Iterator[int]:
-        """Yield the offsets of matches in ``data``."""
+        """Yield the byte offset of each match in ``data``."""
         return (cast(Match, match).start() for match in self._found(data))
 
 

@@ -1,7 +1,7 @@
 """The file tools that ``tools: [files]`` enables: ``edit``, ``grep``, ``list``, ``read`` and ``write``.
 
-Each consists of its arguments, a blocking function, and its FileTool, which runs it in a thread and returns refusals as
-results; FILES at the end lists them.
+Each tool consists of its arguments, a blocking function, and a FileTool, which runs the function in a
+thread and returns refusals as results. FILES at the end lists the tools.
 """
 
 import errno
@@ -37,20 +37,20 @@ from worker.tools.confined_files import (
 from worker.tools.file_search import BadPattern, Glob, LinePattern, Walk
 
 TOLD_CHARACTERS: Final = 16 * 1024
-"""Maximum length of the rules of one file, so that the tool's own result has room."""
+"""Maximum length of one rule file in a result, so that the tool's own output fits too."""
 _NOTE: Final = "rules "
 
 
 class NestedRules:
-    """The nested rules of ``place`` that an attempt reports when a file tool first accesses a path below them.
+    """Rules (AGENTS.md and similar) in subfolders of ``place``. A file tool's first access below them reports them.
 
-    ``trusted`` maps each rule file to its SHA-256. Only that content is shown: a new or changed file (in a branch, or
-    by an agent) is only named. Each is reported once per instruction, over all attempts: the note of the call's entry
-    records it.
+    ``trusted`` maps each rule file to its SHA-256. Only trusted content is shown; of a new or changed file (in a
+    branch, or by an agent) only the name. Each file is reported once per instruction, over all attempts: the note of
+    the call's entry records it.
     """
 
     def __init__(self, place: ConfinedDir, trusted: Mapping[str, str], earlier: Iterable[Entry] = ()) -> None:
-        """Prepare the rules; ``earlier`` are entries that the model still sees, whose rules are not repeated."""
+        """Prepare the rules. ``earlier`` are entries that the model still sees, so their rules are not repeated."""
         self._place = place
         self._trusted = trusted
         notes = (entry.note or "" for entry in earlier if entry.kind == "tool")
@@ -58,7 +58,7 @@ class NestedRules:
         self._told = {path for paths in told for path in paths}
 
     def first_touched(self, path: str) -> tuple[str, str | None]:
-        """Return the rules to report with a call that accessed ``path``, and the note to store."""
+        """Return the rules to report with a call that accesses ``path`` (or ""), and the note to store."""
         try:
             parts = self._place.find(path)
         except (NotAllowed, OSError, ValueError):
@@ -113,7 +113,7 @@ class FileTool(msgspec.Struct, Generic[A], frozen=True):
     act: Callable[[ConfinedDir, A], str]
 
     def on(self, place: ConfinedDir, rules: NestedRules | None = None) -> BuiltinTool:
-        """Return the tool for the files of ``place``, which reports the ``rules`` of accessed folders."""
+        """Return the tool for the files of ``place``. Its results include the ``rules`` of accessed folders."""
         read_only = BUILT_IN[self.name].read_only
         hand = _FileToolRunner(self, place, rules, leaves=read_only)
         return BuiltinTool(
@@ -125,7 +125,7 @@ class FileTool(msgspec.Struct, Generic[A], frozen=True):
 
 
 def _changed(place: ConfinedDir, args: dict[str, Any]) -> str | None:
-    """Return the file that a call with ``args`` writes, with links resolved; None if the call will be refused."""
+    """Return the file that a call with ``args`` writes, with links resolved; None for a call to be refused."""
     try:
         return "/".join(place.for_writing(str(args.get("path"))))
     except (NotAllowed, OSError, ValueError):
@@ -137,7 +137,7 @@ class _FileToolRunner(msgspec.Struct, Generic[A], frozen=True):
     place: ConfinedDir
     rules: NestedRules | None
     leaves: bool
-    """Whether a cancelled call may finish in the background."""
+    """Whether a cancelled call may finish later in its thread."""
 
     async def run(self, name: str, args: dict[str, Any], key: str) -> ToolOutcome:
         """Run one call. Cancellation waits only for calls that write, which are short."""
@@ -157,7 +157,6 @@ class _FileToolRunner(msgspec.Struct, Generic[A], frozen=True):
             return ToolOutcome(f"{self.tool.name} failed: {str(error) or type(error).__name__}", True)
 
     def _act(self, asked: A) -> ToolOutcome:
-        """Return the result, with rules of folders that it accesses first. Blocks. Raises as FileTool.act."""
         text = self.tool.act(self.place, asked)
         if self.rules is None:
             return ToolOutcome(text)
@@ -166,7 +165,7 @@ class _FileToolRunner(msgspec.Struct, Generic[A], frozen=True):
 
 
 _COMPARED_BYTES: Final = 1024 * 1024
-"""Maximum size of a file in which similar passages are searched for an error message."""
+"""Maximum size of a file that is searched for similar passages, to name them in an error."""
 
 
 class _EditArguments(FileArguments, frozen=True, kw_only=True):

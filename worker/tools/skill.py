@@ -1,4 +1,4 @@
-"""The ``skill`` tool: instructions that are read when needed. Only names and descriptions are in the prompt."""
+"""The ``skill`` tool: instructions that the model reads when needed. The prompt has only names and descriptions."""
 
 import hashlib
 from collections.abc import Iterable, Mapping
@@ -16,7 +16,7 @@ from worker.tools.file_search import Walk
 
 INSTRUCTIONS: Final = "SKILL.md"
 LIST_CHARACTERS: Final = 20_000
-"""Maximum length of all descriptions together."""
+"""Maximum total length of the descriptions of all skills."""
 FILES: Final = 200
 """Maximum number of listed files besides the instructions."""
 _ABOUT: Final = (
@@ -33,13 +33,13 @@ class SkillArguments(ToolArguments, frozen=True, kw_only=True):
 
 
 class SkillReader:
-    """Reader of skills. Files are read on each call, and only returned if their content is the trusted one."""
+    """Reader of skills. Files are read on each call, and returned only if their content is still trusted."""
 
     def __init__(self, skills: Iterable[Skill]) -> None:
         self._skills: Mapping[str, Skill] = {skill.name: skill for skill in skills}
 
     async def run(self, name: str, args: dict[str, Any], key: str) -> ToolOutcome:
-        """Read the instructions or a file of a skill."""
+        """Return the instructions of a skill, or one of its files."""
         try:
             asked = read_arguments(SkillArguments, name, args)
         except BadArguments as error:
@@ -86,7 +86,7 @@ def _file(skill: Skill, path: str) -> str:
 
 
 def _trusted(skill: Skill, place: ConfinedDir, parts: Parts) -> bytes:
-    """Return the trusted content of a file. Raises NotAllowed, OSError."""
+    """Return the content of a file of ``skill`` if it is trusted. Raises NotAllowed, OSError."""
     data = read_file(place, parts)
     if skill.files.get("/".join(parts)) != hashlib.sha256(data).hexdigest():
         raise NotAllowed("the file has changed since it was trusted: ask the user")

@@ -1,5 +1,5 @@
-"""A remote machine as a launcher: the kernel's session with it, and the node process that serves there.
+"""A remote machine as a launcher: the kernel's session with a node, and the node process on that machine.
 
-One byte stream carries all data of its processes. When it ends, the node kills every tree, at the latest at the end of
-its lease, and only then the kernel marks the work as lost. The next stream has a new session.
+One byte stream carries all data of the session's processes. When the stream ends, the node kills every tree, at the
+latest when its lease expires. Only then the kernel marks the node's work as lost. The next stream has a new session.
 """

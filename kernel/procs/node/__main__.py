@@ -19,13 +19,13 @@ from protocol.node import LeaseTimes, decode_join_token
 logger = logging.getLogger(__name__)
 
 EX_CONFIG: Final = 78
-"""sysexits.h."""
+"""Exit code of sysexits.h: configuration error."""
 _WORD_CHARACTERS = 4096
 _LOG_FORMAT = "%(asctime)s %(levelname)s %(message)s"
 
 
 def main() -> int:
-    """Return the exit code."""
+    """Serve until the transport or the kernel ends it; return the exit code."""
     options = _parse()
     os.umask(0o077)
     try:
@@ -106,7 +106,7 @@ def _serve(options: argparse.Namespace, state: Path) -> int:
 
 
 def _take_standard_streams(state: Path) -> tuple[int, int, int]:
-    """Move the standard streams to other descriptors: started processes get the log instead."""
+    """Move the standard streams to other descriptors, so that output of started processes goes to the log."""
     kept = os.dup(0), os.dup(1), os.dup(2)
     log, nothing = open_log(state), os.open(os.devnull, os.O_RDWR)
     for number, descriptor in enumerate((nothing, log, log)):

@@ -1,8 +1,8 @@
-"""The fence of a node: a private folder of one node process, the highest term that it was given, and a guarded lease.
+"""The fence of a node: the folder of its node process, the highest term it has served, and its guarded lease.
 
-A home shared by machines contains one folder for each: no machine can tell whether a lock or a process in a shared
-folder is its own. The lease uses a clock that continues while the machine sleeps. After it, the node kills all its
-processes, because the kernel may have given their work to another node.
+If several machines share a home, each has its own folder, because no machine can tell whether a lock or a process in a
+shared folder is its own. The lease uses a clock that continues while the machine sleeps. When the lease has expired,
+the node kills all its processes, because the kernel may have given their work to another node.
 """
 
 import fcntl
@@ -57,7 +57,7 @@ def prepare_folder(state: Path) -> None:
 
 
 def lock_folder(state: Path) -> int | None:
-    """Lock the folder for this node process while the descriptor is open; return None if it is locked."""
+    """Lock the folder for this node process; return the descriptor that holds the lock, or None if it is locked."""
     descriptor = os.open(state / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -70,7 +70,7 @@ def lock_folder(state: Path) -> int | None:
 
 
 def holder_of(state: Path) -> int:
-    """Return the node process that holds the lock of the folder. Raises OSError, ValueError."""
+    """Return the pid of the node process that holds the lock of the folder. Raises OSError, ValueError."""
     return int((state / LOCK).read_text("ascii"))
 
 
@@ -89,7 +89,7 @@ def search_path(environ: Mapping[str, str]) -> str:
 
 
 def passed_on(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of workers; their programs get theirs from the start frame."""
+    """Return the variables of ``environ`` that workers get; their programs get theirs from the start frame."""
     kept = {name: value for name, value in environ.items() if name in _PASSED_ON or name.startswith("LC_")}
     return {**kept, "PATH": search_path(environ)}
 
@@ -127,7 +127,7 @@ def _gpus(environ: Mapping[str, str]) -> int:
 
 _CLOCK: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 LOOK_SECONDS: Final = 0.5
-"""Check interval: the clock for waits stops during sleep, so the end is noticed this long after a wake-up."""
+"""Interval between two checks: timers stop while the machine sleeps, so a timer alone would be late."""
 TERM_FILE: Final = "term"
 
 
@@ -137,13 +137,13 @@ def boot_seconds() -> float:
 
 
 async def wait_past(until: Callable[[], float]) -> None:
-    """Return when a time of ``boot_seconds``, which may be postponed meanwhile, has passed."""
+    """Return when ``boot_seconds`` has passed the time that ``until`` returns, which may change meanwhile."""
     while (rest := until() - boot_seconds()) > 0:  # noqa: ASYNC110  (the time may be postponed)
         await trio.sleep(min(rest, LOOK_SECONDS))
 
 
 class Lease:
-    """The time until which a node may run its work. Expired until the first renewal."""
+    """The time until which a node may run processes. The lease counts as expired until its first renewal."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
@@ -152,12 +152,12 @@ class Lease:
         self._said_ms = 0
 
     def beat(self) -> int:
-        """Return the current time in milliseconds, which the kernel echoes."""
+        """Return the current time in milliseconds, to send in a beat, which the kernel echoes."""
         self._said_ms = int(boot_seconds() * 1000)
         return self._said_ms
 
     def renew(self, at_ms: int) -> None:
-        """Renew the lease after the echo of that beat. A beat that was never sent is ignored."""
+        """Renew the lease after the echo of the beat of ``at_ms``; ignore it if no such beat was sent."""
         if at_ms <= self._said_ms:  # the lease counts from the beat, so a slow network only shortens it
             self.until = max(self.until, at_ms / 1000 + self._seconds)
 
@@ -172,7 +172,7 @@ class Lease:
 
 
 class TermUnreadable(Exception):
-    """The latest kernel of the project is unknown, so no kernel is served."""
+    """The file with the highest served term is unreadable, so no kernel is served."""
 
 
 class TermFile:
@@ -193,7 +193,7 @@ class TermFile:
             ) from None
 
     def keep(self, term: int) -> None:
-        """Store the term durably."""
+        """Store ``term`` durably as the highest term."""
         with replacing(self._file, 0o666, beside=self._file.with_suffix(".new")) as file:
             file.write(str(term).encode("ascii"))
         sync_folder(self._file.parent)  # durable before the kernel is served: no earlier kernel may be served later
@@ -205,9 +205,9 @@ _MOST_BYTES: Final = _DEADLINE.size * 512
 
 
 class LeaseGuard:
-    """A process that kills the node process when its lease has expired and its trees have not exited.
+    """A process that kills the node process if its lease has expired and its trees have not exited.
 
-    A stopped or stuck process cannot fence itself; its keepers kill their trees when it has exited. The guard is forked
+    A stopped or stuck node process cannot kill its trees; its keepers do that once it has exited. The guard is forked
     before the node process has an event loop, holds only a pipe, and exits with it. A dead guard is replaced.
     """
 
@@ -228,7 +228,7 @@ class LeaseGuard:
         os.set_blocking(self._write, False)  # a stopped guard must not block the node process
 
     def expect(self, until: float) -> None:
-        """Extend the lease until ``until``, by ``boot_seconds``. A dead guard is replaced."""
+        """Extend the guarded time to ``until`` (as of ``boot_seconds``). A dead guard is replaced."""
         try:
             try:
                 os.write(self._write, _DEADLINE.pack(until))
@@ -242,7 +242,7 @@ class LeaseGuard:
             return
 
     def stand_down(self) -> None:
-        """Disarm the guard: no process runs that would have to be killed."""
+        """Disarm the guard. Call it when no process of the node runs."""
         self.expect(_NONE)
 
 

@@ -1,6 +1,6 @@
-"""The node process: a regular launcher below a private folder, and one session with a remote kernel.
+"""The node process: a regular launcher in a private folder, and one session with a remote kernel.
 
-When the transport breaks, or the lease expires, it kills all its processes.
+When the transport breaks or the lease expires, the node process kills all processes that it has started.
 """
 
 import hashlib
@@ -44,7 +44,7 @@ logger = logging.getLogger(__name__)
 HELLO_SECONDS: Final = 30.0
 BACKLOG: Final = 512
 LEAVE_SECONDS: Final = 6.0
-"""Time for the node process of an earlier session, whose transport is closed, to stop its trees before it is killed."""
+"""Time for the node process of an earlier session to stop its trees, before it is killed."""
 LOOK_SECONDS: Final = 0.02
 
 
@@ -53,7 +53,7 @@ class NotServed(Exception):
 
 
 class NodeHost:
-    """Serves kernels of one project (None: of any) in one folder, one after the other."""
+    """Serves kernels of one project, or of any project if None, in one folder, one after the other."""
 
     def __init__(
         self, state: Path, project: str | None, times: node.LeaseTimes, environ: Mapping[str, str], guard: LeaseGuard
@@ -97,7 +97,7 @@ class NodeHost:
                 self._guard.stand_down()  # all trees have exited
 
     async def _admit(self, hello: node.KernelHello) -> node.NodeRefusal | None:
-        """Start to serve, replacing the process of an earlier session. Returns why the kernel is refused, or None."""
+        """Accept a kernel, and replace the process of an earlier session. Returns the refusal, or None."""
         for left in (True, False):
             refusal = refusal_of(hello, self._project, self._terms.highest())
             if refusal is not None:
@@ -140,7 +140,7 @@ class NodeHost:
 
 
 class Tenancy:
-    """Lease of a kernel on this node, and the processes that run under it."""
+    """The lease of one kernel on this node, and the processes that run under the lease."""
 
     def __init__(self, launcher: Launcher, times: node.LeaseTimes, guard: LeaseGuard, nursery: trio.Nursery) -> None:
         self.wire = NodeWire(node.KernelSays)
@@ -171,7 +171,7 @@ class Tenancy:
             await trio.sleep(self._times.beat_seconds)
 
     def take(self, frame: node.KernelSays) -> None:
-        """Process a frame. An echo renews the lease. Raises Garbled."""
+        """Process a frame of the kernel. An echo renews the lease. Raises Garbled."""
         if isinstance(frame, node.Echo):
             self._lease.renew(frame.at_ms)
             if not self._lease.is_over:
@@ -205,7 +205,7 @@ class Tenancy:
             del self._processes[number]
 
     async def serve_connection(self, stream: trio.SocketStream) -> None:
-        """Forward a connection to Daemon MCP to the kernel, and the answers back. Closes it."""
+        """Relay a worker's connection to Daemon MCP to the kernel and back, then close it."""
         async with stream:
             if self._lease.is_over or len(self._connections) >= node.MOST_CONNECTIONS:
                 return
@@ -237,7 +237,7 @@ _SHOWN = 1000
 
 
 class Hosted:
-    """A process, from its order to its release."""
+    """A process of the kernel on this node, from its order to its release."""
 
     def __init__(self, order: node.Spawn, wire: NodeWire) -> None:
         self._order = order
@@ -250,7 +250,7 @@ class Hosted:
         self._released = trio.CancelScope()
 
     def release(self) -> None:
-        """Stop the rest of it, and forget it."""
+        """Stop the process's remaining tree, and forget the process."""
         self._released.cancel()
 
     async def run(self, launcher: Launcher) -> None:
@@ -293,7 +293,7 @@ class Hosted:
 
 
 async def copy(source: trio.abc.ReceiveStream, sink: trio.abc.SendStream) -> None:
-    """Copy to the end of ``source``, and close the sink; if the sink is not read, close the source."""
+    """Copy ``source`` to ``sink``, and close the sink at the end; if the sink breaks, close the source."""
     try:
         while chunk := await source.receive_some(node.CHUNK_BYTES):
             await sink.send_all(chunk)
@@ -311,8 +311,8 @@ def refusal_of(
 ) -> node.NodeRefusal | None:
     """Return the refusal of the kernel that sent ``hello``, or None to accept the kernel.
 
-    ``project``: project that the node serves; None: not checked, because the node's join token belongs to one project.
-    ``highest_term``: highest term of the kernels that the node has served.
+    ``project``: project that the node serves, or None if a join token, which belongs to one
+    project, has checked it. ``highest_term``: highest term of the kernels that the node has served.
     """
     theirs, ours = hello.protocol[1], spoken[1]
     if node.agree(spoken, hello.protocol) is None:
@@ -339,9 +339,9 @@ def refusal_of(
 
 CONNECT_SECONDS: Final = 20.0
 _PAUSES_SECONDS: Final = (0.5, 1.0, 2.0, 5.0, 10.0)
-"""Delays between attempts, by the number of consecutive failures. The longest is shorter than a lease."""
+"""Delays before a new connection, by number of consecutive failures. The longest is shorter than a lease."""
 _WORKED_SECONDS: Final = 10.0
-"""Minimum duration of a transport that counts as successful."""
+"""Minimum duration of a transport that resets the number of consecutive failures."""
 OTHER_TOKEN: Final = (
     "the join token is no longer valid, or another machine uses it; "
     "run awk node add NAME --join on the kernel's machine to create a new one"
@@ -349,11 +349,11 @@ OTHER_TOKEN: Final = (
 
 
 class WrongKernel(Exception):
-    """Another server answers at the kernel's address."""
+    """A server with another certificate answers at the kernel's address."""
 
 
 class Dialling:
-    """Opens transports to one kernel: TLS to the pinned certificate, and the token first."""
+    """Opens TLS transports to one kernel, checks its pinned certificate, and sends the join token first."""
 
     def __init__(self, word: JoinToken) -> None:
         self._word = word

@@ -1,6 +1,6 @@
-"""A process on a node, in the kernel: a handle like any other, with a remote keeper, streams and directory.
+"""The kernel's side of a process on a node: a regular handle, with a remote keeper, streams and directory.
 
-Each frame about it is checked against its lease before it takes effect.
+Each frame about the process is checked against its lease before it takes effect.
 """
 
 from collections.abc import Callable
@@ -16,15 +16,16 @@ from protocol import node
 from protocol.ipc import Bound, Census, Exited, Kill
 
 DESTROY_SECONDS: Final = 10.0
-"""Timeout for a node to kill a process without its keeper. After that the node is no longer trusted, and its lease
-ends."""
+"""Timeout for a node to kill a process without its keeper. After that the kernel no longer trusts
+the node, and waits for the end of its lease.
+"""
 EXIT_CHARACTERS: Final = 16 * 1024
-"""Maximum length of an exit message: the path that could not be executed may be long."""
+"""Maximum length of an exit message, which may contain the path that could not be executed."""
 LOST: Final = Exited(signal=SIGKILL, lost=True)
 
 
 class RemoteProcess:
-    """A process on a node, from its order to its release. For a handle, the connection to its keeper."""
+    """A process on a node, from its order to its release. Its handle uses it as the keeper's connection."""
 
     def __init__(self, number: int, wire: NodeWire) -> None:
         self.number = number
@@ -47,7 +48,7 @@ class RemoteProcess:
         self._wire.say(node.Tell(process=self.number, order=order))
 
     def take(self, frame: node.Spawned | node.NotSpawned | node.ProcessEnded) -> None:
-        """Process a frame. Raises Garbled for a frame in the wrong order."""
+        """Process a frame about the process. Raises Garbled for a frame in the wrong order."""
         if not isinstance(frame, node.ProcessEnded):
             if self.answer is not None:
                 raise Garbled(f"process {self.number} was started twice")
@@ -61,14 +62,14 @@ class RemoteProcess:
         self.heard.unpark_all()
 
     def take_bytes(self, role: int, frame: node.ChannelFrame) -> None:
-        """Process a frame of one of its streams. Raises Garbled."""
+        """Process a frame of the stream ``role`` of the process. Raises Garbled."""
         if not isinstance(self.answer, node.Spawned):
             raise Garbled(f"process {self.number} was not started, and has no streams")
         if not self.released:
             self.streams[role].take(frame)
 
     def fail(self) -> None:
-        """Note that its session is over, and that it has ended."""
+        """Note that the session is over, and the process has ended with it."""
         self.exited = self.exited or LOST
         for stream in self.streams:
             stream.fail()
@@ -78,23 +79,23 @@ class RemoteProcess:
     # -- as KeeperWire ----------------------------------------------------------------------------------
 
     async def receive(self) -> Exited:
-        """Return how it ended, when that is known."""
+        """Wait for the end of the process, and return its exit."""
         while self.exited is None:
             await self.heard.park()
         return self.exited
 
     async def send(self, frame: Kill | Bound | Census) -> None:
-        """Send a frame to the keeper. Processes are not counted on a node."""
+        """Send ``frame`` to the keeper; ignore Census, because processes are not counted on a node."""
         if not isinstance(frame, Census):
             self.tell(frame)
         await trio.lowlevel.checkpoint()
 
     def is_quiet(self) -> bool:
-        """Return whether its end is unknown."""
+        """Return whether the end of the process is not known yet."""
         return self.exited is None
 
     def close(self) -> None:
-        """Let the node stop the rest of it, and forget it."""
+        """Let the node stop the process's remaining tree, and forget the process."""
         if not self.released:
             self.released = True
             self._wire.say(node.Release(process=self.number))
@@ -105,7 +106,7 @@ class RemoteProcess:
 
 
 class NodeHandle(Handle):
-    """A process on a node. It ends at the latest with the node's lease: then ``wait`` returns ``lost``."""
+    """A process on a node. When the node's lease has expired, ``wait`` returns an exit marked ``lost``."""
 
     def __init__(
         self,
@@ -140,9 +141,9 @@ class NodeHandle(Handle):
         await trio.lowlevel.checkpoint()
 
     async def destroy(self) -> Exited:
-        """Let the node kill it without its keeper.
+        """Let the node kill the process without its keeper.
 
-        If that fails, abandon the node and wait for the end of its lease.
+        If the node does not confirm that, abandon it and wait for the end of its lease.
         """
         if self.is_quiet():
             self._process.tell(node.Destroy())

@@ -1,7 +1,7 @@
 """A kernel's session with one node: one lease over one transport.
 
-After the transport has broken, the node kills its processes, at the latest when its lease expires. The kernel waits for
-that before it marks the work of the node as lost. The next transport has a new session.
+When the transport breaks, the node kills its processes, at the latest when its lease expires. The kernel
+waits for that time before it marks the node's work as lost. The next transport has a new session.
 """
 
 import logging
@@ -38,10 +38,10 @@ class NodeRefused(Exception):
 
 
 class NodeSession:
-    """The kernel's side: ``speak`` over its transport, then ``fence``; at last ``end``. Meanwhile it is a launcher.
+    """The kernel's side: call ``speak`` with the transport, then ``fence``, and ``end``. Meanwhile it is a launcher.
 
-    A node may only send frames about its own work: reports about unknown processes, unexpected answers, or bytes beyond
-    its credit end the session.
+    A node may only send frames about its own work: reports about unknown processes, unexpected answers, or bytes
+    beyond its credit end the session.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class NodeSession:
             self._wire.end()
 
     async def fence(self) -> bool:
-        """Return when no process of this session can run there any more; False if none ever could."""
+        """Wait until no process of this session can run on the node; return False if it never had a lease."""
         await wait_past(lambda: self._until)
         self.end()
         return self._until > 0
@@ -116,7 +116,7 @@ class NodeSession:
         self._wire.say(node.Need(modules=tuple(sorted(modules))))
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Wait until cancelled: the session itself is run elsewhere."""
+        """Wait until cancelled: ``speak`` runs the session."""
         task_status.started()
         await trio.sleep_forever()
 
@@ -166,7 +166,7 @@ class NodeSession:
     def _take(self, frame: node.NodeSays) -> None:
         """Process a frame. If it raises Garbled, the frame has no effect.
 
-        The lease that a beat renews counts from now, which is later than the beat.
+        A beat renews the lease from now on, which is later than the node's beat, so the node's lease ends first.
         """
         if isinstance(frame, node.Beat):
             self._renew()
@@ -241,7 +241,6 @@ class NodeSession:
 
 
 async def _after_banner(transport: trio.abc.Stream) -> bytes:
-    """Skip output before the node's first frame, and return the start of the frame. Raises Garbled."""
     banner = b""
     while node.PREAMBLE not in banner:
         chunk = await transport.receive_some(_BANNER_BYTES)

@@ -1,6 +1,6 @@
-"""Frames over the single transport of a session: each has a length and a body in MessagePack.
+"""Frames over the transport of a session: each frame is a length and a body in MessagePack.
 
-A broken transport, or an invalid frame, ends its session. No frame is sent again.
+A broken transport or an invalid frame ends the session. No frame is sent again.
 """
 
 from collections import deque
@@ -19,11 +19,11 @@ BATCH_BYTES: Final = 64 * 1024
 LENGTH_BYTES: Final = 4
 Frame = TypeVar("Frame")
 BROKEN: Final = (OSError, trio.BrokenResourceError, trio.ClosedResourceError)
-"""Errors of a broken transport."""
+"""Exceptions that a broken transport raises."""
 _encoder: Final = msgspec.msgpack.Encoder()
 _greetings: Final[msgspec.msgpack.Decoder[node.Greeting]] = msgspec.msgpack.Decoder(node.Greeting)
 _UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""Errors of a decoder. Invalid UTF-8 raises an error that is not msgspec's own."""
+"""Exceptions that the decoder raises for an invalid body."""
 
 
 class Garbled(Exception):
@@ -31,7 +31,7 @@ class Garbled(Exception):
 
 
 def describe(error: Exception) -> str:
-    """Return the reason as text."""
+    """Return the reason of a broken transport as text."""
     return str(error) or type(error).__name__
 
 
@@ -44,7 +44,7 @@ def pack(frame: msgspec.Struct) -> bytes:
 
 
 class Unpacker:
-    """Splitter of chunks into frame bodies. Stores at most one, whatever length is announced."""
+    """Splitter of chunks into frame bodies. Buffers at most one body, of limited size."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()
@@ -69,7 +69,7 @@ class Unpacker:
 
 
 async def read_greeting(transport: trio.abc.Stream, unpacker: Unpacker, first: bytes = b"") -> node.Greeting | None:
-    """Return the first frame, of which ``first`` was read; None if the transport ends before. Raises Garbled."""
+    """Return the first frame, whose start is ``first``; None if the transport ends before. Raises Garbled."""
     chunk = first
     while True:
         for body in unpacker.feed(chunk):
@@ -88,7 +88,7 @@ def decoded(decoder: msgspec.msgpack.Decoder[Frame], body: bytes) -> Frame:
 
 
 class NodeWire:
-    """A side of a session: frames are sent in order, beats and echoes before all others."""
+    """One side of a session: frames are sent in order, except that beats and echoes go first."""
 
     def __init__(self, frames: Hashable) -> None:
         """Set up the wire; ``frames`` is the union of the frames that the other side may send."""
@@ -104,7 +104,7 @@ class NodeWire:
         """Whether further frames are dropped."""
 
     def say(self, frame: msgspec.Struct) -> None:
-        """Send a frame. Raises LineTooLong."""
+        """Queue a frame to send. Raises LineTooLong."""
         if self.over:
             return
         data = pack(frame)
@@ -115,7 +115,7 @@ class NodeWire:
         self._stirred.unpark_all()
 
     def say_now(self, frame: node.Beat | node.Echo) -> None:
-        """Send a frame before all others, replacing an unsent one."""
+        """Queue a beat or an echo before all other frames, in place of an unsent one."""
         self._urgent = pack(frame)
         self._stirred.unpark_all()
 
@@ -125,7 +125,7 @@ class NodeWire:
         return self.over or self._queued_bytes < node.QUEUE_WINDOW_BYTES
 
     async def room(self) -> None:
-        """Wait until channel data may be sent."""
+        """Wait until ``has_room``."""
         while not self.has_room:
             await self._roomy.park()
 
@@ -139,9 +139,10 @@ class NodeWire:
     async def speak(
         self, transport: trio.abc.Stream, unpacker: Unpacker, take: Callable[[Any], None], first: bytes = b""
     ) -> str:
-        """Use ``transport``, whose start ``unpacker`` has read, until it breaks. Returns the reason.
+        """Send and receive frames over ``transport`` until it breaks. Returns the reason.
 
-        ``first`` is sent before all frames. ``take`` processes a frame without waiting, and raises Garbled.
+        ``unpacker`` may already contain received bytes. ``first`` is sent before all frames.
+        ``take`` is called with each received frame; it must not wait, and raises Garbled.
         """
         with self._scope:
             async with trio.open_nursery() as nursery:
@@ -186,13 +187,13 @@ class NodeWire:
 
 
 GRANT_BYTES: Final = node.CHANNEL_WINDOW_BYTES // 2
-"""Number of bytes read since the last grant, after which the writer gets credit for as many."""
+"""Number of bytes that the reader reads before it grants the writer credit for as many."""
 
 
 class NodeChannel(trio.abc.HalfCloseableStream, ChildStream):
     """A byte stream over a wire with credit: each side buffers at most CHANNEL_WINDOW_BYTES.
 
-    One task writes and one reads at a time. A slow reader only blocks its own writer.
+    One task may write and one may read at a time. A slow reader blocks only the writer of this stream.
     """
 
     def __init__(self, number: int, wire: NodeWire, *, reads: bool = True) -> None:
@@ -212,7 +213,7 @@ class NodeChannel(trio.abc.HalfCloseableStream, ChildStream):
         return self._closed and self._left
 
     def take(self, frame: node.ChannelFrame) -> None:
-        """Process a frame of the other side. Raises Garbled."""
+        """Process a frame that the other side sent for this channel. Raises Garbled."""
         if isinstance(frame, node.Data):
             if self._heard_end or self._left or len(frame.data) > self._allowed:
                 raise Garbled(f"channel {self._number} received unexpected bytes")
@@ -231,7 +232,7 @@ class NodeChannel(trio.abc.HalfCloseableStream, ChildStream):
         self._changed.unpark_all()
 
     def fail(self) -> None:
-        """Note that the other side is gone: received bytes can be read, followed by the end."""
+        """Note that the session is over: received bytes can still be read, followed by the end."""
         self._left = True
         self._changed.unpark_all()
 
