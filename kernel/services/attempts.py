@@ -32,7 +32,7 @@ def _new_token() -> tuple[str, bytes]:
 
 
 class Attempts(msgspec.Struct, eq=False):
-    """Running attempts of one kernel; each call of ``run`` is one task."""
+    """Running attempts of one kernel. Each attempt runs in the task that called ``run``."""
 
     services: AttemptServices
     kept: KeptWorkers = msgspec.field(default_factory=KeptWorkers)
@@ -44,7 +44,7 @@ class Attempts(msgspec.Struct, eq=False):
     _looking: trio.Lock = msgspec.field(default_factory=trio.Lock)
 
     async def lease(self, instruction: str, place: WorkerPlace) -> None:
-        """Lease ``instruction`` if it is still available, and run one attempt. Raises Refused, and like ``run``."""
+        """Lease ``instruction`` if possible and run its attempt. Raises Refused, StorageFailed."""
         token, digest = _new_token()
         with self._committing():
             leased = await self.services.writer.commit(lease, instruction, digest, place.node)
@@ -57,7 +57,7 @@ class Attempts(msgspec.Struct, eq=False):
         return Counter(attempt.leased.node for attempt in self.running.values())
 
     def node_search(self, now_ms: Callable[[], int], wake: Callable[[], None]) -> NodeSearch:
-        """Return the search for machines for unplaced work; ``wake`` makes the dispatcher check for ready work."""
+        """Create the search for machines for unplaced work; ``wake`` wakes the dispatcher."""
         services = self.services
         return NodeSearch(
             places=services.places, reader=services.reader, writer=services.writer, now_ms=now_ms, wake=wake
@@ -70,9 +70,10 @@ class Attempts(msgspec.Struct, eq=False):
     async def append_and_lease(
         self, draft: Draft, request: RequestKey | None, place: WorkerPlace
     ) -> tuple[Appended, RunningAttempt | None]:
-        """Append a message, and in the same commit lease the next work of ``place``, which has to be run.
+        """Append a message and lease the next instruction of the place's agent in one commit.
 
-        Raises Refused, StorageFailed. Cancellation waits for the commit.
+        Return the appended message, and the attempt, which the caller has to run; None if nothing
+        was leased. Raises Refused, StorageFailed. Cancellation waits for the commit.
         """
         token, digest = _new_token()
         with trio.CancelScope(shield=True), self._committing():
@@ -101,7 +102,7 @@ class Attempts(msgspec.Struct, eq=False):
         return attempt
 
     def adopt(self, handed: HandedAttempt, place: WorkerPlace) -> RunningAttempt:
-        """Return an attempt that the previous kernel process started; it has to be run."""
+        """Register and return an attempt of the previous kernel process; the caller must run it."""
         attempt = self._attempt(handed.leased, handed.token, place)
         attempt.take_over(handed)
         return attempt
@@ -132,7 +133,7 @@ class Attempts(msgspec.Struct, eq=False):
             attempt.stop("shutdown", grace_seconds)
 
     def stop_agent(self, agent: AgentKey, reason: StopReason, grace_seconds: float) -> bool:
-        """Stop the attempt of ``agent`` (its key) and requeue its instruction; return False if it has none."""
+        """Stop the agent's attempt and requeue its instruction; return False without an attempt."""
         found = [one for one in self.running.values() if one.leased.agent == agent and not one.completing]
         self.kept.dismiss(agent)
         for attempt in found:
@@ -140,7 +141,7 @@ class Attempts(msgspec.Struct, eq=False):
         return bool(found)
 
     async def until_gone(self, of: Callable[[Leased], bool]) -> None:
-        """Wait until the selected attempts and their processes have ended, including those just being leased."""
+        """Wait until the attempts that ``of`` selects have ended, then end their idle workers."""
         for committed in tuple(self._leasing):
             await committed.wait()
         for attempt in [one for one in self.running.values() if of(one.leased)]:
@@ -148,7 +149,7 @@ class Attempts(msgspec.Struct, eq=False):
         await self.kept.end(of)
 
     def hold(self, instruction: str) -> AbstractContextManager[None]:
-        """Pause the deadline of ``instruction``'s attempt, if it has one, during the block."""
+        """Pause the deadline of the attempt of ``instruction``, if any, during the block."""
         attempt = self.running.get(instruction)
         return contextlib.nullcontext() if attempt is None else attempt.deadline.hold()
 
@@ -163,10 +164,11 @@ class Attempts(msgspec.Struct, eq=False):
         return frozenset[ProcessId]().union(*(attempt.processes for attempt in tuple(self.running.values())))
 
     async def calling(self, wire: AcceptedConnection, cookie: str) -> bytes | None:
-        """Return the token digest of the only attempt that holds the other end of ``wire``; None if there is none.
+        """Return the token digest of the attempt whose processes hold the client end of ``wire``.
 
-        Its programs know ``cookie``, which a server among them does not send when it fetches untrusted URLs. Lookups
-        run one at a time, because any client can cause them.
+        Return None unless it is exactly one attempt and the caller has sent its ``cookie``. The
+        cookie is in the environment of its programs: a program that is made to fetch an untrusted
+        URL does not send it. Lookups run one at a time, because any client can cause them.
         """
         async with self._looking:
             ours = [

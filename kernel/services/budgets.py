@@ -133,9 +133,9 @@ class BudgetEnforcer(msgspec.Struct, eq=False, kw_only=True):
         self._open.pop(instruction, None)
 
     def allowance(self, instruction: str) -> Allowance | Exhausted:
-        """Reserve the next model call instead of the previous one. Return its allowance, or the exhausted budget."""
+        """Reserve the next model call, and return its allowance or the exhausted budget."""
         attempt = self._open[instruction]
-        attempt.reserved = Allowance(None)
+        attempt.reserved = Allowance(None)  # the previous call has ended
         accounts = tuple(self._accounts(attempt))
         counts_usd = any(one.measure == "usd" for one in accounts)
         if counts_usd and attempt.unpriced:
@@ -155,7 +155,7 @@ class BudgetEnforcer(msgspec.Struct, eq=False, kw_only=True):
         return decided
 
     def priced(self, usage: Usage, instruction: str) -> Usage:
-        """Return ``usage`` with its cost, if known; an included price is kept."""
+        """Return ``usage`` with its cost in USD, if known; a cost from the worker is kept."""
         attempt = self._open.get(instruction)
         if attempt is None:
             return usage
@@ -166,7 +166,7 @@ class BudgetEnforcer(msgspec.Struct, eq=False, kw_only=True):
         return usage
 
     def seconds_left(self, instruction: str) -> float | None:
-        """Return how long the attempt may still run before a time limit; None without a limit."""
+        """Return the seconds until a time budget of the attempt is used up; None without one."""
         attempt = self._open[instruction]
         left = [one.limit - one.used for one in self._times(attempt)]
         budget = attempt.definition.budget
@@ -181,7 +181,7 @@ class BudgetEnforcer(msgspec.Struct, eq=False, kw_only=True):
         return min(left, default=None)
 
     def usd_left(self, instruction: str) -> float | None:
-        """Return the money that the attempt may still spend, minus the reservation of its next call; None: no limit."""
+        """Return the USD left for the attempt beside reservations of others; None: no limit."""
         accounts = self._accounts(self._open[instruction])
         return min((one.limit - one.used - one.reserved for one in accounts if one.measure == "usd"), default=None)
 
@@ -274,7 +274,7 @@ class Admission(msgspec.Struct, eq=False, kw_only=True):
     now_ms: Callable[[], int]
 
     async def admit(self, leased: Leased, frame: StartFrame) -> Allowance | AttemptOutcome | Requeue:
-        """Return the allowance of the first model call, or how the instruction waits or ends. Raises CannotStart."""
+        """Return the first call's allowance, or how the work ends or waits. Raises CannotStart."""
         shut = self.reader.now(closed_for, keys_of(frame.endpoint), leased.agent)
         if shut is not None:
             return Requeue(

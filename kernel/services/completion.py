@@ -52,7 +52,7 @@ class AttemptOutcome(msgspec.Struct, frozen=True):
     ours: bool = False
     """Neither worker nor provider failed: no restart budget is charged, and no breaker counts it."""
     leaves: bool = False
-    """The worker is already leaving, by its own report or on request; any other worker is killed at once."""
+    """The worker exits by itself and gets time to do so; other workers are killed at once."""
 
 
 def of_result(result: Result) -> AttemptOutcome:
@@ -194,7 +194,7 @@ class AttemptResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Completer(msgspec.Struct, eq=False, kw_only=True):
-    """Writes outcomes, as the only path to the end of an instruction. ``jitter`` is uniform in [0, 1)."""
+    """Writes outcomes of attempts. ``jitter`` returns a random number in [0, 1)."""
 
     writer: Writer
     now_ms: Callable[[], int]
@@ -203,7 +203,7 @@ class Completer(msgspec.Struct, eq=False, kw_only=True):
     """Consecutive spawns of any work that failed for lack of resources; they increase the delay."""
 
     async def complete(self, leased: Leased, ending: AttemptOutcome, result: AttemptResult) -> None:
-        """Write ``ending`` in one transaction; an instruction that was taken away meanwhile stays unchanged."""
+        """Write the outcome ``ending``, unless the attempt no longer holds its instruction."""
         try:
             match ending.ended_as:
                 case "incomplete" if ending.cause == "context_overflow":
@@ -232,7 +232,7 @@ class Completer(msgspec.Struct, eq=False, kw_only=True):
             )  # its own reply, if a limit was reached while the reply was written
 
     async def end_behind_reply(self, leased: Leased, result: AttemptResult) -> None:
-        """Record that an attempt with a written reply has ended, without waiting for the commit."""
+        """Record the end of an attempt whose reply is already written, in a shared later commit."""
         write = partial(leave, exit=_exit_text(result), ended_ms=self.now_ms())
         try:
             await self.writer.commit_soon(write, leased.instruction, leased.epoch)
@@ -314,7 +314,7 @@ class Completer(msgspec.Struct, eq=False, kw_only=True):
         )
 
     def _crash_jitter(self, ending: AttemptOutcome) -> float | None:
-        """Return a random number if the worker crashed, which charges its agent's restart budget."""
+        """Return the jitter of the agent's restart delay if its worker crashed; None: no crash."""
         crashed = ending.ended_as == "failed" and CLASS_OF_CAUSE[ending.cause or "crash"] == "crash"
         return self.jitter() if crashed and not ending.ours else None
 

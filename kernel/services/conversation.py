@@ -1,6 +1,6 @@
-"""Conversation of an attempt with its worker: each report is stored before it is answered.
+"""Conversation of an attempt with its worker: each entry is committed before it is answered.
 
-It decides nothing: the answer to an entry follows from its commit and from the budgets.
+This module decides nothing: the answer to an entry follows from its commit and from the budgets.
 """
 
 import contextlib
@@ -64,7 +64,7 @@ class AttemptServices(msgspec.Struct, frozen=True, kw_only=True):
     budgets: BudgetEnforcer
     completer: Completer
     in_flight: Callable[[str], AbstractContextManager[object]] = contextlib.nullcontext
-    """Context manager around all work of the kernel for an instruction."""
+    """Records the instruction as in flight during a block (``InFlight``)."""
 
 
 class WorkerConversation(msgspec.Struct, eq=False, kw_only=True):
@@ -98,7 +98,7 @@ class WorkerConversation(msgspec.Struct, eq=False, kw_only=True):
     session: WorkerSession | None = None
     """Session with the worker while it lasts."""
     _untold: Beginning | None = None
-    """Start of the worker, until it is logged."""
+    """Start of the worker, while its event is not yet committed."""
 
     async def converse(self, resumed: HandedSession | None) -> AttemptOutcome | None:
         """Run the conversation and write the reply; return None if the worker exited without a terminal frame.
@@ -181,16 +181,17 @@ class WorkerConversation(msgspec.Struct, eq=False, kw_only=True):
         )
 
     async def on_at_work(self) -> None:
-        """Log the start of the worker unless its first entry has, which saves a commit."""
+        """Log the start of the worker, unless the commit of its first entry has logged it."""
         untold, self._untold = self._untold, None
         if untold is not None:
             with contextlib.suppress(Refused):  # stale: the commit that took the instruction away has logged it
                 await self.services.writer.commit(started, self.leased.instruction, self.leased.epoch, untold)
 
     async def on_entry(self, entry: Entry, /) -> Go | Yield:
-        """Store ``entry``, the first one with its prompt, and return what the worker may do next.
+        """Store ``entry``, and return what the worker may do next.
 
-        Raises Refused; QuotaReached if an exec program exceeds its quota.
+        The first entry is stored together with the prompt. Raises Refused; QuotaReached if an exec
+        program exceeds its quota.
         """
         services, leased = self.services, self.leased
         entry = self._priced(entry)
@@ -220,10 +221,11 @@ class WorkerConversation(msgspec.Struct, eq=False, kw_only=True):
         return answer
 
     async def on_result(self, result: Result, last: Entry | None = None, /) -> AttemptOutcome:
-        """Return the outcome that the worker reports; a reply of the built-in loop is written next.
+        """Return the outcome that the worker reports. Raises Refused.
 
-        The commit of the reply also answers its requester; the worker's exit is recorded later. The result of another
-        program is evaluated after it has exited. Raises Refused.
+        The reply of the built-in loop is written when the conversation ends, before the worker
+        exits. The result of another program (a CLI, exec) is evaluated after the program has
+        exited.
         """
         judged = result.status != "done" or self.frame.start.backend in {*CLIS, EXEC}
         if judged or self.stop_reason() is not None or self.probing:
@@ -236,9 +238,10 @@ class WorkerConversation(msgspec.Struct, eq=False, kw_only=True):
         return of_result(result)
 
     async def _write_reply(self, text: str, last: Entry | None) -> None:
-        """Commit the rest of the working tree, then the reply with its effects. Raises Refused, NotHome.
+        """Store the work in the working tree, then commit the reply with its effects.
 
-        No time limit interrupts this, because the reply exists and was paid for.
+        No time limit interrupts this, because the reply exists and was paid for. Raises Refused,
+        NotHome.
         """
         services, leased = self.services, self.leased
         await self.at.preparation.finish(leased)
@@ -270,7 +273,7 @@ class WorkerConversation(msgspec.Struct, eq=False, kw_only=True):
         )
 
     async def on_log(self, line: Log, /) -> None:
-        """Log one line, after the start of the worker."""
+        """Log a line of the worker; the start of the worker is logged first."""
         await self.on_at_work()
         await log_line(self.services.writer, self.leased, line.level, line.text)
 
@@ -285,7 +288,7 @@ class WorkerConversation(msgspec.Struct, eq=False, kw_only=True):
         self.deltas.flush()
 
     def _answer(self, entry: Entry, pressing: Pressing | None) -> Go | Yield:
-        """Return whether the worker may continue after ``entry`` is stored, and the allowance of its next call."""
+        """Return the answer to the stored ``entry``: continue with an allowance, or yield."""
         if pressing is not None and may_yield(self.leased.promoted and pressing == "urgent", self.steps):
             self.preempted = pressing == "urgent"
             return Yield(k=entry.k)

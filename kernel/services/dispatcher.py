@@ -1,7 +1,7 @@
-"""Dispatcher: selects ready rows, leases them and starts attempts; one for all agents.
+"""Dispatcher: selects ready instructions, leases them and starts attempts; one for all agents.
 
-It is level-triggered: it reads rows after each change and before it sleeps, so no wake-up is lost (fault TF09). It
-never polls: an idle kernel sleeps until the next ``not_before``.
+It is level-triggered: it reads the instructions after each change and before it sleeps, so no
+wake-up is lost (fault TF09). It never polls: an idle kernel sleeps until the next ``not_before``.
 """
 
 import logging
@@ -46,7 +46,7 @@ LOOKED_AT: Final = 1000
 
 
 def leads_to_nothing(event: Event) -> bool:
-    """Return whether ``event`` makes no work ready, because an agent that is done has not yet left its place."""
+    """Return whether ``event`` makes no work ready: after done work, the place is still in use."""
     return event.type == "instruction.ended" and event.data["status"] == "done"
 
 
@@ -58,11 +58,11 @@ def limits_of(limits: ProjectLimits) -> WorkerLimits:
 
 
 class Dispatcher(msgspec.Struct, eq=False, kw_only=True):
-    """Starts attempts within the worker limit, one per agent, and stops those whose instruction was taken away.
+    """Starts attempts within the worker limit, one per agent, and stops attempts of ended work.
 
-    ``pressed`` returns whether memory is too short for another worker. ``asking`` are agents whose call waits for a
-    guard. ``search`` knows the nodes; without it only this machine is used. With a ``project_fault`` no work is
-    leased.
+    ``pressed`` returns whether memory is too short for another worker. ``asking`` returns the
+    agents whose call waits for the guard. ``search`` finds machines; without it, only this machine
+    is used. While ``project_fault`` returns a text, no work is leased.
     """
 
     reader: Reader
@@ -80,7 +80,7 @@ class Dispatcher(msgspec.Struct, eq=False, kw_only=True):
     _nursery: trio.Nursery | None = None
     """Open while the dispatcher leases work."""
     _some_wait: bool = False
-    """Ready work may have found no place in the last round."""
+    """In the last round, ready work may have found no free place."""
     _closed: bool = False
     _held_back: bool = False
     """No work is leased for now, because an upgrade is about to replace the kernel process."""
@@ -144,7 +144,7 @@ class Dispatcher(msgspec.Struct, eq=False, kw_only=True):
         return len(chosen)
 
     def _seek(self, ready: Sequence[Candidate], machines: Sequence[Machine], nursery: trio.Nursery) -> None:
-        """Park work of ``ready`` that no machine can run for some time, and resume work that has a machine again."""
+        """Park ready work that no machine could run for a minute; resume work that has one."""
         if self.search is not None and self.search.look(ready, machines):
             nursery.start_soon(self.search.settle)
 
@@ -157,7 +157,7 @@ class Dispatcher(msgspec.Struct, eq=False, kw_only=True):
         )
 
     def _ready(self, nodes: bool) -> tuple[Candidate, ...]:
-        """Return ready work, enough that instructions without a free place do not block others."""
+        """Return ready work, including work behind instructions that may find no place."""
         now_ms = self.now_ms()
         if not nodes and not self.limits.by_provider:
             ready = self.reader.now(instructions.ready, now_ms, self.limits.workers)
@@ -192,7 +192,7 @@ class Dispatcher(msgspec.Struct, eq=False, kw_only=True):
         return appended
 
     def _has_place(self, agent: AgentKey) -> bool:
-        """Return whether ``agent`` may start at once, ahead of no waiting agent."""
+        """Return whether ``agent`` may start now without overtaking a waiting agent."""
         waits = self.wake.is_set() or self._some_wait or self.limits.by_provider
         if waits or self.project_fault() is not None:
             return False
@@ -215,10 +215,7 @@ class Dispatcher(msgspec.Struct, eq=False, kw_only=True):
                 self.wake.set()
 
     def _something_queued(self) -> bool:
-        """Return whether queued work may exist for a free place.
-
-        A useless read of all rows would delay the lease of a message that arrives meanwhile.
-        """
+        # A useless read of all rows would delay the lease of a message that arrives meanwhile.
         try:
             return self.reader.now(some_queued)
         except Exception:
@@ -228,8 +225,8 @@ class Dispatcher(msgspec.Struct, eq=False, kw_only=True):
     def _counted(self, *, everything: bool) -> tuple[Mapping[str, int], Mapping[str, Load]]:
         """Return the number of busy agents per provider, and the load of each machine.
 
-        Agents whose call waits for a person or the guard count against no worker limit, but keep their resources.
-        Without ``everything`` they are only looked up if no place is free.
+        Agents whose call waits for a person or the guard count against no worker limit, but keep
+        their resources. Without ``everything``, such agents are looked up only if no place is free.
         """
         kept: Set[str] = frozenset()
         if everything or self.limits.by_provider or len(self._busy) >= self.limits.workers:
@@ -241,7 +238,7 @@ class Dispatcher(msgspec.Struct, eq=False, kw_only=True):
         return Counter(place.provider for agent, place in self._busy.items() if agent not in kept), loads
 
     def take_over(self, handed: Sequence[HandedAttempt]) -> None:
-        """Register attempts of the previous kernel process, which ``dispatch`` runs first."""
+        """Register attempts of the previous kernel process; ``dispatch`` runs them first."""
         for one in handed:
             leased = one.leased
             pick = Candidate(leased.instruction, leased.agent, lane=0, number=0, provider=one.provider, needs=one.needs)
@@ -258,7 +255,7 @@ class Dispatcher(msgspec.Struct, eq=False, kw_only=True):
         self.wake.set()
 
     def unsettled(self) -> int:
-        """Return the number of agents between two attempts, whose attempt is being selected, leased or left."""
+        """Return the number of agents whose attempt is being selected, leased or ended."""
         working = {attempt.leased.agent for attempt in self.attempts.running.values()}
         following = sum(place.before is not None for place in self._busy.values())
         return len(working ^ self._busy.keys()) + following + self.attempts.leasing
@@ -295,7 +292,6 @@ class Dispatcher(msgspec.Struct, eq=False, kw_only=True):
                     await self.attempts.kept.watch(place.kept)
 
     def _stop_orphaned(self) -> None:
-        """Stop attempts whose instruction was ended otherwise (a stopped workflow, a cancellation)."""
         working: list[RunningAttempt] = [
             attempt for attempt in self.attempts.running.values() if not attempt.completing
         ]

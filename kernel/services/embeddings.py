@@ -95,7 +95,7 @@ class Asking(Protocol):
     """Client of an embedding endpoint."""
 
     async def ask(self, asked: EmbeddingRequest, patience_seconds: float) -> EmbeddingAnswer:
-        """Return the answer, or an error after ``patience_seconds``; raises nothing."""
+        """Return the answer; after ``patience_seconds`` or a failure, an answer with an error."""
         ...
 
 
@@ -212,13 +212,13 @@ def _unit(numbers: Sequence[float]) -> Vector:
 
 
 def said_in(turn: HistoryTurn) -> str:
-    """Return the text of ``turn`` to embed."""
+    """Return the text from which the embedding of ``turn`` is made: sender, text and calls."""
     return "\n".join([f"{turn.sender}: {turn.text}", *(f"{one.tool} {one.input} {one.output}" for one in turn.calls)])
 
 
 def closeness_to(asked: Vector, known: Mapping[int, bytes]) -> dict[int, float]:
-    """Return the cosine similarity to ``asked`` of each vector with the same length; 200 of them take 20 ms."""
-    return {
+    """Return the similarity to ``asked`` of each known vector of the same length, by turn."""
+    return {  # 200 cosines take 20 ms
         turn: sum(map(mul, asked, memoryview(vector).cast("f")))
         for turn, vector in known.items()
         if len(vector) == len(asked) * asked.itemsize
@@ -239,7 +239,7 @@ class _Question(msgspec.Struct, eq=False):
 
 
 class EmbeddingProcess:
-    """Sends requests one at a time in a separate process with exactly ``env``."""
+    """Separate process, with the environment ``env``, that sends requests one at a time."""
 
     def __init__(self, launcher: Launcher, env: Callable[[], dict[str, str]]) -> None:
         self._launcher = launcher
@@ -258,7 +258,7 @@ class EmbeddingProcess:
             self._running = False
 
     async def ask(self, asked: EmbeddingRequest, patience_seconds: float) -> EmbeddingAnswer:
-        """Return the answer, or an error after ``patience_seconds``; raises nothing."""
+        """Return the answer; after ``patience_seconds`` or a failure, an answer with an error."""
         if not self._running:
             return EmbeddingAnswer(error="embeddings are disabled (safe mode)")
         question = _Question(asked, patience_seconds)

@@ -1,13 +1,14 @@
 """The guard of agents' memory with its trays, and the versions of agents' souls.
 
-The guard asks its model, processes the answer, and lets people, the owner or a vote decide about an agent's tray. Each
-question is settled from its instruction: if done, it may fill trays or answer a waiting call; any other end settles it
-without effect. While a call waits, its agent's worker does not count against the worker limit, so that a fleet of
-waiting agents leaves a place for the guard.
+The guard asks its model, processes the answer, and lets people, the owner or a vote decide about an
+agent's tray. A question to the model is an instruction: when it is done, its answer may fill trays
+or answer a waiting call; any other end has no effect. While a call waits, its agent's worker does
+not count against the worker limit, so that waiting agents always leave a place for the guard.
 
-The store decides about and stores each version of a soul; the file ``soul.yaml`` is written after the commit. After a
-crash or a write error nothing is lost: the version is valid from its commit, and is written before the next change.
-Changes are serialized, so that none is based on a replaced version.
+The store decides about each version of a soul and stores it; the file ``soul.yaml`` is written
+after the commit. After a crash or a write error nothing is lost: the version is valid from its
+commit, and the file is written before the next change. Changes are serialized, so that none is
+based on a replaced version.
 """
 
 import logging
@@ -61,7 +62,7 @@ REST_SECONDS: Final = 60.0
 
 
 class MemoryGuard(msgspec.Struct, eq=False, kw_only=True):
-    """Settles questions to models and their results."""
+    """Settles the questions to guards' models, and decides about proposed memories."""
 
     contexts: PersonalContexts
     log: StoreLog
@@ -81,7 +82,7 @@ class MemoryGuard(msgspec.Struct, eq=False, kw_only=True):
         await reconcile(self.wake, self.run_once)
 
     async def run_once(self) -> float:
-        """Settle ended and waiting questions, and write entries that votes approved. Return the seconds to wait."""
+        """Settle ended questions, and write entries that votes approved; return seconds to wait."""
         try:
             for job in self.log.reader.now(memory.open_jobs):
                 if job.state in ENDED or job.state == "waiting":
@@ -156,15 +157,15 @@ class MemoryGuard(msgspec.Struct, eq=False, kw_only=True):
             return Memory((), ())
 
     async def report(self, key: AgentKey) -> TrayReport:
-        """Return the tray of ``key``. Raises Refused (unknown_agent)."""
+        """Return the tray of the agent with ``key``. Raises Refused (unknown_agent)."""
         self._check(key)
         return await self.log.reader.read(memory.tray_report, key)
 
     async def decide(self, key: AgentKey, name: str, *, approved: bool, by: str) -> TrayRow:
-        """Approve or reject a proposed entry of the memory of ``key``. Raises Refused.
+        """Approve or reject the entry ``name`` in the tray of agent ``key``. Raises Refused.
 
-        The entry is written before the commit: after a crash in between, it is in the memory and the proposal is still
-        open.
+        The entry is written before the commit: after a crash in between, it is in the memory and
+        the proposal is still open.
         """
         self._check(key)
         async with self._lock:
@@ -210,7 +211,7 @@ class Souls(msgspec.Struct, eq=False, kw_only=True):
     _lock: trio.Lock = msgspec.field(default_factory=trio.Lock)
 
     async def report(self, key: AgentKey, space: str) -> SoulReport:
-        """Return the current soul of ``key``, seen from ``space``. Raises Refused, BadDefinition."""
+        """Return an agent's soul and how ``space`` decides on it. Raises Refused, BadDefinition."""
         async with self._lock:
             definition, standing = await self._standing(key)
         newest = self.reader.now(souls.newest, key)
@@ -298,10 +299,10 @@ class Souls(msgspec.Struct, eq=False, kw_only=True):
         return definition, SoulStanding(baseline, file.body, file.traits)
 
     async def _write(self, key: AgentKey) -> None:
-        """Write unwritten versions; if that fails, retry before the next change.
+        """Write new versions of a soul to ``soul.yaml``; the next change retries after a failure.
 
-        The soul of an agent without a file is written once it gets one. People's edits since the last read become a
-        version first.
+        An agent without a file gets ``soul.yaml`` together with its file. Edits of ``soul.yaml`` by
+        people are stored as a version first.
         """
         record = self._record(key)
         if record.origin != "file" or self.reader.now(souls.unwritten, key) is None:

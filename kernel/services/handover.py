@@ -23,7 +23,7 @@ from protocol.text import encode_json
 
 
 class HandedAttempt(msgspec.Struct, frozen=True, kw_only=True):
-    """Attempt between two frames of its conversation; new fields need a default, because older tables lack them."""
+    """State of an attempt between two frames; new fields need a default for older tables."""
 
     leased: Leased
     token: str
@@ -84,13 +84,13 @@ class HandedUpgrade(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class KernelHandover(msgspec.Struct, frozen=True, kw_only=True):
-    """Complete handover; new fields need a default."""
+    """Table that one kernel process hands to the next; new fields need a default."""
 
     format: int = FORMAT
     upgrade: HandedUpgrade
     attempts: tuple[HandedAttempt, ...] = ()
     children: tuple[int, ...] = ()
-    """Child processes that exit on their own."""
+    """Process ids of children that exit by themselves and have to be reaped."""
     safe_mode: bool = False
     signals: tuple[int, ...] = ()
     """Received signals that were not yet handled."""
@@ -126,7 +126,7 @@ _decoder: Final = msgspec.json.Decoder(KernelHandover)
 
 
 def children_of(handed: Iterable[HandedAttempt], zygotes: Iterable[int]) -> tuple[int, ...]:
-    """Return the processes to reap: zygotes, and keepers, which are children of the process that executed them."""
+    """Return the child processes that the next process has to reap: zygotes and keepers."""
     return (*zygotes, *(attempt.handle.keeper_pid for attempt in handed))
 
 

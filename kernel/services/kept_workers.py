@@ -56,7 +56,7 @@ class WorkerProcess:
             await self.handle.__aexit__(*error)
 
     async def stays(self) -> bool:
-        """Return whether the worker is ready for another attempt and has no child processes; stop it otherwise."""
+        """Return whether the worker is ready again and has no child; otherwise ask it to exit."""
         with trio.move_on_after(STAY_SECONDS):
             if await self.link.ready_again() and await self.handle.count() == 1:
                 return True
@@ -66,9 +66,10 @@ class WorkerProcess:
 
 
 class IdleWorker(msgspec.Struct, eq=False):
-    """Idle worker that waits for more work of its agent; the code that removes it from the table owns it.
+    """Idle worker that waits for more work of its agent.
 
-    ``of``: maximum attempts of the worker.
+    The code that removes it from ``KeptWorkers.waiting`` owns it. ``of``: maximum attempts of the
+    worker.
     """
 
     worker: WorkerProcess
@@ -165,7 +166,7 @@ class KeptWorkers(msgspec.Struct, eq=False):
         return worker
 
     def keep(self, worker: WorkerProcess, leased: Leased, of: int) -> IdleWorker | None:
-        """Keep ``worker`` idle for up to ``of`` attempts, to be watched; return None if it cannot be kept."""
+        """Keep ``worker`` idle; the caller has to ``watch`` the result. None: it cannot be kept."""
         if self._closed or not worker.handle.is_quiet() or not worker.handle.is_bare():
             return None
         worker.served += 1
@@ -210,9 +211,10 @@ class KeptWorkers(msgspec.Struct, eq=False):
 
 
 def _identity(frame: StartFrame, place: str) -> bytes:
-    """Return a digest of the agent's current file, the place, and the start frame without the work itself.
+    """Return a digest of everything that the attempts of a reused worker have in common.
 
-    Fields not listed here count, so that a new field causes an extra worker, and never reuse with stale knowledge.
+    Fields of the work are excluded by name: a forgotten new field prevents reuse, instead of
+    causing reuse with outdated data.
     """
     same = msgspec.structs.replace(
         frame.start,

@@ -70,7 +70,7 @@ FOREVER_SECONDS: Final = float("inf")
 LATER_SECONDS: Final = 2.0
 """Retry delay if a process could not be started or the store refuses commits."""
 STUCK_SECONDS: Final = 10.0
-"""Retry delay for restoring files that could not be restored."""
+"""Retry delay for a checkout whose files could not be restored."""
 MOVED: Final = "the branch has moved meanwhile"
 _workflow: Final = msgspec.json.Decoder(WorkflowDefinition)
 _numbers: Final = itertools.count(1)
@@ -104,7 +104,7 @@ class Landings(msgspec.Struct, eq=False, kw_only=True):
         await reconcile(self.wake, self.run_once)
 
     async def run_once(self) -> float:
-        """Land everything in the queue, and return the seconds until the next check."""
+        """Land the next batch of the queue, and return the seconds until the next call."""
         try:
             exchange = recorded(self.git.place)
             if exchange is not None:  # left by a kernel that crashed or could not roll back
@@ -138,7 +138,7 @@ class Landings(msgspec.Struct, eq=False, kw_only=True):
         return 0.0
 
     async def preview(self, record: WorkflowRecord, plan: MergePlan) -> MergeInfo:
-        """Return the outcome of a landing without its check and without changes. Raises Refused."""
+        """Return what a landing would do, without its check and without changes. Raises Refused."""
         repository, branch, terms = plan
         landing = Landing(
             0, repository, branch, terms.check, record.id, record.space, "requested", terms, False, 0, 0, "", "", "",
@@ -169,7 +169,7 @@ class Landings(msgspec.Struct, eq=False, kw_only=True):
         )
 
     async def _land(self, batch: list[Landing], step: Callable[[Merging, list[Landing]], Awaitable[None]]) -> None:
-        """Run ``step`` with ``batch``, which is of one repository; after a refusal, land one at a time."""
+        """Run ``step`` on a batch of one repository; after a refusal, land one by one."""
         try:
             async with merging_in(self.git, batch[0].repository) as merging:
                 await step(merging, batch)
@@ -249,7 +249,7 @@ class Landings(msgspec.Struct, eq=False, kw_only=True):
         return begun
 
     async def _move(self, merging: Merging, batch: Sequence[Landing]) -> None:
-        """Move the branch of the checked ``batch`` unless that is done, together with its checkout."""
+        """Move the target branch to the checked ``batch``, and update its checkout, if any."""
         repository, branch, expected, tip = batch[0].repository, batch[0].branch, batch[0].expected, batch[0].tip
         await merging.unlock(branch, tip)
         now = await merging.tip(branch)
@@ -335,7 +335,7 @@ class Landings(msgspec.Struct, eq=False, kw_only=True):
     async def _obstacle(
         self, landing: Landing, merging: Merging, to: tuple[str, str] | None = None
     ) -> MergeOutcome | None:
-        """Return why the branch cannot be moved now; ``to`` are the old and new commit, if known."""
+        """Return why the branch cannot move, or None; ``to``: its old and new commit, if known."""
         try:
             checkout = await trio.to_thread.run_sync(checkout_of, landing.repository, landing.branch, self.root)
             if checkout is not None and to is None:
@@ -347,7 +347,7 @@ class Landings(msgspec.Struct, eq=False, kw_only=True):
         return None
 
     async def _claimed(self, merging: Merging, tip: str, work: LandingWork) -> MergeOutcome | None:
-        """Return the refusal of changes to files that another agent has claimed for its task; None without one."""
+        """Return the refusal if ``work`` changes files claimed by another agent, else None."""
         claims = self.log.reader.now(tasks.claims, work.landing.space)
         if not claims:
             return None

@@ -19,7 +19,7 @@ MAX_TOKEN_CHARACTERS: Final = 8 * 1024
 _MAX_NUMBER: Final = 2**53
 """Times are in milliseconds; larger numbers are not portable between programs."""
 _LENT_TYPES: Final = ("oauth", "api")
-"""Types of entries by provider; the type ``wellknown`` names commands to run."""
+"""Entry types that may be lent; an entry of type ``wellknown`` names commands to run."""
 
 
 def login_at(home: str, spec: LoginSpec, provider: str) -> bytes:

@@ -155,7 +155,6 @@ class Logins(msgspec.Struct, eq=False):
             await trio.sleep(RENEWED_SECONDS)
 
     def _lend(self, leased: Leased, start: Start) -> str | None:
-        """Lend the login, or return its holder if it is in use. Raises CauseError, SpawnTransient."""
         spec = BACKENDS[start.backend].login
         assert spec is not None, start.backend
         lent = Lent(
@@ -221,20 +220,18 @@ class Logins(msgspec.Struct, eq=False):
             (self.folder / f"{key}.lock").unlink(missing_ok=True)
 
     def _bring_home(self, key: str, lent: Lent) -> Lent:
-        """Write back tokens that were renewed in the copy, and return the updated record. Raises OSError.
-
-        The renewed tokens are stored beside the record first, so that a crash or the loss of the copy loses none.
-        """
+        """Write back tokens that were renewed in the copy, and return the updated record."""
         lent = self._put_home(key, lent)  # left by a kernel that crashed
         copied = renewal_of(_copied(lent), lent.fields)
         if copied is None or _digest(copied) == lent.seen:
             return lent
+        # Stored beside the record first: a crash or the loss of the copy loses nothing.
         self._write(f"{key}.renewed", copied)
         fault_point("login.safe")
         return self._put_home(key, msgspec.structs.replace(lent, seen=_digest(copied)))
 
     def _put_home(self, key: str, lent: Lent) -> Lent:
-        """Write the safely stored tokens to the original login, if it has the expected tokens. Raises OSError."""
+        """Write the saved renewed tokens to the original login if it still has the lent tokens."""
         safe = self.folder / f"{key}.renewed"
         try:
             renewed = renewal_of(safe.read_bytes(), lent.fields) or b""  # b"": of another login
@@ -311,7 +308,6 @@ def _digest(data: bytes) -> str:
 
 
 def _copied(lent: Lent) -> bytes:
-    """Return the content of the lent copy as the program left it; empty if unreadable or too large."""
     try:
         with _folder_of(lent) as folder, os.fdopen(open_file(folder, os.path.basename(lent.copy), os.O_RDONLY)) as file:
             data = os.read(file.fileno(), MAX_LOGIN_BYTES + 1)
@@ -321,10 +317,7 @@ def _copied(lent: Lent) -> bytes:
 
 
 def _clear(lent: Lent) -> None:
-    """Remove the copy; rename anything that a program put in place of it or of its folders. Raises OSError.
-
-    The program's processes have exited.
-    """
+    """Remove the copy of an exited program; rename files or folders put in its place."""
     copy = Path(lent.place, lent.copy)
     for depth in reversed(range(len(Path(lent.copy).parts))):
         path = copy.parents[depth - 1] if depth else copy

@@ -1,11 +1,12 @@
 """Mirror: writes messages and documents to files in the project after their commit.
 
-Messages are never read back. People's edits of document files become versions by ``user``; conflicts are reported, and
-people's text is never overwritten.
+Messages are never read back. People's edits of document files become versions by ``user``;
+conflicts are reported, and people's text is never overwritten.
 
-The mirror follows the log from its last position without delaying other work: it reads and writes in threads, in
-batches, at most a tenth of the time. A directory that cannot be written is reported once and retried; others are not
-affected. The position is stored periodically; after a crash, the ends of the files show the rest (mirror_files).
+The mirror follows the log from its last position without delaying other work: it reads and writes
+in threads, in batches, at most a tenth of the time. A directory that cannot be written is reported
+once and retried; others are not affected. The position is stored periodically; after a crash, the
+last line of each file shows which later messages were written (mirror_files).
 """
 
 import hashlib
@@ -138,7 +139,6 @@ class Mirror(msgspec.Struct, eq=False, kw_only=True):
                 await self._store()
 
     async def _sync_documents(self) -> None:
-        """Synchronize documents with their files: write the newest versions, and take people's edits."""
         folders = self.log.reader.now(mirrors.document_folders)  # usually none
         rest = LOOK_SECONDS if any(one.running for one in folders) else SLOW_LOOK_SECONDS if folders else float("inf")
         self._look_at = trio.current_time() + rest
@@ -278,7 +278,7 @@ class Mirror(msgspec.Struct, eq=False, kw_only=True):
         return (line for line in lines if personal or line.place.folder is not None)
 
     async def _append(self, said: Mapping[MirrorPlace, list[Message]], *, begin: bool = False) -> Iterable[MirrorPlace]:
-        """Append messages, and report and return the places that failed; ``begin``: these are the first messages."""
+        """Append messages; log and return failed places. ``begin``: ``said`` are the first ones."""
         if not said:
             return ()
         targets = {place: self._target(place) for place in said}
@@ -307,9 +307,9 @@ class Mirror(msgspec.Struct, eq=False, kw_only=True):
         return (*failed, *again)
 
     async def _make_anew(self, place: MirrorPlace, parts: tuple[str, ...], before: int) -> bool | None:
-        """Recreate the missing files of ``place``; return None if no message before ``before`` belongs to them.
+        """Recreate lost files of ``place`` from the log, and return whether they could be written.
 
-        Returns False if they cannot be written.
+        Return None if the log has no message for them before ``before``.
         """
         if not await self.log.reader.read(mirrors.said_earlier, place, parts, before):
             return None

@@ -27,7 +27,7 @@ from protocol.text import encode_json
 logger = logging.getLogger(__name__)
 
 CHANNEL: Final = "channel.jsonl"
-"""Not a valid agent name, because names have no dot."""
+"""Cannot be the name of an agent, because names have no dot."""
 HISTORY: Final = "history"
 _CHUNK: Final = 64 * 1024
 _OURS: Final = b'{"seq":'
@@ -63,10 +63,11 @@ class MirrorFiles(msgspec.Struct, eq=False):
     _unsynced: set[tuple[str, str]] = set()
 
     def append(self, target: MirrorTarget, messages: Iterable[Message], *, begin: bool = False) -> tuple[str, ...]:
-        """Append the ordered ``messages`` that the files lack. Raises OSError, possibly after a partial write.
+        """Append the ordered ``messages`` that the files lack. Raises OSError, perhaps half-way.
 
-        Returns the parts whose files are missing or shorter than expected. In this case nothing is written, unless
-        ``messages`` ``begin`` the files.
+        Return the parts (days of an agent, files of a workspace) whose files are missing or
+        truncated; then nothing is written. ``begin`` skips this test, because ``messages`` are the
+        first.
         """
         files: dict[tuple[str, str], list[Message]] = {}
         parts_of: dict[str, None] = {}
@@ -94,7 +95,7 @@ class MirrorFiles(msgspec.Struct, eq=False):
         return ()
 
     def lost(self, target: MirrorTarget) -> tuple[str, ...]:
-        """Return missing or shortened parts of a workspace's ``target`` that this process knows."""
+        """Return the parts of a workspace whose files went missing or were truncated."""
         with self._turn:
             names = (path.removeprefix(f"{target.folder}/{HISTORY}/") for path in self._ends)
             known = [name.removesuffix(".jsonl") for name in names if "/" not in name]
@@ -171,10 +172,10 @@ _PASSING: Final = ("~", ".tmp", ".swp", ".bak")
 
 
 class DocumentFile(NamedTuple):
-    """File as last read; ``text`` is None if it cannot be a document, and ``settled``: no recent change."""
+    """File of a document as last read; ``settled``: it has not changed recently."""
 
     digest: bytes
-    text: str | None
+    text: str | None  # None: too large, or not UTF-8
     settled: bool
 
 
@@ -234,9 +235,9 @@ class DocumentFiles(msgspec.Struct, eq=False):
         return known[2]._replace(settled=now - known[1] >= self.settle_seconds)
 
     def put(self, folder: str, file: str, text: str | None, expected: bytes | None) -> bool:
-        """Write ``text`` to the file, or delete it (None), if its digest is ``expected``. Raises OSError.
+        """Replace the file by ``text``, or delete it (None), if its digest is still ``expected``.
 
-        Returns False if it was changed meanwhile, and then leaves it unchanged.
+        Return False if the file was changed meanwhile; then it stays as it is. Raises OSError.
         """
         above, _, name = f"{folder}/{DOCUMENTS}/{file}".rpartition("/")
         new, old = _NEW.format(name), _OLD.format(name)

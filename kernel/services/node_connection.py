@@ -45,7 +45,8 @@ async def engine_transport(
 ) -> AsyncGenerator[Transport]:
     """Run the engine's command during the block. Raises CommandMissing, SpawnTransient.
 
-    Objects that it creates get a unique name, because the previous pod may still be terminating.
+    What the command creates (a pod) gets a unique name, because the previous pod may still be
+    terminating.
     """
     fresh = f"awk-{name.replace('_', '-')}-{secrets.token_hex(3)}"
     argv = command_line(settings, far, fresh)
@@ -130,7 +131,7 @@ class NodeConnection(msgspec.Struct, eq=False, kw_only=True):
     opener: Opener | None
     """None if the node opens the connection."""
     changed: Callable[["NodeConnection", bool], None]
-    """Called on each update, with whether the state changed."""
+    """Called on each update; the bool is whether ``reach`` changed."""
     now_ms: Callable[[], int]
     chance: Callable[[], float]
     session: NodeSession | None = None

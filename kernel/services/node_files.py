@@ -46,7 +46,7 @@ class NodePlace(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def relocate(start: Start, definition: AgentDefinition, there: NodePlace, tops: Mapping[str, str]) -> Start:
-    """Return ``start`` for the node; ``definition`` names the variables that the agent may have.
+    """Return ``start`` with paths of the node, and only the variables that ``definition`` names.
 
     ``tops`` maps folders of this machine to the corresponding folders on the node.
     """
@@ -133,7 +133,7 @@ def private_bytes(facts: NodeFacts) -> int:
 
 
 def _relocated(text: str, moved: Iterable[tuple[str, str]]) -> str:
-    """Replace the folders of this machine in ``text`` by the node's folders, once."""
+    """Replace this machine's folders in ``text`` by the node's, in one pass."""
     table = dict(moved)
     if not table:
         return text
@@ -149,7 +149,7 @@ above=${1%/*}
 test ! -L "$above" || rm "$above"
 rm -rf "$1" && mkdir -p "$1" && cd "$1" && exec tar -xf -
 """
-"""A program in a sandbox may have replaced the parent folder with a link."""
+"""Removes a link that a program may have put in place of the parent folder."""
 _MAKE: Final = 'umask 077; mkdir -p "$1" && cd -P "$1" && pwd'
 _DIGESTS: Final = """
 cd "$1" || exit 1
@@ -180,7 +180,7 @@ class NodeFiles(msgspec.Struct, eq=False):
         return next((line for line in said if line.startswith("/")), None)
 
     async def bubblewrap(self) -> str:
-        """Return the path of bubblewrap on the node. Raises CauseError instead of running unconfined."""
+        """Return the path of bubblewrap on the node. Raises CauseError if it is missing."""
         found = await self.find(("bwrap",))
         if found is None:
             text = "sandbox: on, but bwrap is not on the PATH there (install bubblewrap 0.8 or newer, or use another"
@@ -212,7 +212,7 @@ class NodeFiles(msgspec.Struct, eq=False):
         return found
 
     async def make_folder(self, path: str) -> str:
-        """Create ``path`` on the node with mode 0700, and return it without links. Raises Refused, SpawnTransient."""
+        """Create ``path`` on the node, and return its real path. Raises Refused, SpawnTransient."""
         return (await self.git.shell(_MAKE, path)).decode("utf-8", "surrogateescape").rstrip("\n")
 
     async def send(self, skills: Sequence[Skill], folders: Mapping[str, str]) -> None:

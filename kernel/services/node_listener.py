@@ -151,10 +151,9 @@ class NodeListener(msgspec.Struct, eq=False, kw_only=True):
             await trio.serve_listeners(let_in, listeners, handler_nursery=nursery)
 
     async def _open(self) -> list[trio.SocketListener]:
-        """Listen at the address; if the port is not set, prefer the last one."""
         host, port = self.address
         if port == 0:
-            with suppress(OSError, ValueError):
+            with suppress(OSError, ValueError):  # prefer the last port
                 last = int((self.folder / PORT).read_text("ascii"))
                 return await trio.open_tcp_listeners(last, host=host)
         return await trio.open_tcp_listeners(port, host=host)

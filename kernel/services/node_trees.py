@@ -66,7 +66,7 @@ class NodeTrees(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Prepared(msgspec.Struct, frozen=True):
-    """Prepared attempt on the node: its branch with the clone, its places, and the corresponding local folders."""
+    """Attempt prepared on the node; ``tops`` maps folders of this machine to folders there."""
 
     sync: NodeSync
     place: NodePlace
@@ -91,7 +91,7 @@ class NodePreparation(Preparation):
         return self.parts.work.follows(leased)
 
     async def follow(self, leased: Leased) -> None:
-        """Move the local tree to the colleague's commit, or log why not; not the clone. Raises SpawnTransient."""
+        """Move the local tree, not the clone, to the colleague's commit, or log why not."""
         await self.parts.work.follow(leased)
 
     async def prepare(self, leased: Leased, start: Start) -> None:
@@ -122,7 +122,7 @@ class NodePreparation(Preparation):
             await self._take_home(leased)
 
     def release(self, leased: Leased) -> None:
-        """Forget the attempt."""
+        """Discard the attempt's state; the clone on the node remains."""
         if self._prepared.pop(leased.attempt, None) is not None:
             self.parts.work.away.pop(leased.instruction, None)
 
@@ -182,10 +182,7 @@ class NodePreparation(Preparation):
             self.parts.work.away[leased.instruction] = Away(sync, self.launcher, cwd, env, box)
 
     async def _home(self, leased: Leased, *, confined: bool) -> tuple[HomeBranch, str]:
-        """Return the branch of the attempt's agent, with its local tree, and the relative folder of its clone.
-
-        Raises Refused, CauseError, SpawnTransient.
-        """
+        """Return the agent's branch with its local tree, and the relative folder of its clone."""
         parts = self.parts
         tree = parts.reader.now(worktrees.of, leased.run, leased.agent)
         if tree is None:

@@ -43,7 +43,7 @@ LOOKED_AT: Final = 1000
 
 
 class NodeScaling(msgspec.Struct, eq=False):
-    """Members of each group of nodes: ``name-1``, ``name-2`` and so on."""
+    """Decides how many members each group of nodes has: ``name-1``, ``name-2`` and so on."""
 
     reader: Reader
     now_ms: Callable[[], int]
@@ -53,7 +53,7 @@ class NodeScaling(msgspec.Struct, eq=False):
     def members(
         self, name: str, settings: NodeSettings, there: Collection[str], running: Mapping[str, int]
     ) -> tuple[str, ...]:
-        """Return the members that group ``name`` should have; members that are ``there`` and have work always stay."""
+        """Return the members that group ``name`` should have; existing members with work stay."""
         own = [f"{name}-{index}" for index in range(1, settings.most + 1)]
         held = [member for member in own if member in there]
         now_ms = self.now_ms()
@@ -92,7 +92,7 @@ class WantedNode(NamedTuple):
     added: bool
     why: str | None = None
     group: str = ""
-    """Name in the command or file; members of a group append a number to it."""
+    """Name of the group in the command or file; empty for a single node."""
 
 
 class Nodes(msgspec.Struct, eq=False, kw_only=True):
@@ -148,7 +148,7 @@ class Nodes(msgspec.Struct, eq=False, kw_only=True):
         self._again.set()
 
     async def until_changed(self) -> None:
-        """Wait until a node has changed."""
+        """Wait for the end of the next check; ``states`` may have changed."""
         await self._taken_up.wait()
 
     def added_by_hand(self, name: str) -> bool:
@@ -301,11 +301,10 @@ class Nodes(msgspec.Struct, eq=False, kw_only=True):
             nursery.start_soon(self._listen, self.listener)
 
     async def _listen(self, listener: NodeListener) -> None:
-        """Accept nodes; after a failure retry later, without affecting connected nodes."""
         try:
             await listener.run()
         except Exception:
-            logger.exception("nodes.listener_failed")
+            logger.exception("nodes.listener_failed")  # retried later
             self.listener = None
 
     def _new_link(self, name: str, wanted: WantedNode) -> NodeConnection:

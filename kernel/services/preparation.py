@@ -39,7 +39,7 @@ class Preparation(msgspec.Struct, eq=False):
         return False
 
     async def follow(self, leased: Leased) -> None:
-        """Move the files to the colleague's commit, or log why not; no worker uses them. Raises SpawnTransient."""
+        """Move the files to the colleague's commit before a worker uses them, or log why not."""
 
     async def prepare(self, leased: Leased, start: Start) -> None:
         """Prepare the attempt before any of its processes starts. Raises CauseError, SpawnTransient."""
@@ -48,7 +48,7 @@ class Preparation(msgspec.Struct, eq=False):
         """Store the work of the attempt before its completion is announced. Raises SpawnTransient, NotHome."""
 
     async def abandon(self, leased: Leased) -> None:
-        """Store the work of an attempt that ended otherwise, if it would be lost."""
+        """Store the work of a stopped or failed attempt, if it would be lost."""
 
     def release(self, leased: Leased) -> None:
         """Clean up after the attempt's processes have exited, whether it was prepared or not."""

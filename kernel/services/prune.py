@@ -2,7 +2,7 @@
 
 Names on disk are untrusted: folders are opened one by one without following links, and a folder is first moved to
 ``pruned/``, so that it is in its place completely or not at all. The next prune deletes what a killed one left there.
-Working trees are removed only like by ``awk worktree prune``.
+Working trees are removed under the conditions of ``awk worktree prune``.
 """
 
 import fcntl
@@ -54,7 +54,7 @@ _record: Final = msgspec.json.Decoder(_Record)
 
 
 class _Place(NamedTuple):
-    """Location and name pattern of a group; ``lock`` is the file that users of a folder lock.
+    """Location and name pattern of a group; ``lock``: file that is locked while a folder is in use.
 
     ``parts``: only matching names inside a folder are deleted.
     """
@@ -171,7 +171,7 @@ class Prune(msgspec.Struct, eq=False):
 
 
 def prune_files(state: str, group: FileGroup, now_ms: int, dry_run: bool) -> Decided:
-    """Delete the files and folders of ``group``, or only find them. Return each, and why it is kept. Blocks."""
+    """Delete the leftovers of ``group`` unless ``dry_run``; return all, also kept ones. Blocks."""
     place = _PLACES[group]
     decided: Decided = []
     try:
@@ -197,7 +197,7 @@ def prune_files(state: str, group: FileGroup, now_ms: int, dry_run: bool) -> Dec
 
 
 def found_at(state: str, folder: int, name: str, group: FileGroup, now_ms: int) -> Leftover:
-    """Return ``name`` in ``folder`` with the reason to keep it. Raises FileNotFoundError if nothing can be deleted."""
+    """Return the leftover ``name``. Raises FileNotFoundError if nothing in it can be deleted."""
     place = _PLACES[group]
     found = os.stat(name, dir_fd=folder, follow_symlinks=False)
     needed, going = "", [Path(state, place.folder, name)]
@@ -237,7 +237,7 @@ def needed_because(inside: int, lock: str, group: FileGroup) -> str:
 
 
 def put_out(state: str, folder: int, name: str, group: FileGroup) -> str:
-    """Delete ``name`` in ``folder``, or parts of it; return why some remains, or ""."""
+    """Delete ``name`` in ``folder``, or its parts; return why something remains, or ""."""
     place = _PLACES[group]
     try:
         if group == "logs":

@@ -1,8 +1,9 @@
 """Recall: maintains the index of agents' histories, and answers searches and reads.
 
-The index follows the log after its commits, in threads, at most a tenth of the time; a query updates it first, so that
-new messages are found. Other services never wait for it, and its file can be lost without loss: a broken file is
-reported and rebuilt. If its disk is full, the index falls behind, reports that, and catches up later.
+The index follows the log after its commits, in threads, at most a tenth of the time; a query
+updates it first, so that new messages are found. Other services never wait for the index. A lost or
+broken index file is reported and rebuilt from the log. If its disk is full, the index falls behind,
+reports that, and catches up later.
 """
 
 import logging
@@ -197,9 +198,10 @@ class Recall(msgspec.Struct, eq=False, kw_only=True):
         tiers: Iterable[Tier] = TIERS,
         counts: Callable[[Entry], bool] = lambda _entry: True,
     ) -> RankedPlaces:
-        """Return the best memory entries of ``agent`` for ``query`` in ``tiers`` that ``counts`` accepts.
+        """Return the memory entries of ``agent`` that match ``query`` best.
 
-        The same memory object is not indexed again. Raises Refused.
+        Only entries in ``tiers`` for which ``counts`` returns True are searched. The same memory
+        object is indexed once. Raises Refused.
         """
         known = self._kept.get(agent)
         if known is None or known.memory is not memory:
@@ -212,7 +214,7 @@ class Recall(msgspec.Struct, eq=False, kw_only=True):
         return RankedPlaces(tuple(Ranked(found[one.place], one.score) for one in ranked[:limit]), len(ranked))
 
     async def redo(self) -> None:
-        """Delete from the index what was deleted from the log; afterwards no byte of it remains."""
+        """Erase turns that were deleted from the log, so that no byte remains in the index file."""
         await self._follow(float("inf"))
 
     async def purge(
@@ -259,7 +261,7 @@ class Recall(msgspec.Struct, eq=False, kw_only=True):
         return Reindexed(agent=agent, turns=turns, agents=agents)
 
     async def _follow(self, patience_seconds: float) -> None:
-        """Index the news of the log for at most ``patience_seconds``. Raises nothing."""
+        """Index new changes of the log for at most ``patience_seconds``. Raises nothing."""
         deadline = trio.current_time() + patience_seconds
         while True:
             try:
@@ -293,7 +295,7 @@ class Recall(msgspec.Struct, eq=False, kw_only=True):
         return found.more
 
     async def _drop_gone(self, *, space: str | None = None, agent: str | None = None) -> None:
-        """Delete the turns of a space, an agent or all that are no longer in the log, without leaving a byte."""
+        """Erase indexed turns that are not in the log: of a space, of an agent, or all."""
         after = 0
         removed = 0
         while places := await self._ask(turn_index.suspects, space=space, agent=agent, after=after):
@@ -316,7 +318,7 @@ class Recall(msgspec.Struct, eq=False, kw_only=True):
             return await self._run(lambda index: index.change(lambda conn: change(conn, *args, **kwargs)), None)
 
     async def _run(self, job: Callable[[Index], T], limiter: trio.CapacityLimiter | None) -> T:
-        """Run ``job`` in a thread; if the index is broken, rebuild it and retry once. Raises Refused (storage_full).
+        """Run ``job`` in a thread; rebuild a broken index, and retry once. Raises Refused.
 
         After a cancellation, the thread finishes before Cancelled is raised.
         """
@@ -361,8 +363,8 @@ def _beside(place: TurnPlace | None, texts: Mapping[TurnPlace, HistoryTurn]) -> 
 
 
 def _cut(turn: HistoryTurn, limit: int, asked: Iterable[str] = ()) -> HistoryTurn:
-    """Shorten ``turn`` to about ``limit`` characters, shared among its texts so that each call keeps its result."""
     words = frozenset(asked)
+    # The limit is shared among the texts, so that each call keeps its result.
     share = max(limit // (1 + 2 * len(turn.calls)), 120)
     calls = tuple(
         HistoryCall(

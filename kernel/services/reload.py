@@ -1,8 +1,8 @@
 """Reloads edited definition files: updates changed agents in the store, and reports invalid files.
 
-The previous version of an invalid file stays in effect until it is fixed. Waiting for edits is free with inotify
-(LF01; watchfiles polls twenty times per second). Without inotify, edits are noticed when an agent is leased, and once
-a minute by the schedules.
+The previous version of an invalid file stays in effect until it is fixed. inotify reports edits
+without polling (LF01; watchfiles polls 20 times per second). Without inotify, edits are noticed
+when an agent is leased, and once a minute by the schedules.
 """
 
 import ctypes
@@ -82,7 +82,7 @@ class DirectoryWatch:
 
 @contextmanager
 def watch_directories() -> Generator[DirectoryWatch]:
-    """Yield a watch of no directories. Raises CannotWatch."""
+    """Yield a watch without directories; ``cover`` adds them. Raises CannotWatch."""
     libc = ctypes.CDLL(None, use_errno=True)
     try:
         descriptor = libc.inotify_init1(_FLAGS)
@@ -197,7 +197,7 @@ class Reload(msgspec.Struct, eq=False, kw_only=True):
             await self.log.writer.commit(emit_broken, fresh)
 
     async def _look(self) -> Definitions:
-        """Read the definitions; a cancellation abandons the thread, because reading many files would delay a stop."""
+        # A stop does not wait for the reading of many files.
         return await trio.to_thread.run_sync(definitions, self.catalog, abandon_on_cancel=True)
 
     def _stamp(self) -> object:

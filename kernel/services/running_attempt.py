@@ -1,8 +1,9 @@
 """A running attempt: prepare, spawn, converse, wait for the exit of its process tree, and complete.
 
-The code is deliberately linear and decides nothing: commits and budgets determine the answer to an entry, the retry
-policy what follows a failure, and the commits whether the attempt may still write. The outcome is written after all
-processes have exited, so that the agent's next attempt never meets them.
+The code is deliberately linear and decides nothing: commits and budgets determine the answer to an
+entry, the retry policy determines what follows a failure, and each commit checks whether the
+attempt may still write. The outcome is written after all processes have exited, so that the agent's
+next attempt never meets them.
 """
 
 import contextlib
@@ -70,7 +71,7 @@ class RunningAttempt(msgspec.Struct, eq=False):
     processes: frozenset[ProcessId] = frozenset()
     """The worker and its keeper, once started; all other processes are below them."""
     cookie: str = ""
-    """In the environment of all its processes; empty while none runs on this machine."""
+    """Random value in the environment of all its processes; empty while none runs here."""
     gone: trio.Event = msgspec.field(default_factory=trio.Event)
     """Set when all processes have exited and the outcome is written."""
     deadline: PausableDeadline = msgspec.field(default_factory=PausableDeadline)
@@ -148,9 +149,10 @@ class RunningAttempt(msgspec.Struct, eq=False):
         return None if self._talk is None or self._nursery is None else self._talk.worker.handle
 
     def export(self, *, standing: bool = True) -> HandedAttempt:
-        """Return the state for the next kernel process, without side effects. Raises CannotHandOver.
+        """Return the state for the next kernel process; no side effects. Raises CannotHandOver.
 
-        Without ``standing`` it is an approximate sample of a running conversation.
+        With ``standing`` False, the conversation need not be paused, and the state is only a
+        sample.
         """
         talk = self._talk
         if talk is None or talk.session is None or (standing and not self.pause.stands) or not self.talks:
@@ -187,7 +189,7 @@ class RunningAttempt(msgspec.Struct, eq=False):
         self.at.preparation.let_go(self.leased)
 
     def take_over(self, handed: HandedAttempt) -> None:
-        """Continue in ``run`` where the previous kernel process stopped."""
+        """Adopt the state from the previous kernel process; ``run`` continues from there."""
         self._handed = handed
         self.processes, self.cookie = frozenset(handed.handle.processes), handed.handle.cookie
         self.reached_mcp = handed.reached_mcp
@@ -264,7 +266,7 @@ class RunningAttempt(msgspec.Struct, eq=False):
         return ending
 
     async def _begin(self) -> Begun | AttemptOutcome | None:
-        """Start a worker if the attempt is admitted; return None if it was requeued. Raises like its steps."""
+        """Start a worker if admitted; return an outcome if not, None if the work was requeued."""
         services, leased = self.services, self.leased
         if self.at.preparation.follows(leased):
             await self.place.free()
@@ -295,7 +297,7 @@ class RunningAttempt(msgspec.Struct, eq=False):
         return handed.frame, worker
 
     async def _claim_probes(self, endpoint: ModelEndpoint) -> None:
-        """Record the circuit breakers that the first reply may close, and release probes for others."""
+        """Record which circuit breakers the first reply may close; release other probes."""
         keys = keys_of(endpoint)
         probed = self.services.reader.now(probed_by, self.leased.agent)
         self._probing = tuple(key for key in keys if key in probed)
@@ -325,10 +327,7 @@ class RunningAttempt(msgspec.Struct, eq=False):
         return msgspec.structs.replace(frame, start=start), worker
 
     async def _supervise(self, frame: StartFrame, worker: WorkerProcess) -> tuple[AttemptOutcome, Exited | None]:
-        """Converse with the worker to its end, and wait for its exit unless it is kept idle.
-
-        Cancellation kills its tree (the worker is a context manager).
-        """
+        """Converse with the worker, and wait for its exit unless it is kept idle."""
         limits, start, handle, handed = frame.definition.limits, frame.start, worker.handle, self._handed
         if handed is None and (limits.memory, limits.processes) != (None, None):
             await handle.bound(memory_bytes=limits.memory, processes=limits.processes)
@@ -386,13 +385,10 @@ class RunningAttempt(msgspec.Struct, eq=False):
         return exited
 
     async def _end_worker(self, worker: WorkerProcess) -> None:
-        """Ask the worker to leave, and kill its tree after the grace period.
-
-        A worker that never sent ``ready`` may not understand frames, so it also gets SIGTERM instead of wasting the
-        grace period.
-        """
+        """Ask the worker to leave, and kill its tree after the grace period."""
         kill_at = trio.current_time() + self._grace_seconds
         if self.pid is None:
+            # Without ``ready``, it may not understand frames: SIGTERM saves the grace period.
             await worker.handle.kill(after_seconds=self._grace_seconds + TERM_SECONDS)
         # a worker that does not read gets no more time than others (promise P8)
         with contextlib.suppress(WorkerNotReading), trio.move_on_after(self._grace_seconds):

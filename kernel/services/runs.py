@@ -145,7 +145,6 @@ class Runs(msgspec.Struct, eq=False, kw_only=True):
     async def _commits(
         self, job: Callable[Concatenate[Transaction, P], bool], *args: P.args, **kwargs: P.kwargs
     ) -> bool:
-        """Commit; return False if the store refuses (a full disk), because the kernel has to continue."""
         try:
             await self.log.writer.commit(job, *args, **kwargs)
         except Refused as refused:
@@ -167,7 +166,7 @@ BLOB_PASSES: Final = 2
 MEMORY_SPACE_KEPT_MS: Final = 60_000
 RETRY_SECONDS: Final = 60.0
 LAST_SECONDS: Final = 5.0
-"""Time for the removal when the kernel ends."""
+"""Time to clear the remaining memory spaces when the kernel ends."""
 WAKING: Final = frozenset({"workflow.stopped"})
 """Events after which a memory space may have to be cleared."""
 
@@ -256,7 +255,7 @@ class Retention(msgspec.Struct, eq=False, kw_only=True):
     async def _commit_parts(
         self, job: Callable[[Transaction, Sequence[T], int], int], items: Sequence[T], before_ms: int
     ) -> int:
-        """Commit ``job`` repeatedly, which returns the number of completed items, and return the total."""
+        """Repeat ``job`` until all items are done; each call returns how many it completed."""
         left = items
         while left:
             left = left[await commit_with_retry(self.log.writer, job, left[:ROWS], before_ms) :]

@@ -1,7 +1,7 @@
 """Maintains a copy of the log at another place, by passing commits to a copier process.
 
-Neither the writer nor the kernel waits for the copy: what the place cannot take in time is dropped, and the copy
-restarts from a new base. The lag and its reason are available on request.
+Neither the writer nor the kernel waits for the copy: frames that the place cannot store in time are
+dropped, and the copy restarts from a new base. The lag and its reason are available on request.
 """
 
 import fcntl
@@ -48,7 +48,7 @@ _heard: Final = msgspec.json.Decoder(CopierReport).decode
 
 
 class _Looked(NamedTuple):
-    """Snapshot of the log: the sent frames, the time, and the newest event."""
+    """Point in the log: the number of sent frames, the time (Trio's clock), the newest event."""
 
     sent: int
     at: float
@@ -59,7 +59,6 @@ class Standby:
     """Copies the log to the place in the project file."""
 
     def __init__(self, *, log: StoreLog, files: TrustedFiles, database: str, state_dir: Path, term: int) -> None:
-        """``database`` is the path of the log."""
         self._reader, self._writer, _ = log
         self._catalog, environ, self._trust = files
         self._database = database
@@ -83,7 +82,7 @@ class Standby:
     # -- status -------------------------------------------------------------------------------------------
 
     def state(self) -> StandbyState | None:
-        """Return the state of the copy; None if the project file configures none."""
+        """Return the state of the copy; None if the project file configures no standby."""
         settings = self._catalog.kept_project().standby
         if settings is None:
             return None
@@ -270,7 +269,7 @@ class Standby:
 
 
 async def _end(process: trio.Process, *, asked: bool) -> None:
-    """End the copier, with a request first if ``asked``; one that hangs on its place exits later."""
+    """End the copier, after closing its input if ``asked``; a copier that hangs exits later."""
     if asked:
         with trio.move_on_after(END_SECONDS):
             if process.stdin is not None:

@@ -156,7 +156,7 @@ def _ledger(done: Sequence[Entry], told: str) -> PromptPart:
 
 
 class CannotStart(Exception):
-    """Attempt that cannot be created: its definition is missing or invalid, or a key is missing."""
+    """Attempt that cannot start: its definition is missing or invalid, or an API key is missing."""
 
     def __init__(self, cause: Cause, text: str) -> None:
         super().__init__(text)
@@ -197,7 +197,7 @@ class StartFrameBuilder(msgspec.Struct, eq=False, kw_only=True):
     confine: Callable[[AgentDefinition, WorkingDirectory, Start], Sandbox | None] = (
         lambda _definition, _directory, _start: None
     )
-    """May raise CauseError."""
+    """Returns the sandbox of the agent's programs, or None. May raise CauseError."""
     call_command: CallCommand | None = None
 
     async def build(self, leased: Leased, token: str) -> StartFrame:
@@ -321,7 +321,7 @@ class StartFrameBuilder(msgspec.Struct, eq=False, kw_only=True):
     def _check_trust(
         self, leased: Leased, definition: AgentDefinition, project: ProjectDefinition, own: AgentResources
     ) -> None:
-        """Raise CannotStart if a file is not trusted: edited since, never trusted, or revoked (promise P19)."""
+        """Raise CannotStart if a file is not trusted, or changed since (promise P19)."""
         if self.files.trust.everything:
             return
         found = (one for one in agent_units(definition, project, own) if not leased.vouched.issuperset(one.demands))

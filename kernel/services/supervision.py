@@ -49,7 +49,7 @@ class ShutdownSignal(msgspec.Struct, eq=False):
     _grace_seconds: float = GRACE_SECONDS
     _hurry: trio.Event = msgspec.field(default_factory=trio.Event)
     hands_over: bool = False
-    """Another kernel process continues, so waiting callers are not answered on behalf of others."""
+    """Another kernel process takes over, so waiting calls are not answered with an error."""
     by: str = "request"
     """First requester: a request, or the name of a signal."""
 
@@ -97,9 +97,10 @@ SHORTEST_LOOK_SECONDS: Final = 0.2
 
 
 class IdleExit(msgspec.Struct, eq=False):
-    """Stops a kernel without work for ``idle_exit`` seconds, checking at least ten times in that time.
+    """Stops a kernel that had no work for ``idle_exit`` seconds.
 
-    ``requests`` returns the number of open and of answered requests. ``now`` is a monotonic clock, in seconds.
+    ``requests`` returns the number of open and of answered requests. ``now`` is a monotonic clock,
+    in seconds.
     """
 
     reader: Reader
@@ -166,9 +167,10 @@ class Boundary(msgspec.Struct, eq=False, kw_only=True):
         *,
         task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
     ) -> None:
-        """Run ``service`` until it returns; with a ``task_status``, the service reports its start itself.
+        """Run ``service`` until it returns, and restart it after failures.
 
-        Raises StorageFailed, which no service can survive.
+        With a ``task_status``, the service reports its start itself. Raises StorageFailed, which no
+        service can survive.
         """
         reported = _Once(task_status)
         record = CrashRecord(stepped=True)
@@ -237,7 +239,7 @@ async def watch_root(root: str) -> None:
 
 
 PLACES: Final = 512
-"""Maximum recorded instructions; further ones are not charged."""
+"""Maximum recorded instructions; further ones are not charged for a crash."""
 _PLACE: Final = Struct("<q")
 _NOBODY: Final = 0
 

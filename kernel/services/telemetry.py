@@ -1,8 +1,9 @@
-"""Telemetry: spans for an OpenTelemetry collector, exported after their commit, and counts of events.
+"""Telemetry: spans for an OpenTelemetry collector, exported after their commit; event counts.
 
-``Traces`` only has a cursor into the event log, so an unreachable collector uses no memory, and a new kernel continues
-where the last one stopped. Spans exported without a stored cursor are exported again with the same ids, which are
-derived from the objects. ``EventCounters`` counts on request since the last count, and stores its counts periodically.
+``Traces`` only has a cursor into the event log, so an unreachable collector uses no memory, and a
+new kernel continues where the last one stopped. If a crash loses the cursor of exported spans, they
+are exported again with the same ids, which are derived from the objects. ``EventCounters`` counts
+new events on request, and stores its counts periodically.
 """
 
 import logging
@@ -93,11 +94,11 @@ class Traces(msgspec.Struct, eq=False, kw_only=True):
                 await self._until_new(collector)
 
     async def _until_new(self, collector: Collector | None) -> None:
-        """Wait for new events; after a failure, only for a retry requested by a person."""
         while collector is not None:
             await self.wake.wait()
             await trio.sleep(GATHER_SECONDS)
             standing = self.log.reader.now(traces.standing, collector.name)
+            # After a failure, only a retry requested by a person ends the wait.
             if not self._failures or standing is None or standing.failing_ms is None:
                 return
             self.wake.clear()

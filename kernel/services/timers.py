@@ -72,7 +72,7 @@ class Schedules:
         wall_ms: Callable[[], int],
         trust_dir: Path | None = None,
     ) -> None:
-        """Unless all files are trusted, only schedules with a grant in ``trust_dir`` are active."""
+        """``trust_dir`` is watched, because only trusted schedules are active."""
         self._reader, self._writer, self._now_ms = log
         self._catalog, environ, self._trust = files
         self._local = environ.get("TZ")

@@ -95,9 +95,10 @@ class TreeWork(msgspec.Struct, eq=False, kw_only=True):
         await self._moved(tree, tip, leased.instruction, note)
 
     async def finish(self, leased: Leased, *, everything: bool = False) -> None:
-        """Commit the changes in the agent's tree if its workflow requires that; failures do not fail the work.
+        """Commit the changes in the agent's tree if its workflow requires that. Log failures.
 
-        ``everything``: commit regardless of the workflow, because the agent moves to another machine.
+        ``everything``: commit regardless of the workflow, because the agent moves to another
+        machine.
         """
         tree = self.reader.now(worktrees.of, leased.run, leased.agent)
         if tree is None or tree.state != "made":
@@ -115,7 +116,7 @@ class TreeWork(msgspec.Struct, eq=False, kw_only=True):
             await log_line(self.writer, leased, "warning", text[:2000])
 
     def place(self, identity: Identity) -> TreePlace:
-        """Return the tree of the caller. Raises Refused if it has none."""
+        """Return the caller's tree and those of its colleagues. Raises Refused without a tree."""
         trees = self.reader.now(worktrees.in_space, identity.space)
         own = next((tree for tree in trees if tree.agent in (identity.agent, "") and tree.state == "made"), None)
         if own is None:
@@ -146,7 +147,10 @@ class TreeWork(msgspec.Struct, eq=False, kw_only=True):
         return tree, tip if away is None else msgspec.structs.replace(tip, made=tip.commit != tree.head)
 
     async def take(self, identity: Identity, source: str, mode: TakeMode) -> tuple[Worktree, Tip]:
-        """Merge a colleague's branch into the caller's, or reset the caller's to it. Return the tree and the tip."""
+        """Merge the branch of ``source`` into the caller's branch, or reset the caller's branch.
+
+        Return the caller's tree and the new tip of its branch. Raises Refused.
+        """
         place = self.place(identity)
         found = next((tree for tree in place.colleagues if tree.name == source.removeprefix("@")), None)
         if found is None:
@@ -192,7 +196,7 @@ _numbers: Final = itertools.count(1)
 
 
 class WorkChecks(msgspec.Struct, eq=False, kw_only=True):
-    """Runs checks of agents' work where each agent works. ``away``: agents on nodes, by instruction."""
+    """Runs check commands where the checked agent works. ``away``: agents on nodes."""
 
     root: Path
     trees: Worktrees
@@ -279,7 +283,7 @@ class AttemptPreparation(Preparation, kw_only=True):
         return self.work.follows(leased)
 
     async def follow(self, leased: Leased) -> None:
-        """Move the tree, or note why not. Raises SpawnTransient."""
+        """Move the tree to the colleague's commit, or note why not. Raises SpawnTransient."""
         await self.work.follow(leased)
 
     async def prepare(self, leased: Leased, start: Start) -> None:

@@ -130,8 +130,8 @@ class Upgrade(msgspec.Struct, eq=False, kw_only=True):
         self._asked = trio.Event()
         self.report = msgspec.structs.replace(self.report, state="failed", reason=reason)
 
+    # Tests whether another version can read the state of running attempts.
     def _samples(self) -> tuple[HandedAttempt, ...]:
-        """Return samples of the running attempts' state, to test whether another version can read it."""
         found: list[HandedAttempt] = []
         for attempt in self.attempts.running.values():
             with suppress(CannotHandOver):
@@ -192,7 +192,6 @@ class Upgrade(msgspec.Struct, eq=False, kw_only=True):
         return self.spawns.under_way([handle for handle in (*workers, *kept) if handle is not None])
 
     async def _bring_to_a_stop(self) -> None:
-        """Pause all conversations, and prevent new processes. Raises NotNow."""
         self.spawns.shut_off()
         self._began = boot_seconds()
         for attempt in self.attempts.running.values():
@@ -212,13 +211,13 @@ class Upgrade(msgspec.Struct, eq=False, kw_only=True):
     async def retire(self, children: tuple[int, ...]) -> None:
         """Make the launcher release its processes; this process cannot undo it.
 
-        ``children`` are processes to be reaped in addition to its own.
+        ``children`` are further processes that the next kernel process has to reap.
         """
         self._children += (*children, *await self.spawns.hand_over())
         self.attempts.kept.close()
 
     def hand_over(self, signals: tuple[int, ...]) -> KernelHandover:
-        """Release all workers, and return the table; the caller cancels everything before the next turn of the loop."""
+        """Release all workers, and return the table; the caller must cancel all tasks at once."""
         attempts: list[HandedAttempt] = []
         for attempt in self.attempts.running.values():
             try:
@@ -240,7 +239,7 @@ class Upgrade(msgspec.Struct, eq=False, kw_only=True):
         )
 
     async def finish(self, returned: str | None) -> float:
-        """Report the result after all work continues, and return the pause; ``returned`` is the reason of a failure."""
+        """Report the result; return the seconds that work paused. ``returned``: why it failed."""
         waited_seconds = round(boot_seconds() - self._began, 3)
         report = self.report
         common = {"pid": os.getpid(), "attempts": self._taken_over, "waited_seconds": waited_seconds}

@@ -73,7 +73,7 @@ class WorkPlaces(msgspec.Struct, eq=False):
     _machine: Machine = msgspec.field(default_factory=this_machine)
 
     def machines(self) -> tuple[Machine, ...]:
-        """Return this machine, with an unknown limit of workers, and all nodes in their current state."""
+        """Return this machine, without a worker limit, and all nodes in their current state."""
         if self.nodes is None:
             return (self._machine,)
         return (self._machine, *(machine_of(one, self.nodes.facts(one.name)) for one in self.nodes.states()))
@@ -109,16 +109,14 @@ class _Gone(msgspec.Struct, eq=False):
         """Ignore modules, because no process runs there."""
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Report the start, because no process runs there."""
         task_status.started()
 
     async def spawn(self, spec: Spec) -> NoReturn:
-        """Raise NodeLost."""
         raise NodeLost(f"node {self.name} no longer exists, so {spec.attempt} cannot start")
 
 
 def machine_of(standing: NodeState, facts: NodeFacts | None) -> Machine:
-    """Return a node for placement, with limited reported resources; without a report it has none."""
+    """Return the node for placement; memory and GPUs are capped, and 0 without a report."""
     return Machine(
         name=standing.name,
         workers=standing.workers,
@@ -137,7 +135,7 @@ PAUSE_MS: Final = 5_000
 
 
 class NodeSearch(msgspec.Struct, eq=False, kw_only=True):
-    """Work of one kernel that has no machine, and since when."""
+    """Search for machines for work that no machine can run; parks and resumes that work."""
 
     places: WorkPlaces
     reader: Reader

@@ -189,7 +189,7 @@ class WorkerLink(msgspec.Struct, eq=False):
         return bool(self._arrived)
 
     def result_at_hand(self) -> Result | None:
-        """Return the worker's result if it is received and next in order."""
+        """Remove and return the worker's result if it is the next received frame, else None."""
         following = self._arrived[0] if self._arrived else None
         if isinstance(following, Result):
             self._arrived.popleft()
@@ -222,9 +222,10 @@ class WorkerLink(msgspec.Struct, eq=False):
         self._reader.resume(line.pending, dropping=line.dropping)
 
     async def ready_again(self) -> bool:
-        """Return whether the worker, after its result, sends only ``ready``, which the next session receives.
+        """Return whether a worker that sent its result now sends ``ready`` and nothing more.
 
-        A pong may have crossed its result. Cancellation loses nothing.
+        The ``ready`` remains for the next session; late pongs are skipped. Cancellation loses
+        nothing.
         """
         while (frame := await self.receive()) is not None:
             if not isinstance(frame, Pong):
@@ -256,12 +257,12 @@ class WorkerStderr:
 
     @property
     def kept(self) -> bytes:
-        """Return the tail."""
+        """Return the last bytes of the stream."""
         return bytes(self._kept[-self._limit :])
 
     @property
     def text(self) -> str:
-        """Return the tail as text."""
+        """Return the last bytes of the stream as text."""
         return self.kept.decode("utf-8", "replace")
 
 
@@ -310,7 +311,7 @@ class DeltaBatch(msgspec.Struct, eq=False):
             self.start_task(self._flush_later)
 
     def flush(self) -> None:
-        """Publish the batch; called before each durable event of the worker, and at its end."""
+        """Publish the batch; called before each durable event and at the conversation's end."""
         lagged: LiveData = {"lagged": self._dropped} if self._dropped else {}
         if self._texts or lagged:
             self.publish("delta", {"text": "".join(self._texts), **lagged})

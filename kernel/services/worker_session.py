@@ -9,8 +9,8 @@ Two monotonic clocks watch a silent worker:
   no progress (fault IF12). Any frame shows that the worker lives, so only a silent worker is pinged, rarely after it
   has answered, and never while it waits for a person.
 
-The kernel's own time (a commit, a suspension) counts for neither. Time in which a call waits for a person counts
-neither as silence nor for the total limit. Time budgets are handled elsewhere.
+The kernel's own time (a commit, a suspension) counts for neither clock. Time in which a call waits
+for a person counts neither as silence nor for the total limit. Time budgets are handled elsewhere.
 """
 
 import logging
@@ -125,7 +125,7 @@ class Heartbeat:
         return Ping(n=self._n)
 
     def forgive(self, seconds: float) -> None:
-        """Exclude ``seconds`` that the kernel itself took."""
+        """Postpone what is due by ``seconds`` that the kernel itself used."""
         self._heard_at += seconds
         if self._asked_at is not None:
             self._asked_at += seconds
@@ -338,7 +338,6 @@ class WorkerSession(msgspec.Struct, eq=False, kw_only=True):
         return None
 
     async def _on_noise(self, noise: Noise) -> AttemptOutcome | None:
-        """Log a noise line; return an outcome if there is too much noise, or if a required frame is invalid."""
         if noise.meant is not None:
             what = f"worker sent an invalid frame of kind {noise.meant}: {noise.why}"
             return AttemptOutcome("failed", f"{what}; text: {noise.text[:200]!r}", cause="protocol")
@@ -352,7 +351,7 @@ class WorkerSession(msgspec.Struct, eq=False, kw_only=True):
         return AttemptOutcome("failed", text, cause="protocol")
 
     async def _on_silence(self, now: float, wake_at: float) -> AttemptOutcome | None:
-        """Ping or end a worker that was silent until ``wake_at``; return None if it still has time."""
+        """Ping a silent worker, or return the outcome that ends it; None: it still has time."""
         if now - wake_at > LATE_SECONDS and not self._forgiven:
             self._forgiven = True
             self._forgive(now - wake_at + self.heartbeat.within_seconds)
@@ -389,10 +388,9 @@ class WorkerSession(msgspec.Struct, eq=False, kw_only=True):
         self.heartbeat.forgive(seconds)
 
     async def _pace(self) -> None:
-        """Slow down reading from a worker with excessive output, so that other workers get their turn."""
         now = trio.current_time()
         if now >= self._pace_from + PACE_SECONDS:
             self._pace_from, self._paced_frames = now, 0
         self._paced_frames += 1
         if self._paced_frames >= PACE_FRAMES:
-            await trio.sleep_until(self._pace_from + PACE_SECONDS)
+            await trio.sleep_until(self._pace_from + PACE_SECONDS)  # other workers get their turn

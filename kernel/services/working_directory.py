@@ -140,7 +140,7 @@ _REMOVING: Final = ".going-"
 
 
 class AttemptPaths:
-    """Paths below ``state``, and creation of those that outlive an attempt; ``home`` is shared by all projects."""
+    """Paths of attempts and CLI homes below ``state``. ``home`` is the folder of all projects."""
 
     def __init__(self, *, state: Path, home: Path) -> None:
         self._state = state
@@ -233,7 +233,7 @@ class Confinement(msgspec.Struct, eq=False, kw_only=True):
     def of_tree(self, tree: Worktree, hidden: tuple[str, ...]) -> Sandbox:
         """Return the sandbox for programs, commands and git in the ``tree`` of a confined agent.
 
-        Only its own clone is writable as a git directory. Raises CauseError.
+        Of all git directories, only the agent's clone is writable. Raises CauseError.
         """
         return Sandbox(
             program=need_bubblewrap(self.environ),
@@ -275,11 +275,11 @@ class Confinement(msgspec.Struct, eq=False, kw_only=True):
             raise CauseError("spawn_permanent", text) from error
 
     def release(self, attempt: str) -> None:
-        """Remove the placeholders that only ``attempt`` needed, whose processes have exited."""
+        """Remove the placeholders that only ``attempt`` needed; its processes have exited."""
         self.placeholders.release(attempt)
 
     async def check(self, sandbox: Sandbox) -> None:
-        """Test the sandbox once. Raises CauseError if it fails, SpawnTransient."""
+        """Test the program of the sandbox, once. Raises CauseError if it fails, SpawnTransient."""
         if sandbox.program in self._works:
             return
         self._trials += 1
@@ -319,9 +319,9 @@ class CliHomes(msgspec.Struct, eq=False):
     root: Path | None = None
 
     async def forget(self, agent: str | None, space: str | None) -> None:
-        """Remove the homes of ``agent`` (its key), those in ``space``, or of the agent in the space. Raises nothing.
+        """Remove the CLI homes that match all given values: the key ``agent``, the ``space``.
 
-        Cancellation waits until they are removed.
+        Raises nothing. Cancellation waits until they are removed.
         """
 
         def is_needed(home: tuple[str, str]) -> bool:
@@ -330,7 +330,7 @@ class CliHomes(msgspec.Struct, eq=False):
         await trio.to_thread.run_sync(self._remove, is_needed)
 
     async def keep(self, needed: Collection[tuple[str, str]]) -> int:
-        """Remove the homes that are not of these agents (their keys) and spaces, and return their number."""
+        """Remove all homes except for ``needed`` (agent key, space); return how many."""
         names = {(folder_name(agent), folder_name(space)) for agent, space in needed}
         return await trio.to_thread.run_sync(self._remove, names.__contains__)
 

@@ -166,9 +166,9 @@ class Worktrees(msgspec.Struct, eq=False, kw_only=True):
         return self._making[tree.path]
 
     def box(self, tree: Worktree, *, gone: bool = False) -> Sandbox | None:
-        """Return the sandbox for commands in ``tree`` if its agent is confined. Raises Refused.
+        """Return the sandbox for commands in ``tree``; None if its agent is not confined.
 
-        ``gone``: also if the tree was removed and only its branch remains.
+        ``gone``: also if the tree was removed and only its branch remains. Raises Refused.
         """
         try:
             return self.confine(tree) if has_clone(tree) or (gone and tree.confined) else None
@@ -276,7 +276,7 @@ class Worktrees(msgspec.Struct, eq=False, kw_only=True):
         await run_steps(what, steps, setup, launcher=self.launcher, env=self.repository.git.environment, sandbox=box)
 
     def setup_of(self, tree: Worktree, what: str) -> tuple[WorktreeSetup, tuple[WorktreeStep, ...]]:
-        """Return the setup of ``tree`` and its steps, from the workflow at the start of its run."""
+        """Return the steps ``what`` (setup, teardown) with their context, as of the run's start."""
         source, record = self.log.reader.now(workflows.source, tree.run), self.log.reader.now(workflows.by_id, tree.run)
         assert source is not None, tree
         assert record is not None, tree
@@ -362,7 +362,7 @@ class WorktreeSweep(msgspec.Struct, eq=False, kw_only=True):
         return tuple(gone), tuple(kept)
 
     async def kept_because(self, tree: Worktree) -> str:
-        """Return why ``tree`` of an ended run would be kept; "" without unsaved work. Has no side effects."""
+        """Return why ``tree`` of an ended run would be kept, or "". Has no side effects."""
         if self.works_in(tree.run):
             return "an agent still works there"
         if self.trees.goes_on(tree):

@@ -1,9 +1,10 @@
-"""Search for the file of a workflow: by name in ``.workflows/`` or the project file, by path, or in another repository.
+"""Search for a workflow file: by name (``.workflows/``, project file), path, or in a repository.
 
-A checkout contains the plain files of one commit in the state directory (XF04-XF06): a folder for each, with its digest
-in a file whose time is that of the last use. A ref is resolved once: ``.workflows/remote.lock`` pins its commit until
-an update is requested. People commit that file; it grants no trust. Pinned commits are never removed. Fetched files are
-not executed here.
+A checkout is a folder in the state directory with the plain files of one commit (XF04-XF06). A file
+beside it has the digest; its modification time is the last use of the checkout. A ref is resolved
+once: ``.workflows/remote.lock`` pins its commit until an update is requested. People commit the
+lock file; it grants no trust. Pinned commits are never removed. Fetched files are not executed
+here.
 """
 
 import os
@@ -40,11 +41,11 @@ class Checkout(msgspec.Struct, frozen=True):
 
     @property
     def demand(self) -> str:
-        """Return the demand for starting it."""
+        """Return the text that the user has to trust before the workflow may start."""
         return f"it comes from {self.url}, commit {self.commit}, content sha256:{self.digest}"
 
     def variables(self) -> Mapping[str, str]:
-        """Return the ``source.*`` variables for its texts."""
+        """Return the values of the ``source.*`` variables for the texts of the workflow."""
         return {
             "source.dir": str(self.folder),
             "source.url": self.url,
@@ -67,7 +68,7 @@ def digest_file(folder: Path) -> Path:
 
 
 def used(folder: Path) -> float:
-    """Record the use of the commit in ``folder``. Returns the time of the file system. Raises OSError."""
+    """Record the use of the commit in ``folder``; return the time of use. Raises OSError."""
     mark = digest_file(folder)
     os.utime(mark)
     return mark.stat().st_mtime
@@ -79,7 +80,7 @@ def remove(folder: Path) -> None:
 
 
 def prune(base: Path, now: float, spared: frozenset[str]) -> None:
-    """Remove commits that were unused for long, except ``spared`` ones, and the rest of interrupted fetches."""
+    """Remove commits unused for UNUSED_SECONDS, except ``spared``, and interrupted fetches."""
     for workshop in base.glob(f"{WORKSHOP}*"):
         if _age(workshop, now) > DEAD_SECONDS:
             remove(workshop)
@@ -162,10 +163,10 @@ SUFFIXES: Final = (".yaml", ".yml")
 
 
 class WorkflowFile(msgspec.Struct, frozen=True):
-    """A workflow's file. ``default_name`` is its name unless the file sets one; ``bound``: it must not.
+    """File of a workflow. ``default_name`` is its name, unless the file sets another one.
 
-    ``source`` are the variables about its origin (``source.dir``) with their values; ``checkout`` is the fetched commit
-    of a remote workflow.
+    ``bound``: the file must not set another name. ``source``: the variables about its origin
+    (``source.dir``) with their values; ``checkout``: the fetched commit of a remote workflow.
     """
 
     shown: str
@@ -178,7 +179,7 @@ class WorkflowFile(msgspec.Struct, frozen=True):
 
 
 def workflow_names(catalog: Catalog, project: ProjectDefinition) -> tuple[str, ...]:
-    """Return the names that can be started: those of the project file and of ``.workflows/*.yaml``."""
+    """Return the workflow names of the project file and of ``.workflows/*.yaml``, sorted."""
     try:
         files = [entry.stem for entry in (catalog.root / WORKFLOWS).iterdir() if entry.suffix == SUFFIXES[0]]
     except OSError:
@@ -195,10 +196,11 @@ def find_workflow(
     *,
     confined: bool = False,
 ) -> WorkflowFile:
-    """Return the file for ``asked``: a name, or a path relative to ``cwd`` or else the project root.
+    """Return the file for ``asked``: a name, or a path relative to ``cwd`` or the project root.
 
-    A path of the owner may lead anywhere; a ``confined`` one, and one in the project file, stays inside. ``checkout``
-    is the fetched commit of a remote ``asked``. Raises Refused(unknown_workflow), BadDefinition.
+    A ``confined`` path, and a path in the project file, must be inside the project; other paths may
+    lead anywhere. ``checkout`` is the fetched commit of a remote ``asked``. Raises
+    Refused(unknown_workflow), BadDefinition.
     """
     if checkout is not None:
         remote = checkout.remote

@@ -68,12 +68,12 @@ class PromptSource(AnyWork, Protocol):
 
     @property
     def instruction(self) -> str:
-        """Return its id."""
+        """Return the id of the instruction."""
         ...
 
 
 async def known_for(source: PromptSource, definition: AgentDefinition, memories: Memories, reader: Reader) -> Known:
-    """Return the knowledge of the agent for ``source``. Unreadable parts do not block the work, and are listed."""
+    """Return the agent's memories for ``source``; unreadable parts are skipped and listed."""
     if not definition.memory.budget:
         return Known()
     try:
@@ -143,7 +143,7 @@ def instruction_prompt(
 
 
 def _documents(source: PromptSource, reader: Reader) -> tuple[str, str]:
-    """Return the entry document of its space and its owner; empty for a removed run."""
+    """Return the names of the entry document and of its owner; empty for a removed run."""
     try:
         found = reader.now(documents.settings, source.space)
     except Refused:
@@ -158,7 +158,7 @@ def _claimed(source: PromptSource, reader: Reader) -> tuple[str, ...]:
 
 
 def _waiting(source: PromptSource, reader: Reader) -> tuple[tuple[int, bool], ...]:
-    """Return the other messages in its inbox, and whether they are marked as urgent, in their order."""
+    """Return the number of each other message in the inbox, and whether it is marked as urgent."""
     found = reader.now(work_notes.waiting, source.instruction, source.agent, source.space, WAITING)
     return tuple((seq, flag_of(text) == "urgent") for seq, text in found)
 
@@ -187,9 +187,10 @@ _workflow: Final = msgspec.json.Decoder(WorkflowDefinition)
 def definition_for(key: str, space: str, catalog: Catalog, reader: Reader) -> AgentDefinition:
     """Return the definition for the next attempt of agent ``key`` in ``space``.
 
-    An agent's file is read again; if it has become invalid, its last valid version applies. An inline or ephemeral
-    agent is read from the store. Raises Refused(unknown_agent) if the file was deleted, BadDefinition if it was never
-    valid. A managed soul replaces that of the file.
+    An agent's file is read again; if it has become invalid, its last valid version applies. An
+    inline or ephemeral agent is read from the store. The soul in ``soul.yaml`` replaces the soul in
+    the agent's file. Raises Refused(unknown_agent) if the file was deleted, BadDefinition if it was
+    never valid.
     """
     record = reader.now(agents.row, key)
     definition = definition_of(key, record, catalog)
@@ -220,7 +221,7 @@ def definition_of(key: str, record: AgentRecord | None, catalog: Catalog) -> Age
 def _with_managed_soul(
     key: str, record: AgentRecord | None, definition: AgentDefinition, catalog: Catalog, reader: Reader
 ) -> AgentDefinition:
-    """Return ``definition`` with the soul of ``soul.yaml``; if that is invalid or missing, with its newest version."""
+    """Return ``definition`` with the soul of ``soul.yaml``, or else with the newest stored soul."""
     newest = reader.now(souls.newest, key)
     try:
         if record is None or record.origin == "file":

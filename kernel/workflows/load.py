@@ -1,8 +1,8 @@
-"""Loading of one workflow file, checked as a whole: all errors are found before anything starts (CF10).
+"""Loading of one workflow file, checked as a whole: all errors are found before any start (CF10).
 
-The terms of the verdict are checked with the data of files. Known keys that are not supported (of later versions, or
-not allowed for a ref) are rejected with a reason. ``definitions`` returns the current definitions of a project with
-their errors; the last valid version of an invalid one stays in effect.
+Known keys that are not supported (of later versions, or not allowed for a ref) are rejected with a
+reason. ``definitions`` returns the current definitions of a project with their errors; the last
+valid version of an invalid file stays in effect.
 """
 
 import logging
@@ -168,8 +168,6 @@ def load_workflow(
 
 
 class _Reading:
-    """A file during loading, with the errors in it and in its agents."""
-
     def __init__(self, catalog: Catalog, project: ProjectDefinition, found: WorkflowFile) -> None:
         self._catalog = catalog
         self._project = project
@@ -350,7 +348,7 @@ class Definitions(msgspec.Struct, frozen=True):
     """The definitions of a project according to its files, with their errors."""
 
     scan: AgentScan | None
-    """None while the project file is invalid: until then no agent file is registered."""
+    """None while the project file is invalid; no agent file is registered then."""
     errors: tuple[FileError, ...] = ()
     """Errors in the project file; if that is valid, in agent files and workflows."""
 

@@ -1,4 +1,4 @@
-"""Members of a workflow: refs and inline agents, as definitions and as specs for the rule."""
+"""Members of a workflow: refs and inline agents, as definitions and as data for the rules."""
 
 import msgspec
 

@@ -126,9 +126,10 @@ def prepare(
 
 
 def check_asked(loaded: LoadedWorkflow, run: RunOptions | None) -> RunOptions:
-    """Raise Refused, BadDefinition if ``loaded`` cannot be run as requested, independent of user and machine.
+    """Check that ``loaded`` can be run as requested, and return the options with all limits.
 
-    Returns the options with the stricter of each limit. The format of the tag and the parameters are checked elsewhere.
+    Of each limit in ``run`` and in the file, the stricter applies. The result does not depend on
+    user or machine; tag and parameters are checked elsewhere. Raises Refused, BadDefinition.
     """
     definition = loaded.definition
     begun = any(one.for_ is not None and not one.needs for one in definition.tasks)
@@ -178,7 +179,7 @@ def check_asked(loaded: LoadedWorkflow, run: RunOptions | None) -> RunOptions:
 
 
 def kickoff_names(definition: WorkflowDefinition) -> tuple[str, ...]:
-    """Return the members mentioned in the kickoff's own text; values of variables are data."""
+    """Return the members mentioned in the kickoff, but not in values of its variables."""
     return tuple(name for name in find_mentions(definition.kickoff or "") if name in definition.agents)
 
 

@@ -78,7 +78,7 @@ class Remotes:
                 await trio.to_thread.run_sync(remove, workshop)
 
     def _place(self, remote: Remote, commit: str) -> Path:
-        """Return the folder of a commit. Its hash is unique; the names above only help readers."""
+        # The hash is unique; the names above it only help readers.
         return self._folder / remote.owner.lower() / remote.repo.lower() / commit
 
 

@@ -21,9 +21,10 @@ logger = logging.getLogger(__name__)
 
 
 class Scheduled(msgspec.Struct, frozen=True):
-    """A schedule with its owner and home space, in which it wakes the agent unless it names a running workspace.
+    """A schedule with its agent; ``home`` is the space where it wakes the agent.
 
-    ``demands`` of ``subject`` need trust; ``vouched`` were granted with the start of its workflow.
+    A schedule that names a running workspace wakes the agent there instead. ``demands`` are what
+    the user has to trust in ``subject``; ``vouched`` are demands granted when the workflow started.
     """
 
     agent: AgentKey
@@ -35,7 +36,7 @@ class Scheduled(msgspec.Struct, frozen=True):
 
     @property
     def file(self) -> str:
-        """Return the argument of ``awk trust`` for it."""
+        """Return the file that the user passes to ``awk trust``."""
         return self.subject.rpartition(" ")[2]
 
     def trusted(self, grants: Iterable[Grant]) -> bool:
@@ -77,7 +78,7 @@ def schedules(agents: Iterable[DeclaredAgent], workflows: Iterable[DeclaredWorkf
 
 
 def _of_agent(agent: DeclaredAgent) -> Iterator[Scheduled]:
-    """Yield the schedule. An agent created at run time is trusted by its creator; a file needs a grant."""
+    """Yield the agent's schedule, if any. Only the schedule of an agent's file needs trust."""
     try:
         found = _agent.decode(agent.definition)
     except msgspec.MsgspecError as error:

@@ -69,7 +69,7 @@ def mismatch(schema: dict[str, Any], text: str) -> str | None:
 
 
 def main() -> int:
-    """Read, validate, print."""
+    """Read a request from standard input, and print the result of its check."""
     resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS))
     asked = json.load(sys.stdin)
     json.dump({"why": mismatch(asked["schema"], asked["text"])}, sys.stdout)

@@ -1,7 +1,7 @@
-"""Commands of a workflow's file and of tasks: setup steps before the kickoff, and checks, also of a merge.
+"""Commands of a workflow's file and of tasks: setup before the kickoff, checks, also of a merge.
 
-Each runs in a keeper, limited in time and output (CF15, T49). Working trees of members are planned when the workflow
-starts, and set up before their agent starts.
+Each command runs below a keeper, limited in time and output (CF15, T49). Working trees of members
+are planned when the workflow starts, and set up before their agent starts.
 """
 
 import itertools
@@ -38,7 +38,7 @@ _TAIL_LINES: Final = 20
 _NOT_FOUND: Final = 127
 """Exit code of a shell for a missing command."""
 _numbers: Final = itertools.count(1)
-"""Attempt directories of setup commands are unique during the life of a kernel, which removes older ones."""
+"""Numbers for the names of commands, which are unique within a kernel."""
 
 
 async def run_setup(
@@ -98,7 +98,7 @@ OUTPUT_SHOWN: Final = 8 * 1024
 
 
 class CheckRun(msgspec.Struct, frozen=True):
-    """Settings to run a check: by ``launcher``, in a directory named ``name``, in ``env``, within ``bound``."""
+    """Settings of a check; ``name`` names its attempt directory, ``bound`` limits its resources."""
 
     launcher: Launcher
     name: str
@@ -107,7 +107,7 @@ class CheckRun(msgspec.Struct, frozen=True):
 
 
 class CheckOutcome(msgspec.Struct, frozen=True):
-    """The reason why a check failed, or None. ``output``: the end of its output."""
+    """Outcome of a check: why it failed, or None. ``output``: the end of its output."""
 
     why: str | None
     output: str = ""
@@ -227,10 +227,10 @@ def plan_trees(
     branches: Collection[str],
     paths: Collection[str],
 ) -> tuple[PlannedTree, ...]:
-    """Return a tree and a branch for each of ``names``: ``awk/review/r12/alice``, or ``alice.2`` if that exists.
+    """Return a tree and a branch for each of ``names``: ``awk/review/r12/alice``, or ``alice.2``.
 
-    It exists if another database had a run of that number. Raises Refused (bad_definition) if a user's branch blocks
-    ours.
+    The first name may be in use if another database had a run of the same number. Raises Refused
+    (bad_definition) if a branch of the user is in the way.
     """
     for name in (AGENT_BRANCHES, f"{AGENT_BRANCHES}/{workflow}", f"{AGENT_BRANCHES}/{workflow}/{run}"):
         if f"refs/heads/{name}" in branches:
@@ -258,7 +258,7 @@ def plan_trees(
 
 
 class WorktreeSetup(msgspec.Struct, frozen=True):
-    """The agent of a tree, as its setup commands see it."""
+    """Working tree, workflow and project, as the commands for the tree see them."""
 
     tree: Worktree
     definition: WorkflowDefinition
@@ -267,7 +267,7 @@ class WorktreeSetup(msgspec.Struct, frozen=True):
 
     @property
     def variables(self) -> dict[str, str]:
-        """Return the environment variables of its commands."""
+        """Return the environment variables for setup and teardown commands of the tree."""
         agents = list(self.definition.agents)
         number = 0 if self.tree.shared else agents.index(self.tree.name) + 1
         return {

@@ -46,7 +46,7 @@ class Solo(msgspec.Struct, frozen=True):
 
 
 def solo_of(definition: WorkflowDefinition, parts: Sequence[SoloMember], taken: Iterable[str] = ()) -> Solo:
-    """Return ``definition`` with one agent, whose name is not ``taken``. Raises Refused if there is no union."""
+    """Return ``definition`` with one agent for all ``parts``. Raises Refused if impossible."""
     people = [part.name for part in parts if part.definition.backend == "human"]
     if people:
         text = f"{', '.join(people)}: human members cannot be part of a single agent"
@@ -225,18 +225,18 @@ def _place(all_: Sequence[PlaceNeeds]) -> PlaceNeeds:
 
 
 def _timeouts(all_: Sequence[Timeouts]) -> Timeouts:
-    """Return the longest timeouts, and for an attempt their sum, because one agent does the work of all."""
     return Timeouts(
         startup=max(one.startup for one in all_),
         idle=max(one.idle for one in all_),
         tool=max(one.tool for one in all_),
+        # One agent does the work of all.
         total=min(sum(one.total for one in all_), _LONGEST_SECONDS),
         approval=max(one.approval for one in all_),
     )
 
 
 def _budget(all_: Sequence[AgentBudget]) -> AgentBudget:
-    """Return the sum of all budgets, if each is limited; for different windows, the longest."""
+    """Add the members' limits; for different windows, use the lowest limit and longest window."""
     windows = {one.window for one in all_}
     whole = sum if len(windows) == 1 else min
     return AgentBudget(
@@ -250,4 +250,4 @@ def _budget(all_: Sequence[AgentBudget]) -> AgentBudget:
 
 def _whole(all_: Sequence[msgspec.Struct], key: str, whole: Callable[[Iterable[Any]], Any]) -> Any:
     values = [getattr(one, key) for one in all_]
-    return None if None in values else whole(values)
+    return None if None in values else whole(values)  # None: a member without a limit

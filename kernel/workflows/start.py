@@ -43,11 +43,12 @@ async def start(
     repository: Repository | None = None,
     paths: Callable[[], Collection[str]] = frozenset,
 ) -> StartedRun:
-    """Run setup, then start the workflow and send its kickoff in one commit. The answer is stored for ``request``.
+    """Run setup, then start the workflow and send its kickoff in one commit.
 
-    ``repository`` and ``paths`` are for working trees, which include commits of setup. Raises Refused: setup_failed,
-    too_large, already_running and refusals of the writer. After a cancellation during setup, nothing has started;
-    later, the workflow may run.
+    The answer is stored for ``request``. ``repository`` and ``paths`` (existing trees) are used to
+    plan working trees, which include commits of setup. Raises Refused: setup_failed, too_large,
+    already_running and refusals of the writer. After a cancellation during setup, nothing has
+    started; later, the workflow may run.
     """
     definition = prepared.loaded.definition
     if (lost := root_fault(str(prepared.root))) is not None:
@@ -89,11 +90,11 @@ class _Trees:
         self._paths = paths
 
     async def base(self) -> TreeBase:
-        """Return the start of all trees. Raises Refused (bad_definition) if none can be created."""
+        """Return the commit at which all trees start. Raises Refused if none can be created."""
         return await self._repository.base()
 
     async def plan(self, definition: WorkflowDefinition) -> TreePlan:
-        """Return a tree for each member, or one for all. Raises Refused (bad_definition)."""
+        """Return the plan: a tree for each member, or one for all. Raises Refused."""
         workspace = definition.workspace
         assert isinstance(workspace, Workspace), "checked by wants_worktrees"
         base, branches = await self.base(), await self._repository.branches()
@@ -128,7 +129,8 @@ def _make_folder(prepared: PreparedWorkflow) -> None:
 
 
 def _everybody(definition: WorkflowDefinition) -> tuple[str, ...]:
-    """Return all members if there is no channel: none can pass work on, so a plain kickoff is for all."""
+    """Return all members if there is no channel and the kickoff mentions none of them."""
+    # Without a channel no member can pass work on.
     alone = definition.workspace is False and not kickoff_names(definition)
     return tuple(definition.agents) if alone and definition.kickoff else ()
 

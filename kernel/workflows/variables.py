@@ -190,13 +190,13 @@ def check_texts(
 
 
 def environment_names(definition: WorkflowDefinition) -> tuple[str, ...]:
-    """Return the unique names of the environment variables in its texts."""
+    """Return the unique names of the environment variables that the workflow's texts use."""
     found = (variable.name for text in _texts(definition) for variable in variables(text))
     return tuple(dict.fromkeys(name.removeprefix(ENV) for name in found if name.startswith(ENV)))
 
 
 def needs_folder(definition: WorkflowDefinition) -> bool:
-    """Return whether its texts use the workspace folder, which must then exist."""
+    """Return whether the workflow's texts use the workspace folder, which must then exist."""
     return any(variable.name == FOLDER for text in _texts(definition) for variable in variables(text))
 
 

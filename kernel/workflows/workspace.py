@@ -34,7 +34,7 @@ def wants_worktrees(definition: WorkflowDefinition) -> bool:
 
 
 def followed(definition: WorkflowDefinition) -> dict[str, str]:
-    """Return for agents the member whose last commit their trees are updated to."""
+    """Return the colleague that each agent's tree follows, by agent; others are left out."""
     entries = definition.agents.items()
     return {name: entry.worktree.source for name, entry in entries if entry.worktree is not None}
 
@@ -136,16 +136,17 @@ def check_rules(definition: WorkflowDefinition, node: Node, problems: Diagnostic
 
 
 Keeping = Literal["kept", "memory", "none"]
-"""Messages stay in the log; are deleted when the workflow has ended; or the workflow has no channel."""
+"""``memory``: messages are deleted after the workflow's end. ``none``: it has no channel."""
 
 FOLDER_VARIABLES: Final = ("workflow.name", "workflow.tag", "workflow.instance")
 _HINT: Final = "write a folder relative to the project root, such as data/review"
 
 
 class WorkspaceSettings(msgspec.Struct, frozen=True):
-    """Settings of a workspace. ``folder`` is relative to the root; None without a workspace.
+    """Settings of a workspace; ``folder`` is relative to the root, None without a workspace.
 
-    ``mirror``: messages are written to it. ``bound``: messages are stored for later runs.
+    ``mirror``: messages are also written to ``folder``. ``bound``: messages are kept for later
+    runs.
     """
 
     keeping: Keeping
@@ -265,7 +266,7 @@ _WHERE: Final = "output_schema"
 
 
 def check_output(definition: WorkflowDefinition, node: Node, problems: Diagnostics) -> None:
-    """Report errors in the schema itself."""
+    """Report errors in the ``output_schema`` of ``definition``."""
     schema = definition.output_schema
     if schema is None:
         return
