@@ -49,7 +49,7 @@ class AgentRecord(AgentSpec, frozen=True, kw_only=True):
 row = Sql("""
 SELECT key, name, home_space, origin, file, definition, backend, model, state, reason FROM agents WHERE key = ?
 """).row(AgentRecord, key=AgentKey)
-"""Return one agent."""
+"""Return the agent with this key, or None."""
 
 
 ALL: Final = """
@@ -93,7 +93,7 @@ def workspaces(conn: apsw.Connection, key: AgentKey) -> tuple[str, ...]:
 
 
 class AgentProcess(msgspec.Struct, frozen=True):
-    """Row of the process table, with the ids for its live data."""
+    """Row of the process table (``shown``), and the ids of the agent's live attempt."""
 
     key: AgentKey
     instruction: InstructionId | None
@@ -150,10 +150,11 @@ ORDER BY a.key
 
 
 def ps(conn: apsw.Connection, now_ms: int, *, idle: bool = True, ended: bool = False) -> tuple[AgentProcess, ...]:
-    """Return the process table of all current agents. Counts queues: call in a thread.
+    """Return the process table of all current agents, by key. Counts queues: call in a thread.
 
-    An agent is listed under its name in the displayed space; an idle member of several workflows has none. Without
-    ``idle``, agents without work or a block are omitted. With ``ended``, agents of ended workflows are included.
+    An agent is listed under its name in the displayed space; an idle member of several workflows is
+    listed without a space. Without ``idle``, agents that have no work and are not blocked are
+    omitted. With ``ended``, agents of ended workflows are included.
     """
     values = {"key": None, "idle": idle, "ended": ended}
     found = (_process(row, now_ms) for row in rows.all_(conn.execute(PS, values), PS, _ProcessRow))
@@ -176,14 +177,14 @@ WHERE a.origin <> 'inline' OR EXISTS (SELECT 1 FROM members AS m
 
 
 class AgentCounts(msgspec.Struct, frozen=True):
-    """Counts of agents by state, and the agents with work or a block."""
+    """Number of agents by state, and the rows (``busy``) of agents with work or a block."""
 
     states: dict[str, int]
     busy: tuple[AgentProcess, ...]
 
 
 def summary(conn: apsw.Connection, now_ms: int) -> AgentCounts:
-    """Return counts of all agents of ``ps``, and details of the busy ones. Call in a thread."""
+    """Return the number of agents by state, and the rows of busy agents. Call in a thread."""
     row = conn.execute(COUNT).fetchone()
     assert row is not None
     busy = ps(conn, now_ms, idle=False)
@@ -193,7 +194,7 @@ def summary(conn: apsw.Connection, now_ms: int) -> AgentCounts:
 
 
 def process(conn: apsw.Connection, key: str, now_ms: int) -> AgentProcess | None:
-    """Return the row of one agent, which may belong to an ended workflow."""
+    """Return an agent's row of the process table, also after its workflow ended, or None."""
     found = rows.one(conn.execute(PS, {"key": key, "idle": True, "ended": False}), PS, _ProcessRow)
     return None if found is None else _process(found, now_ms)
 
@@ -275,7 +276,9 @@ WHERE key = :agent AND state <> 'stopped'
 
 
 def charge_crash(tx: Transaction, agent: AgentKey, jitter: float) -> None:
-    """Apply the restart policy to ``agent``: at once, later, or not at all. ``jitter`` is uniform in [0, 1)."""
+    """Count a crash of ``agent``, and restart the agent at once, later or never. ``jitter``,
+    uniform in [0, 1), varies the delay.
+    """
     row = tx.conn.execute(RECORD, (agent,)).fetchone()
     if row is None:
         return
@@ -319,10 +322,7 @@ class _Shown(msgspec.Struct, frozen=True):
 
     @property
     def provider_name(self) -> str:
-        """Return the provider whose limit applies to its workers, according to the file.
-
-        An alias is resolved at the first attempt.
-        """
+        """Return the provider in the agent's file; an alias is resolved at the first attempt."""
         if self.backend == "mock":
             return "mock"
         if self.provider is None:
@@ -339,9 +339,10 @@ _placed: Final = msgspec.json.Decoder(_Placed)
 
 
 def not_stored(conn: apsw.Connection, specs: Iterable[AgentSpec], *, over: Collection[str]) -> list[AgentSpec]:
-    """Return the file-based ``specs`` that differ from the stored ones. They replace ephemeral agents only in ``over``.
+    """Return the file-based ``specs`` that are new or have changed. Reads all agents: call in a
+    thread.
 
-    Reads all agents: call in a thread.
+    A spec replaces an ephemeral agent only if ``over`` contains the agent's key.
     """
     stored = {record.key: record for record in all(conn)}
     found: list[AgentSpec] = []
@@ -383,7 +384,9 @@ SELECT id FROM instructions WHERE agent = ? AND state = 'waiting' AND waits_for 
 
 
 def put_agent(tx: Transaction, spec: AgentSpec) -> None:
-    """Add or update one agent. State, queue and usage are unchanged; a new definition may call its provider again."""
+    """Add or update an agent without changing its state, queue and usage. A change of its file also
+    ends a provider's hold.
+    """
     shown = _Shown() if spec.definition is None else _shown.decode(spec.definition)
     needs = PlaceNeeds() if spec.definition is None else _placed.decode(spec.definition).needs
     values = msgspec.structs.asdict(spec)

@@ -30,7 +30,6 @@ SHOWN_BYTES: Final = 64 * 1024
 
 
 def _sql(statement: str) -> str:
-    """Fill in ``{columns}``: the columns of an ApprovalCall, from approvals ``a`` and blobs ``b``."""
     return statement.format(
         columns="""a.id, a.name AS agent, a.space, a.tool, a.why AS reason,
   CASE WHEN a.blob IS NULL THEN a.input ELSE b.body END AS input, a.instruction AS instruction_id,
@@ -71,7 +70,7 @@ def _listed(*, input: bytes | None, **columns: Any) -> ApprovalRow:
 
 
 def info(conn: apsw.Connection, approval: str) -> ApprovalInfo | None:
-    """Return the details of one request."""
+    """Return the details of the request ``approval``; None if unknown."""
     found = conn.execute(ONE, (number_of(approval, "a"),))
     return rows.one(found, ONE, ApprovalInfo, **_CALL, input=_json, decided_at=optional_rfc3339)
 
@@ -85,7 +84,7 @@ WHERE a.instruction = ? AND a.state <> 'open' AND a.told = 0 ORDER BY a.id LIMIT
 
 
 def granted(conn: apsw.Connection, instruction: str) -> tuple[Granted, ...]:
-    """Return the calls of an instruction that were decided after the asking attempt had ended."""
+    """Return the calls of an instruction that were decided after the end of the asking attempt."""
     found = conn.execute(GRANTED, (number_of(instruction, "i"),))
     return tuple(rows.all_(found, GRANTED, Granted, input=_json))
 
@@ -105,7 +104,7 @@ EXPIRES: Final = "SELECT expires_ms FROM approvals WHERE id = ?"
 
 
 def expires_at(conn: apsw.Connection, approval: str) -> str | None:
-    """Return the expiry time of a request."""
+    """Return the expiry time of a request as text; None if unknown."""
     found = conn.execute(EXPIRES, (number_of(approval, "a"),)).fetchone()
     return None if found is None else rfc3339(int(found[0]))
 
@@ -134,15 +133,15 @@ SELECT w.approval FROM instructions AS i CROSS JOIN workflows AS w ON w.id = i.r
 
 
 def of_run(conn: apsw.Connection, instruction: str) -> Approval | None:
-    """Return the ``approval`` that the run of ``instruction`` was started with, which overrides its agents' files."""
+    """Return the approval mode that overrides agents' files in the instruction's run, or None."""
     row = conn.execute(OF_RUN, (number_of(instruction, "i"),)).fetchone()
     return None if row is None else cast("Approval | None", row[0])
 
 
 class GatedCall(msgspec.Struct, frozen=True, kw_only=True):
-    """Call that needs an approval. ``key`` identifies the call, if the client sent one. ``input`` is canonical JSON.
+    """Call that needs an approval; ``input`` is canonical JSON.
 
-    ``held``: the call waits for the decision.
+    ``key``: the client's id of the call, if any. ``held``: the call waits for the decision.
     """
 
     key: str | None
@@ -170,7 +169,7 @@ VALUES (:instruction, :epoch, :agent, :name, :space, :call_key, :tool, :input, :
 
 
 def put_request(tx: Transaction, asker: Held, epoch: int, call: GatedCall, expires_ms: int) -> None:
-    """Store a request, or grant it at once if an approval rule covers it."""
+    """Store a request for ``call``, as granted if an approval rule covers the call."""
     asked = (call.tool, former_name(call.tool), asker.agent)
     known = rows.each(tx.conn.execute(APPROVAL_RULES, asked), APPROVAL_RULES, ApprovalRule)
     rule = covering(known, call.input.decode())
@@ -208,7 +207,7 @@ def put_request(tx: Transaction, asker: Held, epoch: int, call: GatedCall, expir
 
 
 class Named(NamedTuple):
-    """Names of a request in events: the instruction, its agent and space, and the tool."""
+    """Instruction, agent, space and tool of a request, for its events."""
 
     instruction: int
     name: str
@@ -217,7 +216,7 @@ class Named(NamedTuple):
 
 
 def tell_request(tx: Transaction, number: int, one: Named, expires_ms: int) -> None:
-    """Announce that work is blocked until a person decides."""
+    """Emit the event that a person must decide a request."""
     data = {"id": approval_id(number), "tool": one.tool, "expires_at": rfc3339(expires_ms)}
     tx.emit("approval.requested", space=one.space, agent=one.name, instruction=one.instruction, data=data)
 
@@ -229,7 +228,7 @@ WHERE id = :id AND state = 'open' RETURNING instruction, name, space, tool
 
 
 def put_decision(tx: Transaction, number: int, decision: Decision, by: str, reason: str) -> None:
-    """Decide an open request, and resume the work that waits for it."""
+    """Decide a request if it is open, and resume the instruction that waits for it."""
     values = {"id": number, "state": decision, "by": by, "reason": reason, "now": tx.now_ms}
     one = rows.one(tx.conn.execute(DECIDE, values), DECIDE, Named)
     if one is None:
@@ -259,7 +258,7 @@ ORDER BY a.id DESC LIMIT 1
 
 
 def update_wait(tx: Transaction, number: int) -> None:
-    """Record on an instruction that an attempt holds whether its call waits for an approval."""
+    """Record on a running instruction whether one of its calls waits for an approval."""
     held = tx.conn.execute(HELD, {"id": number}).fetchone()
     if held is None:
         waits.unmark_live(tx, number, "approval")
@@ -268,7 +267,7 @@ def update_wait(tx: Transaction, number: int) -> None:
 
 
 class Awaited(NamedTuple):
-    """Approval request of a waiting instruction. ``waits_ms``: time until which its run stays open for it (0: not)."""
+    """Open request of a waiting instruction. Its run stays open until ``waits_ms`` (0: not)."""
 
     approval: ApprovalId
     waits_ms: int
@@ -284,7 +283,7 @@ OPEN_OF: Final = "SELECT id FROM approvals WHERE instruction = ? AND state = 'op
 
 
 def drop_requests(tx: Transaction, number: int, status: str) -> None:
-    """Expire the open requests of work that has ended."""
+    """Expire the open requests of an instruction that ended with ``status``."""
     for (approval,) in cast("list[tuple[int]]", tx.conn.execute(OPEN_OF, (number,)).fetchall()):
         reason = f"{instruction_id(number)} ended {status}"
         put_decision(tx, approval, "expired", SYSTEM, reason)
@@ -294,7 +293,7 @@ UNBIND: Final = "UPDATE approvals SET call_key = NULL, told = 1 WHERE instructio
 
 
 def unbind(tx: Transaction, number: int, *, everything: bool) -> None:
-    """Allow refused calls of retried work to be requested again; with ``everything``, also granted calls."""
+    """Let retried work request refused calls again; with ``everything``, also granted calls."""
     tx.conn.execute(UNBIND, (number, everything))
 
 
@@ -304,7 +303,7 @@ INSERT INTO approval_rules (agent, tool, pattern, created_by, created_ms) VALUES
 
 
 def put_rule(tx: Transaction, agent: AgentKey | None, tool: str, pattern: str, by: str) -> None:
-    """Grant future calls of ``tool`` whose input matches ``pattern``. ``agent`` None: of any agent."""
+    """Store a rule that grants matching calls of ``tool`` to ``agent``, or (None) to any agent."""
     tx.conn.execute(INSERT_RULE, (agent, tool, pattern, by, tx.now_ms))
     data = {"id": rule_id(tx.conn.last_insert_rowid()), "tool": tool, "state": "kept"}
     tx.emit("approval.rule", agent=_optional_name(agent), data=data)

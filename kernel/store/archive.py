@@ -1,7 +1,7 @@
 """Read the parts of an archive in batches, limited in rows and bytes.
 
-There is one function per part; the table of parts (kernel.operations.archives) names them. Each batch starts after the
-previous one, so that a slow client holds no snapshot.
+There is one function per part; the table of parts (kernel.operations.archives) names the functions.
+No snapshot stays open between two batches, so that a slow client blocks no checkpoint.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -38,9 +38,9 @@ TEXTS: Final = 64
 
 
 class Scope(NamedTuple):
-    """Run and its space, or an agent's personal space. ``now_ms`` is the time of the archive.
+    """Contents of an archive: a run and its space, or (``run`` None) an agent's personal space.
 
-    ``whole``: include data of the space that all its runs share.
+    ``now_ms``: time of the archive. ``whole``: include data of the space that all its runs share.
     """
 
     space: str
@@ -50,7 +50,7 @@ class Scope(NamedTuple):
 
 
 class ArchiveBatch(NamedTuple):
-    """Rows of a part. ``after``: position of the next batch; None: no more."""
+    """Rows of a part. ``after``: position to pass for the next batch; None after the last one."""
 
     rows: tuple[msgspec.Struct, ...]
     after: tuple[int, int] | None
@@ -68,7 +68,7 @@ SAID_IN_SPACE: Final = f"{MESSAGES} WHERE space = :space AND seq > :after AND {S
 
 
 def channel(conn: apsw.Connection, scope: Scope, after: tuple[int, int]) -> ArchiveBatch:
-    """Return the messages, in order."""
+    """Return the messages of the channel, in order."""
     values = {"run": scope.run, "space": scope.space, "after": after[0], "limit": ROWS}
     found = conn.execute(SAID_IN_SPACE if scope.run is None else SAID_IN_RUN, values)
     said = tuple(_bounded(map(message_of, found), lambda message: len(message.text)))
@@ -87,7 +87,7 @@ def kept_texts(conn: apsw.Connection, scope: Scope, after: tuple[int, int]) -> A
 
 
 def versions(conn: apsw.Connection, scope: Scope, after: tuple[int, int]) -> ArchiveBatch:
-    """Return all versions of documents: the second number is the version."""
+    """Return all versions of documents. A position is a document's row number and a version."""
     if scope.run is None or not scope.whole:
         return ArchiveBatch((), None)
     shown = tuple(_bounded(_versions(conn, scope.space, after), lambda one: len(one[1].content or "")))
@@ -152,7 +152,7 @@ def planned(conn: apsw.Connection, scope: Scope, after: tuple[int, int]) -> Arch
 
 
 def statuses(conn: apsw.Connection, scope: Scope, _after: tuple[int, int]) -> ArchiveBatch:
-    """Return the statuses of agents."""
+    """Return the statuses of agents, in one batch."""
     key = split_space(scope.space)[1]
     there = ((key, key),) if scope.run is None else tuple((m.key, m.name) for m in agents.members(conn, scope.space))
     said = ((name, work_notes.status(conn, key, scope.space)) for key, name in there if scope.whole)
@@ -161,7 +161,7 @@ def statuses(conn: apsw.Connection, scope: Scope, _after: tuple[int, int]) -> Ar
 
 
 def votes(conn: apsw.Connection, scope: Scope, after: tuple[int, int]) -> ArchiveBatch:
-    """Return the proposals with all votes."""
+    """Return the proposals, each with all its votes."""
     if scope.run is None:
         return ArchiveBatch((), None)
     found = voting.of_run_there(conn, scope.space, RowPage(ROWS, after[0]), scope.run)
@@ -179,7 +179,7 @@ def instructions(conn: apsw.Connection, scope: Scope, after: tuple[int, int]) ->
 
 
 def transcript(conn: apsw.Connection, scope: Scope, after: tuple[int, int]) -> ArchiveBatch:
-    """Return the steps of each instruction without secrets: the second number is the entry."""
+    """Return the steps of instructions without secrets. A position: instruction, entry number."""
     done: list[ArchivedEntry] = []
     size, entry = 0, after[1]
     ids = (*([after[0]] if entry else []), *_ids(conn, scope, after[0]))
@@ -201,7 +201,7 @@ RUNS_AT: Final = "SELECT id FROM workflows WHERE name = ? AND tag = ? AND id > ?
 
 
 def next_run(conn: apsw.Connection, place: str, after: int) -> WorkflowRecord | None:
-    """Return the first run of ``place`` after the run ``after``."""
+    """Return the first run of the workflow ``place`` with a number above ``after``, or None."""
     number = conn.execute(RUNS_AT, (*split_space(place), after)).get
     return None if number is None else workflows.by_id(conn, number)
 

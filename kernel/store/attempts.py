@@ -1,11 +1,12 @@
 """Attempts: their fence, tokens, start, working time and end; and the quotas of their instructions.
 
-An attempt ends when none of its processes is left: in the commit that ends or requeues its work, or in a separate one
-after the reply. Only the attempt that holds an instruction's epoch may change it (``held``). Working time is booked per
-minute together with the agent's budget. All functions but ``identify`` are part of another commit.
+An attempt ends when all its processes have exited: in the commit that ends or requeues its
+instruction, or in a separate commit after the reply. Only the attempt with an instruction's current
+epoch may change the instruction (``held``). Working time is booked per minute together with the
+agent's budget. All functions but ``identify`` are part of another commit.
 
-Quotas limit the effects of an instruction through the kernel's tools, over all its attempts. They are counted in the
-transaction of each effect; refused effects do not count.
+Quotas limit the effects of an instruction through the kernel's tools, over all its attempts. They
+are counted in the transaction of each effect; refused effects do not count.
 """
 
 from collections.abc import Mapping
@@ -30,7 +31,7 @@ from protocol.text import encode_json
 
 
 class Held(AgentInSpace, frozen=True):
-    """Instruction that a live attempt holds."""
+    """Instruction with a live attempt; ``entries`` is the number of its entries."""
 
     number: int
     message: int
@@ -46,7 +47,7 @@ WHERE id = ? AND epoch = ? AND state IN ('leased', 'running')
 
 
 def held(conn: apsw.Connection, instruction: str, epoch: int) -> Held:
-    """Return the instruction if ``epoch`` still holds it. Raises Refused (stale_attempt)."""
+    """Return the instruction if its attempt ``epoch`` is live. Raises Refused (stale_attempt)."""
     row = rows.one(conn.execute(HELD, (number_of(instruction, "i"), epoch)), HELD, Held)
     if row is None:
         raise stale(instruction, epoch)
@@ -59,7 +60,7 @@ def stale(instruction: str, epoch: int) -> Refused:
 
 
 class Identity(AgentInSpace, frozen=True):
-    """Attempt that a token belongs to. ``live`` False: it has ended, and the token is invalid."""
+    """Attempt that a token belongs to. Unless ``live``, it has ended, and the token is invalid."""
 
     instruction: InstructionId
     epoch: int
@@ -88,14 +89,14 @@ SELECT i.agent, i.name, i.space, i.id AS instruction, a.epoch,
     AND g.revoked_ms IS NULL AND g.scope IS NOT NULL) AS has_grants
 FROM attempts AS a CROSS JOIN instructions AS i ON i.id = a.instruction WHERE a.token_hash = ?
 """).row(Identity, instruction=instruction_id, live=bool, has_tree=bool, scopes=scopes_in, has_grants=bool)
-"""Return the attempt that a token belongs to, or None if it is not live."""
+"""Return the attempt with a token's hash, live or not; None if the token is unknown."""
 
 
 NARROW: Final = "UPDATE attempts SET scopes = ? WHERE instruction = ? AND epoch = ?"
 
 
 def narrow(tx: Transaction, instruction: str, epoch: int, scopes: frozenset[Scope], seen: SourceClass = "user") -> None:
-    """Restrict an attempt's token to tools of ``scopes``, before the token is given out.
+    """Restrict an attempt's token to tools of ``scopes``. Call this before the token is given out.
 
     ``seen`` is the trust class of the attempt's input.
     """
@@ -108,7 +109,7 @@ SET_MODEL: Final = "UPDATE instructions SET model = ? WHERE id = ? AND model IS 
 
 
 class Beginning(msgspec.Struct, frozen=True, kw_only=True):
-    """Facts about a started worker. ``manifest`` lists the parts of its prompt."""
+    """Start of an attempt's worker. ``manifest`` lists the parts of its prompt."""
 
     pid: int
     backend: str
@@ -126,7 +127,7 @@ def started(tx: Transaction, instruction: str, epoch: int, beginning: Beginning)
 
 
 def tell_started(tx: Transaction, number: int, epoch: int, name: str, space: str, beginning: Beginning) -> None:
-    """Record the start as part of another commit, which has checked the fence."""
+    """Record the start of a worker, in a transaction that has checked the fence already."""
     model = beginning.model or beginning.backend
     if beginning.manifest:
         tx.conn.execute(SET_MANIFEST, (encode_json(beginning.manifest), model, number))
@@ -143,7 +144,7 @@ def tell_started(tx: Transaction, number: int, epoch: int, name: str, space: str
     tx.emit("attempt.started", space=space, agent=name, instruction=number, data=data)
 
 
-# One row per minute of work, so that the time leaves a sliding window minute by minute.
+# One row per minute, so that old work drops out of a budget's window minute by minute.
 BOOK: Final = """
 WITH RECURSIVE worked (minute) AS (
   SELECT :from / :size UNION ALL SELECT minute + 1 FROM worked WHERE (minute + 1) * :size < :to)
@@ -160,7 +161,9 @@ DELETE FROM spending WHERE agent = :agent AND minute IN (
 
 
 def book_work(tx: Transaction, agent: str, started_ms: int, worked_ms: int) -> None:
-    """Add ``worked_ms`` from ``started_ms`` on to the working time of ``agent``, limited to the longest window."""
+    """Add ``worked_ms``, from ``started_ms`` on, to the agent's working time, at most the longest
+    window of a budget.
+    """
     if worked_ms <= 0:
         return
     oldest = tx.now_ms // MINUTE_MS - KEPT_MINUTES
@@ -172,7 +175,7 @@ def book_work(tx: Transaction, agent: str, started_ms: int, worked_ms: int) -> N
 
 
 class AttemptEnding(msgspec.Struct, frozen=True):
-    """End of an attempt. ``exit`` is a code or a signal's name; ``stderr_tail`` the end of the worker's stderr."""
+    """End of an attempt. ``exit``: code or signal name; ``stderr_tail``: last part of stderr."""
 
     outcome: str
     exit: str | None = None
@@ -193,7 +196,7 @@ RETURNING (SELECT agent FROM instructions WHERE id = :instruction), started_ms, 
 
 
 def end_attempt(tx: Transaction, number: int, epoch: int, name: str, space: str, ending: AttemptEnding) -> None:
-    """Close the attempt's open row, if any, and book its time. Its token is invalid from this commit on."""
+    """End a live attempt: book its time, invalidate its token. An ended attempt is unchanged."""
     values = {
         "now": tx.now_ms,
         "outcome": ending.outcome,
@@ -250,7 +253,7 @@ WHERE key = (SELECT agent FROM instructions WHERE id = :instruction)
 
 
 def leave(tx: Transaction, instruction: str, epoch: int, exit: str | None, ended_ms: int) -> None:
-    """End an attempt that had replied and whose last process exited at ``ended_ms``. Repeating it changes nothing."""
+    """End an attempt after its reply, when its last process exits. A repetition has no effect."""
     number = number_of(instruction, "i")
     values = {"instruction": number, "epoch": epoch, "exit": exit, "ended": ended_ms}
     row = tx.conn.execute(LEAVE, values).fetchone()
@@ -268,7 +271,7 @@ WHERE a.ended_ms IS NULL ORDER BY a.instruction
 
 
 def end_left_behind(tx: Transaction) -> None:
-    """End the attempts that had replied when their kernel died. Their processes have exited unobserved."""
+    """End the attempts that had replied when their kernel died, before their processes exited."""
     for number, epoch in cast("list[tuple[int, int]]", tx.conn.execute(LEFT_BEHIND).fetchall()):
         leave(tx, instruction_id(number), epoch, None, tx.now_ms)
 
@@ -287,7 +290,7 @@ _WORDS: Final[Mapping[Quota, str]] = MappingProxyType(
 
 
 class QuotaReached(Refused):
-    """An instruction exceeded a quota. ``tell_reached`` announces that once."""
+    """Refusal of an effect that exceeds a quota of its instruction."""
 
     def __init__(self, quota: Quota, limit: int) -> None:
         text = f"quota of this instruction used up: {limit:,} {_WORDS[quota]} (limits.{quota})"
@@ -325,7 +328,7 @@ def use(
     feedback: int = 0,
     text: str | bytes = b"",
 ) -> None:
-    """Count effects of ``holder``. Raises QuotaReached, which undoes them with the whole job of the transaction."""
+    """Count effects of ``holder``. Raises QuotaReached; the writer then undoes the whole job."""
     size = len(text) if isinstance(text, bytes) else len(text.encode("utf-8", "surrogatepass"))
     more: dict[Quota, int] = {
         "messages": messages,
@@ -352,7 +355,7 @@ WHERE key IN (SELECT :agent UNION ALL SELECT agent FROM members WHERE space = :s
 
 
 def limits_of(conn: apsw.Connection, agent: str, space: str) -> tuple[AgentLimits, ...]:
-    """Return the limits of ``agent`` (a key), or with "", of all members of ``space``."""
+    """Return the limits of ``agent`` (a key); with "", of all members of ``space``."""
     found = conn.execute(LIMITS_OF, {"agent": agent, "space": space})
     return tuple(_limited.decode(definition).limits for (definition,) in found)
 
@@ -365,7 +368,7 @@ RETURNING 1
 
 
 def tell_reached(tx: Transaction, author: Author, quota: Quota, limit: int) -> None:
-    """Announce once that a quota of an instruction is used up. Raises Refused (stale_attempt)."""
+    """Announce once that an instruction used up ``quota``. Raises Refused (stale_attempt)."""
     holder = held(tx.conn, author.instruction, author.epoch)
     if tx.conn.execute(TELL, {"instruction": holder.number, "quota": quota}).fetchone() is not None:
         data = {"quota": quota, "limit": limit}

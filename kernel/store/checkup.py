@@ -22,7 +22,7 @@ from protocol.names import run_id
 
 
 class Outstanding(msgspec.Struct, frozen=True, kw_only=True):
-    """Work for which a kernel is needed, according to the log, and the newest event."""
+    """Work in the log that needs a kernel, by kind, and the newest event."""
 
     event: int = 0
     work: bool = False
@@ -39,10 +39,11 @@ class Outstanding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def kept_by(outstanding: Outstanding, *, requests: int, hooks: bool) -> str | None:
-    """Return why the kernel must keep running, or None if not. ``requests`` counts active requests, including streams.
+    """Return why the kernel must keep running, or None if it may exit.
 
-    ``hooks``: programs without a token may call at any time. Permanently failed work and agents in error keep no kernel
-    running: they are in the log, and nothing waits for them.
+    ``requests`` counts active requests, including streams. ``hooks``: programs without a token may
+    call at any time. Permanently failed work and agents in error do not count: they wait only for a
+    person.
     """
     reasons = (
         (outstanding.work, "work that has not ended"),
@@ -59,7 +60,7 @@ def kept_by(outstanding: Outstanding, *, requests: int, hooks: bool) -> str | No
 
 
 class Checkup(msgspec.Struct, frozen=True, kw_only=True):
-    """State of a database: its schema version, the newest known version, its newest event's time, and its fault."""
+    """State of a database: schema, newest schema of this program, newest event, and fault."""
 
     schema: int = 0
     newest: int = 0
@@ -74,9 +75,9 @@ _LATEST: Final = "SELECT at_ms FROM events ORDER BY seq DESC LIMIT 1"
 
 @contextmanager
 def _opened(path: str) -> Generator[apsw.Connection]:
-    """Open a database read-only. If it has no log, open it as immutable, so that SQLite creates no empty log.
+    """Open a database read-only. Raises apsw.Error.
 
-    Raises apsw.Error.
+    Without a WAL, open the database as immutable, so that SQLite creates no empty WAL.
     """
     alone = "" if os.path.exists(f"{path}-wal") else "&immutable=1"
     connection = apsw.Connection(
@@ -118,10 +119,7 @@ class LeftOver(msgspec.Struct, frozen=True):
 
 
 def left_over(path: str) -> LeftOver | None:
-    """Return the outstanding work; None for a database that is unreadable or has another schema.
-
-    Blocks.
-    """
+    """Return the outstanding work; None if unreadable or of another schema. Blocks."""
     try:
         with _opened(path) as connection:
             if connection.execute(_VERSION).get != max(migrations()):
@@ -144,7 +142,7 @@ SELECT (SELECT coalesce(max(seq), 0) FROM events),
 
 
 def outstanding(conn: apsw.Connection) -> Outstanding:
-    """Return the outstanding work. Call in a thread."""
+    """Return which kinds of outstanding work the log contains. Call in a thread."""
     event, *found = cast("tuple[int, ...]", conn.execute(OUTSTANDING).fetchone())
     work, runs, votes, merges, schedules, deliveries = map(bool, found)
     return Outstanding(
@@ -231,7 +229,7 @@ FROM pragma_freelist_count, pragma_page_count, pragma_page_size
 
 
 def free_and_whole(conn: apsw.Connection) -> tuple[int, int]:
-    """Return the bytes of free pages and of all pages."""
+    """Return the database's size in bytes: of its free pages, and of all its pages."""
     [(free, whole)] = cast("list[tuple[int, int]]", conn.execute(FREE_AND_WHOLE).fetchall())
     return free, whole
 
@@ -249,7 +247,7 @@ TREES: Final = "SELECT path FROM worktrees WHERE run = ? AND state IN ('made', '
 
 
 def sizes_of(path: str, runs: int) -> Sizes:
-    """Measure the database at ``path``, which a kernel may be writing, and its ``runs`` largest runs.
+    """Measure the database at ``path``, also while a kernel writes, and its ``runs`` largest runs.
 
     Raises SnapshotRefused.
     """

@@ -38,7 +38,9 @@ WHERE b.key = ? AND b.state = 'half_open'
 
 
 def closed_for(conn: apsw.Connection, keys: tuple[str, ...], agent: str) -> Breaker | None:
-    """Return the first breaker among ``keys`` that blocks ``agent``, or None. The agent of a probe may call."""
+    """Return the first breaker among ``keys`` that blocks ``agent``, or None. A breaker does not
+    block the agent that probes it.
+    """
     for key in keys:
         found = breaker(conn, key)
         if found is None or found.state == "closed":
@@ -74,14 +76,14 @@ ON CONFLICT (key) DO UPDATE SET reason = :reason, state = :state, open_until_ms 
 
 
 def record_failure(tx: Transaction, failure: ProviderFailure) -> Breaker:
-    """Count a failure and return the breaker, open or not."""
+    """Count a provider's failure and return its breaker, which may still be closed."""
     old = breaker(tx.conn, failure.key)
     new = policy.failed(old, failure.key, failure.cause, failure.retry_after_seconds, tx.now_ms, failure.jitter)
     _put(tx, new)
     return new
 
 
-# Agents that receive no work could not probe: they come last.
+# Agents that receive no work cannot probe the provider: they come last.
 NEXT_WAITER: Final = """
 SELECT i.id, i.agent FROM instructions AS i LEFT JOIN agents AS a ON a.key = i.agent
 WHERE i.state = 'waiting' AND i.wait_key = ? ORDER BY coalesce(a.state, '') <> 'active', i.lane, i.id LIMIT 1
@@ -114,7 +116,7 @@ DELETE: Final = "DELETE FROM breakers WHERE key = ?"
 
 
 def close(tx: Transaction, key: str) -> None:
-    """Close the breaker of a provider that answers, and release its held agents one after the other."""
+    """Delete the breaker of a provider that works again; release its held agents one by one."""
     tx.conn.execute(DELETE, (key,))
     waiters = waits.waiting_for(tx.conn, key)
     order = list(dict.fromkeys([*(waiter.agent for waiter in waiters), *waits.held_by(tx.conn, key)]))
@@ -129,27 +131,29 @@ def _release(tx: Transaction, agent: AgentKey, at_ms: int) -> None:
 
 
 def wake(tx: Transaction, numbers: Iterable[int]) -> None:
-    """Wake instructions. If their workflow is paused, they keep waiting and release their probes."""
+    """Requeue instructions that waited for a breaker. Instructions of a paused workflow keep
+    waiting and release their probes.
+    """
     for number in waits.wake(tx, numbers):
         release_probe(tx, number)
 
 
 def release_probe(tx: Transaction, number: int) -> None:
-    """Release the probe of an instruction that ended without an answer, so that the next one may try at once."""
+    """Release the probe of an instruction that got no answer, so that another may probe at once."""
     for found in breakers(tx.conn):
         if found.probe == number:
             _put(tx, policy.abandoned(found, number, tx.now_ms))
 
 
 def record_answer(tx: Transaction, agent: AgentKey, keys: Sequence[str]) -> None:
-    """Close the breakers among ``keys`` that ``agent`` was probing when the provider answered."""
+    """Close the breakers among ``keys`` that ``agent`` was probing: its provider has answered."""
     for key in probed_by(tx.conn, agent):
         if key in keys:
             close(tx, key)
 
 
 def move_probe(tx: Transaction, agent: AgentKey, keys: Sequence[str]) -> None:
-    """Release the probes of ``agent`` for providers other than ``keys``, which it is about to call."""
+    """Release the probes of ``agent`` except for ``keys``, the providers that it calls next."""
     for key in probed_by(tx.conn, agent):
         found = None if key in keys else breaker(tx.conn, key)
         if found is None or found.probe is None:
@@ -181,7 +185,7 @@ SELECT id, wait_key FROM instructions
 WHERE agent = ? AND state = 'waiting' AND waits_for IN ('provider', 'quota', 'credentials') ORDER BY lane, id
 """
 
-# Other waiting work keeps waiting until this probe is answered: one probe, no herd.
+# Other work waits until the provider answers this probe, so that not all call it at once.
 TRY: Final = """
 UPDATE breakers SET state = 'half_open', probe = :id, changed_ms = :now WHERE key = :key AND state <> 'closed'
 """
@@ -193,7 +197,7 @@ WHERE i.state IN ('queued', 'yielded') AND i.agent = ? ORDER BY i.lane, i.id LIM
 
 
 def release_agent(tx: Transaction, agent: AgentKey) -> tuple[InstructionId, ...]:
-    """Let ``agent`` probe its provider before others that wait for it. Return its released instructions."""
+    """Let ``agent`` probe its provider before other agents. Return its released instructions."""
     keys = [str(key) for (key,) in tx.conn.execute(KEYS, {"agent": agent}).fetchall()]
     waiting = cast("list[tuple[int, str | None]]", tx.conn.execute(WAITING, (agent,)).fetchall())
     for key in keys:

@@ -1,13 +1,13 @@
 """SQLite database in a file in WAL mode or in memory, with the same code.
 
-All writes use ``writer()``, one connection for one thread; readers cannot write. No other code may open() the file:
-closing it would drop SQLite's locks.
+All writes use ``writer()``, one connection for one thread; readers cannot write. No other code in
+this process may open() the file: closing it would drop SQLite's locks.
 
-At start, a small file is checked completely for damage, a large one within a time limit. Pages have no checksums: the
-check finds structural damage, not changed text.
+At start, a small file is checked completely for damage, a large one within a time limit. Pages have
+no checksums: the check finds structural damage, not changed text.
 
-If the file of an open database is deleted, SQLite continues to write to the unnamed file, whose data is lost later.
-Therefore device and inode are compared, with one ``stat`` per name, which takes a microsecond.
+If the file of an open database is deleted, SQLite continues to write to the nameless file, and the
+data is lost at exit. Therefore the device and inode of each name are compared (``stat``, 1 us).
 """
 
 import itertools
@@ -45,14 +45,14 @@ _DESCRIPTORS: Final = Path("/proc/self/fd")
 
 
 class DatabaseFiles:
-    """Names of a database's files, and their identities when it was opened. Create it after the first read."""
+    """Names, devices and inodes of a database's files. Create it after the first read."""
 
     def __init__(self, path: str) -> None:
         self._path = path
         self._names = {f"{path}{suffix}": found for suffix in _SUFFIXES if (found := _identity(path + suffix))}
 
     def fault(self) -> str | None:
-        """Return why writes do not reach the files that the next kernel will open, or None."""
+        """Return why later writes would not be in the named files, or None."""
         for name, opened in self._names.items():
             found = _identity(name)
             if found != opened:
@@ -61,7 +61,7 @@ class DatabaseFiles:
         return None
 
     def vanished(self) -> bool:
-        """Return whether the database or its log has no name left, so that it would be lost with this process."""
+        """Return whether the database or its WAL has no name left and ends with this process."""
         kept = [(name, opened) for name, opened in self._names.items() if not name.endswith(_SHARED)]
         return any(_identity(name) != opened and _link_of(opened) is None for name, opened in kept)
 
@@ -111,7 +111,7 @@ _HARMLESS: Final = ("ok", "CHECK constraint failed", "NULL value")
 
 
 def check_integrity(connection: apsw.Connection) -> str | None:
-    """Return the damage in SQLite's words, or None if none was found in time. Raises apsw.Error."""
+    """Return SQLite's words for the damage; None if none was found in time. Raises apsw.Error."""
     deadline = time.monotonic() + PATIENCE_SECONDS
     connection.set_progress_handler(lambda: time.monotonic() > deadline, _STEPS)
     try:
@@ -206,7 +206,7 @@ class Database:
         return connection
 
     def migrate(self) -> None:
-        """Migrate the schema; a copy of a converted database remains beside it.
+        """Migrate the schema. Before a conversion, copy the database to a file beside it.
 
         Raises CannotOpen; the database may then be partly migrated.
         """
@@ -228,7 +228,7 @@ class Database:
         return int(self._writer.execute(VERSION).fetchone()[0])  # type: ignore[index]
 
     def misplaced(self) -> str | None:
-        """Return why writes do not reach the file at ``path``, or None. Cheap."""
+        """Return why writes do not reach the file at ``path``, or None. Takes microseconds."""
         return None if self._place is None else self._place.fault()
 
     def continues_in_order(self) -> bool:
@@ -244,11 +244,11 @@ class Database:
         return row is None or bool(row[0])
 
     def has_room(self) -> bool:
-        """Return whether the disk has enough space to try a commit; a small one may succeed without."""
+        """Return whether the disk has enough free space to try a commit."""
         return self.path == MEMORY or has_room(self.path)
 
     def save(self) -> str | None:
-        """Copy a database without a name to a new file. Return its path, or None if nothing is lost.
+        """Copy a deleted database to a new file. Return its path, or None if no file was deleted.
 
         Raises CannotSave.
         """
@@ -270,11 +270,11 @@ class Database:
         target.close()
 
     def saved_notice(self) -> str | None:
-        """Return the notice about a copy that an earlier kernel saved beside this database, or None."""
+        """Return the notice about copies that earlier kernels saved beside the file, or None."""
         return None if self.path == MEMORY else saved_notice(self.path)
 
     def keep_log(self) -> None:
-        """Skip the checkpoint when closing: after a failed sync it is unknown which data is on the disk."""
+        """Skip the checkpoint at close: after a failed sync, only the WAL may have the data."""
         for connection in (*self._readers, self._writer):
             connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
 
@@ -302,7 +302,7 @@ def write_anew(conn: apsw.Connection) -> None:
 
 
 def saved_beside(conn: apsw.Connection) -> tuple[str, ...]:
-    """Return the copies that kernels saved beside the database of ``conn``. Erasing does not change them."""
+    """Return the paths of saved copies beside the database. Erasing data leaves them unchanged."""
     return tuple(_saved(conn.filename)) if conn.filename else ()
 
 
@@ -310,12 +310,12 @@ def _saved(path: str) -> list[str]:
     try:
         found = (name for name in glob(f"{escape(path)}{_SAVED}*") if name.rpartition(_SAVED)[2].isdecimal())
         return sorted(found, key=os.path.getmtime)
-    except OSError:  # it is being moved away
+    except OSError:  # a copy is being moved away
         return []
 
 
 def has_room(path: str) -> bool:
-    """Return whether the disk of ``path`` has enough space, or its space is unknown."""
+    """Return whether the disk of ``path`` has enough space to try a commit; True if unknown."""
     try:
         found = os.statvfs(path)
     except OSError:
@@ -324,7 +324,7 @@ def has_room(path: str) -> bool:
 
 
 def saved_notice(path: str) -> str | None:
-    """Return the notice about a copy that a kernel saved beside the database at ``path``, or None."""
+    """Return the notice about the copies that kernels saved beside ``path``, or None."""
     if not (found := _saved(path)):
         return None
     more = f" (and {len(found) - 1} older ones beside it)" if len(found) > 1 else ""
@@ -359,8 +359,8 @@ _READ_STEPS: Final = 100_000
 class Reader:
     """Reads beside the writer: each query sees the last commit, and none can write.
 
-    ``now`` is for indexed, limited queries (microseconds), ``read`` for all others. Both accept any function
-    ``(connection, ...)``; the modules of the tables define the queries.
+    ``now`` is for indexed, limited queries (microseconds), ``read`` for all others. Both accept any
+    function ``(connection, ...)``; the modules of the tables define these functions.
     """
 
     def __init__(self, *, database: Database) -> None:

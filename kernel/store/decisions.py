@@ -49,10 +49,11 @@ _MADE: Final[Mapping[str, Callable[[Any], Any]]] = {
 
 
 class DecisionKind(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
-    """Kind of decision, whose rows are shown as ``shape``; ``columns``: expressions for its fields with other names.
+    """Kind of decision. Clients receive rows as ``shape``; ``columns`` maps its fields to
+    expressions.
 
-    ``missing``, ``decided``: text and hint of the error for an unknown decision, and for one that was decided already.
-    ``asks``: group of the commands with which a person decides about an agent, and the text of the need.
+    ``missing``, ``decided``: text and hint of the errors for an unknown and an already decided id.
+    ``asks``: group of the commands with which a person decides, and the text of the need.
     """
 
     name: str
@@ -66,7 +67,7 @@ class DecisionKind(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
     def rows(
         self, conn: apsw.Connection, shape: type[Shape], condition: str, values: Mapping[str, object]
     ) -> tuple[Shape, ...]:
-        """Return the decisions of this kind that match ``condition``."""
+        """Return the decisions of this kind that match ``condition`` as ``shape``, in any order."""
         source = f"decisions WHERE kind = '{self.name}' AND {condition}"
         statement = rows.select(shape, source, id="number", at="at_ms", **self.columns)
         made = {name: make for name, make in _MADE.items() if name in shape.__struct_fields__}
@@ -82,20 +83,22 @@ class DecisionKind(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
         return self.rows(conn, self.shape, OF_OWNER, {"owner": owner, "open": open_only})
 
     def find(self, conn: apsw.Connection, owner: str, name: str) -> T:
-        """Return one decision about ``owner``. Raises Refused (not_found)."""
+        """Return the decision ``name`` (an id) about ``owner``. Raises Refused (not_found)."""
         values = {"owner": owner, "number": number_of(name, self.letter)}
         for one in self.rows(conn, self.shape, "owner = :owner AND number = :number", values):
             return one
         raise Refused("not_found", *(text.format(name=name[:40], owner=place_of(owner)) for text in self.missing))
 
     def is_open(self, one: T, wanted: str = "") -> bool:
-        """Return True if ``one`` is open, False if it is already ``wanted``; else raise Refused (conflict)."""
+        """Return True if ``one`` is open, False if its state is ``wanted``. Otherwise raise Refused
+        (conflict).
+        """
         if one.state not in ("open", wanted):
             raise Refused("conflict", self.decided[0].format(one=one), self.decided[1])
         return one.state == "open"
 
     def count(self, conn: apsw.Connection, owner: str, *, open_only: bool = True) -> int:
-        """Count the decisions about ``owner``."""
+        """Return the number of decisions about ``owner``; with ``open_only``, of open ones."""
         return int(conn.execute(COUNT, (self.name, owner, open_only)).get)
 
     def propose(
@@ -111,7 +114,7 @@ class DecisionKind(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
     def decide(
         self, tx: Transaction, id: str, state: str, by: str, reason: str | None = None, version: int | None = None
     ) -> None:
-        """Record the decision, if it is open."""
+        """Record ``state`` as the decision on ``id``. Do nothing if it is not open."""
         tx.write(DECIDE, (state, by, reason, version, self.name, number_of(id, self.letter)))
 
 
@@ -173,5 +176,5 @@ def _open(
 
 
 def for_person(conn: apsw.Connection) -> tuple[OpenDecision, ...]:
-    """Return the open decisions that a person makes."""
+    """Return the open decisions that a person makes: on souls, and on memory without a vote."""
     return tuple(rows.each(conn.execute(FOR_PERSON), FOR_PERSON, _open, since=rfc3339))

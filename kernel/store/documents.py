@@ -1,7 +1,7 @@
 """Documents of workspaces: files, versions, suggestions and owners; rows and queries.
 
-The newest text is stored completely, and each version with the edits that undo it. Older texts and the origin of each
-line follow from the rows, and a version costs as much as it changes.
+The newest text is stored completely, and each version with the edits that undo it. Older texts and
+each line's origin are computed from these edits: a version needs only the space of its edits.
 """
 
 import difflib
@@ -36,7 +36,7 @@ from protocol.names import base_space, instruction_id, is_below, message_id, pla
 
 
 class StoredDocument(msgspec.Struct, frozen=True):
-    """Row of documents."""
+    """Row of the table of documents."""
 
     id: int
     file: str
@@ -51,7 +51,7 @@ class StoredDocument(msgspec.Struct, frozen=True):
 
     @property
     def lines(self) -> list[str]:
-        """Return the lines; a deleted document has none."""
+        """Return the lines of the text; none if the document is deleted."""
         return [] if self.deleted else lines_of(self.content)
 
 
@@ -126,7 +126,7 @@ def _undo(conn: apsw.Connection, document: int, after: int) -> Iterator[tuple[in
 
 
 def lines_at(conn: apsw.Connection, document: StoredDocument, version: int) -> list[str]:
-    """Return the lines of ``document`` in the existing ``version``; none if that version deleted it."""
+    """Return the lines of ``document`` in an existing version; none if that is a deletion."""
     lines = document.lines
     for _, hunks in _undo(conn, document.id, version):
         lines = applied(lines, hunks)
@@ -134,7 +134,7 @@ def lines_at(conn: apsw.Connection, document: StoredDocument, version: int) -> l
 
 
 def texts_of(conn: apsw.Connection, document: StoredDocument, first: int, last: int) -> dict[int, str]:
-    """Return the texts of the existing versions from ``first`` to ``last``; "" for deletions."""
+    """Return the texts of versions ``first`` to ``last`` by number; "" for a deletion."""
     lines = lines_at(conn, document, last)
     texts = {last: "\n".join(lines)}
     for version, undo in conn.execute(BETWEEN, (document.id, first, last)):
@@ -162,14 +162,13 @@ MADE: Final[Mapping[str, Callable[[Any], Any]]] = {
 
 
 def version_row(conn: apsw.Connection, document: int, version: int) -> VersionRow:
-    """Return one existing version of a document."""
+    """Return the version ``version`` of a document; it must exist."""
     found = rows.one(conn.execute(VERSION, (document, version)), VERSION, VersionRow, **MADE)
     assert found is not None, (document, version)
     return found
 
 
 def _known(conn: apsw.Connection, space: str, file: str) -> StoredDocument:
-    """Return the document ``file``, deleted or not. Raises Refused (not_found)."""
     document = find(conn, space, file)
     if document is None:
         raise missing(conn, space, file)
@@ -177,7 +176,7 @@ def _known(conn: apsw.Connection, space: str, file: str) -> StoredDocument:
 
 
 def missing(conn: apsw.Connection, space: str, file: str) -> Refused:
-    """Return the error for a missing document."""
+    """Return the error for a missing document; its hint names a similar or existing documents."""
     there = files(conn, space)
     close = difflib.get_close_matches(file, there, n=1)
     known = "this workspace has no documents"
@@ -197,8 +196,8 @@ def _checked(document: StoredDocument, version: int) -> int:
 def read(conn: apsw.Connection, space: str, file: str | None, version: int | None = None) -> DocumentInfo:
     """Return the document ``file`` (None: the entry document), or an older ``version`` of it.
 
-    A document that the workflow names but that was never written has version 0. Raises Refused (not_found,
-    not_a_participant).
+    A document that the workflow names has version 0 and no text until it is written. Raises Refused
+    (not_found, not_a_participant).
     """
     here = settings(conn, space)
     file = file or here.entry
@@ -248,7 +247,7 @@ WHERE d.space = ? AND d.deleted = 0
 
 
 def listing(conn: apsw.Connection, space: str) -> DocumentList:
-    """Return all documents by name, including unwritten ones that the workflow names."""
+    """Return all documents by name, including unwritten documents that the workflow names."""
     here = settings(conn, space)
     shown = {file: _blank(file, here) for file in here.named}
     for file, version, size, author, at_ms in conn.execute(LIST, (space,)):
@@ -328,7 +327,7 @@ SUGGESTIONS: Final = "owner = :space AND (state = 'open' OR NOT :open) AND numbe
 
 
 def suggestions(conn: apsw.Connection, space: str, page: RowPage, *, open_only: bool) -> SuggestionList:
-    """Return suggestions, the oldest first: the open ones, or all."""
+    """Return a page of suggestions, the oldest first; with ``open_only``, only undecided ones."""
     values = {"space": space, "open": open_only, "after": page.after or 0, "limit": page.limit + 1}
     found = DOCUMENT.rows(conn, SuggestionRow, SUGGESTIONS, values)
     shown, following = page.cut(found, lambda row: row.id)
@@ -346,7 +345,7 @@ def set_owners(tx: Transaction, space: str, patterns: Sequence[str], owner: str)
 
 
 def begin(tx: Transaction, space: str, owner: str | None) -> None:
-    """Reset the owners of documents at the start of a run in ``space``."""
+    """Set the owner of all documents, at the start of a run in ``space``; None: no owner."""
     tx.conn.execute(FORGET_OWNERS, (space,))
     if owner is not None:
         set_owners(tx, space, (EVERYTHING,), owner)

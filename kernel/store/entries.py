@@ -1,11 +1,13 @@
-"""Entries of instructions, as workers and people read them; the prompt that they answer; and blobs of large bodies.
+"""Entries of instructions, as workers and people read them; their frozen prompt; and blobs of
+bodies.
 
-A blob is stored once under its hash, in the commit that needs it: a system text, which many instructions of an agent
-share, or a long result. It has no owner: unreferenced blobs are swept (transitions.retention).
+A blob is stored once under its hash, in the commit that needs it: a system text, which many
+instructions of an agent share, or a long result. It has no owner: unreferenced blobs are swept
+(transitions.retention).
 
-The transcript is the view for people, a page at a time, limited in bytes as well as in entries, because one result may
-have a hundred KiB. Steps of a continued instruction appear only in that one's transcript, so that the entries add up to
-the cost. Notes are messages of the kernel and are omitted.
+The transcript is the view for people. A page is limited in bytes and entries, because a result may
+have a hundred KiB. Steps of a continued instruction appear only in its own transcript, so that the
+entries add up to the cost. Notes are messages of the kernel and are omitted.
 """
 
 import hashlib
@@ -35,7 +37,7 @@ ON CONFLICT (hash) DO UPDATE SET put_ms = :now WHERE put_ms < :now - :touch
 
 
 def put(tx: Transaction, body: bytes, *, part: bytes | None = None) -> bytes:
-    """Store ``body`` and return its hash. ``part`` is the hash of a blob that is needed as long as ``body``."""
+    """Store ``body`` and return its hash. ``part``: hash of a blob that ``body`` refers to."""
     digest = hashlib.sha256(body).digest()
     values = {"hash": digest, "body": body, "part": part, "now": tx.now_ms, "touch": TOUCH_MS}
     tx.conn.execute(PUT, values)
@@ -51,7 +53,7 @@ INLINE_BYTES: Final = 16 * 1024
 
 
 class StoredBody(NamedTuple):
-    """Columns of a body: the body itself, or empty with the hash of its blob."""
+    """Values of the columns body and blob: a short body itself, or b"" and the hash of its blob."""
 
     body: bytes
     blob: bytes | None
@@ -81,12 +83,12 @@ def of(conn: apsw.Connection, instruction: str, first: int = 0, end: int = END) 
 
 
 class FrozenPrompt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Prompt that was sent, and its receiver: its entries can be replayed only to the same backend and dialect.
+    """Prompt that was sent. Its entries can be replayed only to the same backend and dialect.
 
-    ``dialect`` is the provider's, empty for a backend without model calls. ``source_text`` is the message as sent, if
-    ``message`` differs. ``anew``: it was rebuilt because a program's session was lost or full. ``parts`` are its
-    components, ``manifest`` the same in short lines; the first ``stable`` characters of ``system`` are equal for other
-    work of the agent.
+    ``dialect`` is the provider's, empty for a backend without model calls. ``source_text`` is the
+    message as sent, if ``message`` differs. ``anew``: the prompt was rebuilt, because a program's
+    session was lost or full. ``manifest`` describes the ``parts`` in short lines; the first
+    ``stable`` characters of ``system`` are the same in all prompts of the agent.
     """
 
     backend: str
@@ -110,7 +112,7 @@ PREFIX: Final = "SELECT b.body, b.part FROM instructions AS i JOIN blobs AS b ON
 
 
 def prompt_of(conn: apsw.Connection, instruction: str) -> FrozenPrompt | None:
-    """Return the prompt that was frozen with the first entry of ``instruction``, or None if there is none."""
+    """Return the prompt that was frozen with the first entry of ``instruction``, or None."""
     row = conn.execute(PREFIX, (number_of(instruction, "i"),)).fetchone()
     if row is None:
         return None
@@ -123,7 +125,7 @@ ASIDE: Final = "SELECT aside FROM instructions WHERE id = ?"
 
 
 def set_aside(conn: apsw.Connection, instruction: str) -> int:
-    """Return the number of entries of a replaced prompt: they are summarized, not replayed."""
+    """Return how many first entries belong to a replaced prompt: summarized, not replayed."""
     row = conn.execute(ASIDE, (number_of(instruction, "i"),)).fetchone()
     return 0 if row is None else int(row[0])
 
@@ -173,8 +175,6 @@ WHERE e.instruction = :id AND e.k < :after AND e.kind = 'reply' ORDER BY e.k DES
 
 
 class _Done(msgspec.Struct, frozen=True):
-    """Fields of an entry that the transcript needs."""
-
     kind: str
     text: str = ""
     calls: tuple[ToolCall, ...] = ()
@@ -187,12 +187,10 @@ class _Done(msgspec.Struct, frozen=True):
 
     @property
     def shown_text(self) -> str:
-        """Return the text without secrets."""
         return self.text if self.shown is None else self.shown.text
 
     @property
     def shown_calls(self) -> tuple[ToolCall, ...]:
-        """Return the calls without secrets."""
         return self.calls if self.shown is None else self.shown.calls
 
 
@@ -256,10 +254,10 @@ def _done_from(conn: apsw.Connection, number: int | None, after: int) -> Iterato
 
 
 def call_of(call_id: str | None, calls: tuple[ToolCall, ...], back: int) -> ToolCall | None:
-    """Return the call of a result that follows ``back`` others, or None.
+    """Return the call of ``calls`` to which a result belongs; ``back`` results came before it.
 
-    The built-in loop runs calls in order, and providers repeat ids, so that the position decides. Programs run several
-    at once and name the call.
+    The built-in loop runs calls in order, and providers repeat ids, so that the position decides.
+    Programs run several calls at once and give the id. None if no call matches.
     """
     if back < len(calls) and call_id in (None, calls[back].id):
         return calls[back]
@@ -267,14 +265,14 @@ def call_of(call_id: str | None, calls: tuple[ToolCall, ...], back: int) -> Tool
 
 
 def bare_name(name: str) -> str:
-    """Return the name of a tool without its server."""
+    """Return the name of an MCP tool without its server's prefix."""
     if not name.startswith(SERVER_PREFIX):
         return name
     return name.removeprefix(SERVER_PREFIX).partition("__")[2] or name
 
 
 def as_input(call: ToolCall) -> dict[str, object]:
-    """Return the arguments of a call; anything but an object is returned under ``arguments``."""
+    """Return a call's arguments as a dict; a value that is no object gets the key ``arguments``."""
     try:
         value: object = msgspec.json.decode(call.args)
     except (msgspec.DecodeError, RecursionError):
@@ -283,7 +281,7 @@ def as_input(call: ToolCall) -> dict[str, object]:
 
 
 class StepCall(NamedTuple):
-    """Call of a step and its output, without secrets; None if it never returned."""
+    """Call of a step. ``output`` is None if the call never returned. Contains no secrets."""
 
     tool: str
     input: str
@@ -291,7 +289,7 @@ class StepCall(NamedTuple):
 
 
 class ReplyStep(NamedTuple):
-    """Reply with all its calls. ``k`` is the number of its first entry."""
+    """Reply of a model with all its calls. ``k`` is the number of its first entry."""
 
     k: int
     at_ms: int
@@ -300,7 +298,7 @@ class ReplyStep(NamedTuple):
 
 
 def steps_of(conn: apsw.Connection, number: int) -> tuple[ReplyStep, ...]:
-    """Return the steps of an instruction over all attempts, in order, without steps of a continued instruction."""
+    """Return the steps of an instruction, over all attempts, but not of a continued instruction."""
     steps: list[ReplyStep] = []
     calls: tuple[ToolCall, ...] = ()
     for row in conn.execute(TRANSCRIPT, {"id": number, "after": 0}):

@@ -36,7 +36,7 @@ WAKING: Final = frozenset(
 
 
 class Wake:
-    """Level-triggered wake-up: clear, read the rows, wait. A set after the clear is not lost, several count as one."""
+    """Wake-up that remains set until ``clear``: a reader clears it, reads the rows, then waits."""
 
     def __init__(self) -> None:
         self._event = trio.Event()
@@ -62,7 +62,7 @@ class Wake:
 
 
 class Subscription(AsyncIterator[Event]):
-    """Events in order since the subscription. Created by ``Feed.subscribe``."""
+    """Iterator over events in order, from the subscription on. Created by ``Feed.subscribe``."""
 
     def __init__(self, capacity: int, types: Collection[str], wanted: Callable[[Event], bool]) -> None:
         self.types = types
@@ -75,7 +75,7 @@ class Subscription(AsyncIterator[Event]):
         self._arrived = trio.Event()
 
     def offer(self, event: Event) -> None:
-        """Queue a wanted event, or count it as missed until the reader has caught up. Other events wake no reader."""
+        """Queue a wanted event; if the queue is full, count missed events until it is read."""
         if not self._wanted(event):
             return
         if self._missed or len(self._events) >= self._capacity:
@@ -114,7 +114,7 @@ class Feed:
         return len(self._subscriptions)
 
     def publish(self, events: Sequence[Event]) -> None:
-        """Publish durable events after their COMMIT. Work that the same commit has leased wakes no dispatcher."""
+        """Publish durable events after COMMIT. Work leased in that commit wakes no dispatcher."""
         leased = {event.instruction for event in events if event.type == "instruction.leased"}
         for event in events:
             if event.type != "instruction.queued" or event.instruction not in leased:
@@ -124,7 +124,7 @@ class Feed:
             self.live(event)
 
     def live(self, event: Event) -> None:
-        """Deliver one event to all subscriptions."""
+        """Deliver one event, which may be without a row, to all subscriptions."""
         for subscription in self._subscriptions:
             if not subscription.types or event.type in subscription.types:
                 subscription.offer(event)
@@ -137,7 +137,7 @@ class Feed:
         types: Collection[str] = (),
         wanted: Callable[[Event], bool] = lambda _event: True,
     ) -> Generator[Subscription]:
-        """Subscribe to ``wanted`` events until the block ends. With ``types``, only events of these are tested."""
+        """Subscribe to ``wanted`` events of ``types`` (empty: all) until the block ends."""
         subscription = Subscription(capacity, types, wanted)
         self._subscriptions.add(subscription)
         try:
@@ -151,9 +151,10 @@ LIMIT: Final = 1000
 
 
 class EventFilter(NamedTuple):
-    """Criteria for events; None: any. ``space`` is the public name: all runs with that name and tag.
+    """Criteria for events; None: any. ``space`` is a public name: all runs with that name and tag.
 
-    Events of spaces below it are included, except messages. ``type`` may list several, separated by commas.
+    Events of the spaces below are included, except their messages. ``type`` may list several types,
+    separated by commas.
     """
 
     space: str | None = None
@@ -186,7 +187,7 @@ _data: Final = msgspec.json.Decoder(dict[str, Any])
 
 
 def since(conn: apsw.Connection, seq: int, limit: int = LIMIT, wanted: EventFilter = EVERYTHING) -> tuple[Event, ...]:
-    """Return the first ``limit`` wanted events after ``seq``. A filter may read many rows: call in a thread."""
+    """Return the first ``limit`` wanted events after ``seq``. Reads many rows: call in a thread."""
     values = {
         "since": seq,
         "limit": min(limit, LIMIT),
@@ -218,7 +219,7 @@ def _event(row: object) -> Event:
 
 
 class EventRange(NamedTuple):
-    """Range of events without a gap from ``oldest`` to ``newest``. Both are 0 if there never was an event."""
+    """Numbers of the events that can be replayed without a gap. Both are 0 without any event."""
 
     oldest: int
     newest: int

@@ -42,7 +42,7 @@ FROM line CROSS JOIN grants AS g ON g.id = line.id WHERE g.scope IS NOT NULL
 
 
 def book(conn: apsw.Connection, agent: AgentKey, space: str, run: int | None) -> Book:
-    """Return the grants of an agent in a run, with all grants that they derive from."""
+    """Return an agent's grants in a run, by number, and all grants that these derive from."""
     found = conn.execute(BOOK, {"agent": agent, "space": space, "run": run})
     return {one.number: one for one in rows.each(found, BOOK, ScopeGrant, revoked=bool)}
 
@@ -54,21 +54,21 @@ WHERE i.id = ?
 
 
 class AttemptScopes(NamedTuple):
-    """Scopes of an attempt according to its agent's file, and its run."""
+    """Scopes of an attempt according to its agent's file, and the attempt's run."""
 
     scopes: frozenset[Scope]
     run: int | None
 
 
 def standing(conn: apsw.Connection, number: int, epoch: int) -> AttemptScopes:
-    """Return the scopes and run of an attempt that holds its instruction."""
+    """Return the file's scopes and the run of an attempt, which must be live."""
     found = rows.one(conn.execute(ATTEMPT, (epoch, number)), ATTEMPT, AttemptScopes, scopes=scopes_in)
     assert found is not None, "an attempt that holds an instruction has a row"
     return found
 
 
 def given_to(conn: apsw.Connection, identity: Identity, now_ms: int) -> tuple[frozenset[Scope], frozenset[Scope]]:
-    """Return the scopes that grants give to an attempt now, and the scopes whose grants are used up."""
+    """Return the scopes that an attempt has by grants now, and the scopes of used-up grants."""
     found = standing(conn, number_of(identity.instruction, "i") or 0, identity.epoch)
     known = book(conn, identity.agent, identity.space, found.run)
     usable: set[Scope] = set()
@@ -84,7 +84,7 @@ COUNT_USE: Final = "UPDATE grants SET used = used + 1 WHERE id = ?"
 
 
 def count_use(tx: Transaction, line: Collection[int]) -> None:
-    """Count one use of a grant and of the grants that it derives from."""
+    """Count one use of each grant in ``line``: a grant and the grants that it derives from."""
     tx.conn.executemany(COUNT_USE, [(number,) for number in line])
 
 
@@ -121,7 +121,7 @@ STANDING: Final = "SELECT count(*) FROM grants WHERE space = ? AND revoked_ms IS
 
 
 def is_full(conn: apsw.Connection, space: str) -> bool:
-    """Return whether ``space`` has the maximum of grants."""
+    """Return whether ``space`` has the maximum number of grants."""
     return int(conn.execute(STANDING, (space,)).get) >= LIMIT
 
 
@@ -141,7 +141,7 @@ FROM grants WHERE id = ?
 
 
 def find(conn: apsw.Connection, grant: str) -> GrantRecord | None:
-    """Return the grant ``grant``."""
+    """Return the grant with the id ``grant``, or None."""
     return rows.one(conn.execute(ONE, (number_of(grant, LETTER),)), ONE, GrantRecord, revoked=bool)
 
 
@@ -154,7 +154,7 @@ COUNT: Final = "SELECT count(*) FROM grants WHERE :space IS NULL OR space = :spa
 
 
 def listed(conn: apsw.Connection, page: RowPage, space: str | None, now_ms: int) -> GrantList:
-    """Return all grants in ``space``, or anywhere, in order. Call in a thread."""
+    """Return a page of the grants in ``space`` (None: anywhere), in order. Call in a thread."""
     values = {"space": space, "after": page.after or 0, "limit": page.limit + 1}
     found = rows.all_(conn.execute(LISTED, values), LISTED, GrantRecord, revoked=bool)
     shown, following = page.cut(found, lambda row: grant_id(row.number))
@@ -163,7 +163,7 @@ def listed(conn: apsw.Connection, page: RowPage, space: str | None, now_ms: int)
 
 
 def info(conn: apsw.Connection, grant: str, now_ms: int) -> GrantInfo | None:
-    """Return the grant ``grant`` with its current state."""
+    """Return the public view of the grant with the id ``grant``, or None."""
     row = find(conn, grant)
     return None if row is None else GrantInfo(**_shown(conn, row, now_ms))
 

@@ -59,7 +59,7 @@ OLDEST_EVENT: Final = "SELECT events FROM kept WHERE id = 1"
 
 
 class TurnChanges(NamedTuple):
-    """New turns in the log, and deletions from it. ``upto``: position of the index once they are applied."""
+    """Changes of the log: new turns, cleared spaces, deleted agents; and the next position."""
 
     turns: tuple[IndexedTurn, ...]
     spaces: tuple[str, ...]
@@ -69,12 +69,12 @@ class TurnChanges(NamedTuple):
 
 
 def changes(conn: apsw.Connection, at: IndexProgress) -> TurnChanges:
-    """Return the next changes that are not in the index. This may read many rows: call in a thread."""
+    """Return the next changes that the index lacks. May read many rows: call in a thread."""
     message, event, instruction = newest(conn)
     last = at.last_instruction
     since = at.event
     if since < int(conn.execute(OLDEST_EVENT).get) or (at.event == 0 and last == 0):
-        # After deleted events, and at the first time, every instruction is read.
+        # Read every instruction if events since ``at`` were deleted, and at the first time.
         since, last, at = event, instruction, at._replace(instruction=0)
     upto = min(message, at.message + BATCH)
     turns = list(_messages(conn, at.message, upto))
@@ -122,7 +122,7 @@ MESSAGE: Final = f"{MESSAGES} {OWN}"
 
 
 def texts(conn: apsw.Connection, agent: str, places: Iterable[TurnPlace]) -> dict[TurnPlace, HistoryTurn]:
-    """Return the turns at ``places`` from the log; deleted turns and turns of other agents are omitted."""
+    """Return the texts of turns of ``agent``; deleted turns and other agents' are omitted."""
     found: dict[TurnPlace, HistoryTurn] = {}
     works: dict[int, Sequence[ReplyStep]] = {}
     for place in places:

@@ -1,7 +1,7 @@
-"""Holdings: one row per table, which describes its contents, their owner, and how operations change them.
+"""Holdings: one row per table, which describes its contents, their owner, and their deletion.
 
-Clearing a space, deleting a run or an agent, renaming an agent, and taking or restoring a snapshot run statements that
-are generated from these rows. A table without a row fails tests/kernel/store/test_holdings.py.
+The rows generate the statements that clear a space, delete a run or an agent, rename an agent, and
+take or restore a snapshot. A table without a row fails tests/kernel/store/test_holdings.py.
 """
 
 from collections.abc import Iterator
@@ -28,11 +28,12 @@ DELETE: Final = "DELETE"
 class Holding(NamedTuple):
     """Contents of one table.
 
-    ``clear``: DELETE, or the assignments that erase the texts of a space's rows that match ``only``. ``ends``: rows are
-    deleted with the last run of their space. ``agents``: columns with keys of agents; if ``owned``, a row is deleted
-    with the agent in the first one. ``names``: columns with the name of such an agent, or of the agent of a personal
-    space. ``text``: columns with texts of people and models. ``restored``: effect of a restore on the rows. ``forget``:
-    no copy contains the rows. ``park``: statement for an untrusted copy, with a command that refuses as ``?1``.
+    ``clear``: how a clear erases the rows of a space that match ``only``: DELETE, or assignments.
+    ``ends``: rows are deleted with the last run of their space. ``agents``: columns with agents'
+    keys; if ``owned``, a row is deleted with the agent in the first one. ``names``: columns with
+    the name of that agent, or of a personal space's agent. ``text``: columns with texts of people
+    and models. ``restored``: what a restore does to the rows. ``forget``: copies omit the rows.
+    ``park``: statement for an untrusted copy; ``?1`` is a command that refuses.
     """
 
     table: str
@@ -49,7 +50,7 @@ class Holding(NamedTuple):
     forget: bool = False
 
     def in_spaces(self) -> str:
-        """Return the condition for rows of the listed spaces."""
+        """Return the SQL condition for the table's rows in the listed spaces."""
         column = "id" if self.place == "work" else self.place
         return f"{column} IN ({_LISTED.get(self.place, _SPACES)})"
 
@@ -63,7 +64,7 @@ class Holding(NamedTuple):
         return " ".join(("DELETE FROM", self.table, "WHERE", condition))
 
     def renaming(self) -> Iterator[str]:
-        """Yield the statements that move rows of the agent ``old`` in its space ``here`` to ``new`` in ``there``."""
+        """Yield statements that rename agent ``old`` to ``new``, space ``here`` to ``there``."""
         names = [f"{name} = iif({name} = :old, :new, {name})" for name in self.names]
         moves = [(key, ":old", ":new") for key in self.agents]
         moves += [("home" if self.place == "home" else "space", ":here", ":there")] if self.place in _MOVED else []
@@ -92,7 +93,7 @@ UPDATE workflows SET vouched = x'5b5d', approval = NULL WHERE vouched <> x'5b5d'
 """
 _AGREED: Final = "UPDATE instructions SET vouched = NULL WHERE vouched IS NOT NULL"
 
-# Rows that refer to others come before them.
+# A row that refers to another comes before it.
 HOLDINGS: Final = (
     Holding("entries", "instruction", DELETE, text=("body",)),
     Holding("effects", "instruction", DELETE, text=("result",)),

@@ -1,12 +1,13 @@
-"""Idempotency: a repeated request or agent's call gets the recorded answer (P4) and changes nothing.
+"""Idempotency: a repeated request or agent's call gets the recorded answer (P4) and changes
+nothing.
 
-Requests carry a key. Agents' calls without a key get one, and so do calls whose key identifies only one sending: a
-resumed program that was interrupted between a call and its result repeats the call under another name. Such a repeat is
-answered once if it equals a call of an *earlier* attempt whose result is in no entry. A result in an entry was seen, so
-that a later equal call is intended.
+Requests carry a key. Calls without a key get one, and so do calls whose key identifies only one
+sending: an interrupted and resumed program repeats its last call under another key. A repeat gets
+the recorded answer, once, if it equals a call of an *earlier* attempt whose result is in no entry.
+A result in an entry was seen by the agent, so that a later equal call is intended.
 
-The setup of a workflow runs before its first commit, so that no transaction can store the key: SingleFlight does so in
-memory. The transaction that starts the workflow stores it.
+The setup of a workflow runs before its first commit, so that no transaction can store the key:
+SingleFlight does so in memory. The transaction that starts the workflow stores it.
 """
 
 import hashlib
@@ -34,13 +35,11 @@ Words = tuple[object, ...]
 
 
 class _RecordedResult(msgspec.Struct, frozen=True):
-    """Part of a recorded answer: the id that a journal entry with the same result also contains."""
-
     message_id: str
 
 
 class UnkeyedCall(msgspec.Struct, frozen=True):
-    """Generated key of a call, and the recorded answer to an equal earlier call, if any."""
+    """Key of a call, and the recorded answer to the same earlier call, if any."""
 
     key: str
     result: bytes | None = None
@@ -56,7 +55,9 @@ TAKE_OVER: Final = "UPDATE effects SET call_key = :key WHERE instruction = :id A
 
 
 def find_unkeyed(tx: Transaction, author: Author, held: Held, words: Words) -> UnkeyedCall:
-    """Return a new key for the call, or adopt an equal call of an earlier attempt, whose result no entry contains."""
+    """Return a new key for the call, and the answer to an equal call, if any, that an earlier
+    attempt made and whose result is in no entry. The answer is then recorded under the new key.
+    """
     said = f"{_MARK}{hashlib.sha256(_encode(words)).hexdigest()[:32]}"
     rows = tx.conn.execute(ALIKE, {"id": held.number, "said": said}).fetchall()
     alike = {str(key): cast("bytes", result) for key, result in rows}
@@ -86,7 +87,7 @@ INSERT_EFFECT: Final = "INSERT INTO effects (instruction, call_key, result) VALU
 
 
 def find(tx: Transaction, author: Author, held: Held, words: Words, call_key: str | None) -> UnkeyedCall:
-    """Return the key of a call by ``author`` with ``words``, and the recorded result if the call was repeated."""
+    """Return the key of the call ``words``, and the recorded answer if the call is a repetition."""
     row = None if call_key is None else tx.conn.execute(LEDGER, (held.number, call_key)).fetchone()
     if call_key is not None and (row is not None or not call_key.startswith(SENDING)):
         return UnkeyedCall(call_key, None if row is None else bytes(row[0]))
@@ -99,7 +100,7 @@ def find(tx: Transaction, author: Author, held: Held, words: Words, call_key: st
 
 
 def record(tx: Transaction, held: Held, call: UnkeyedCall, result: bytes) -> None:
-    """Record the answer to a call: JSON with the ``message_id`` that a model sees with it."""
+    """Record the answer to a call: JSON with the ``message_id`` that is shown to the model."""
     _insert(tx, held, call.key, result)
     if call.sending is not None:
         _insert(tx, held, call.sending, result)
@@ -120,7 +121,7 @@ TOLD: Final = 0
 
 
 class RequestKey(msgspec.Struct, frozen=True):
-    """A client's ``Idempotency-Key``, scoped to its principal, with the hash of the request."""
+    """``Idempotency-Key`` of one client (``principal``), with the hash of the request."""
 
     principal: str
     key: str
@@ -128,7 +129,7 @@ class RequestKey(msgspec.Struct, frozen=True):
 
 
 class Recorded(msgspec.Struct, frozen=True):
-    """Recorded answer with its HTTP status, BEGUN or TOLD."""
+    """Recorded answer to a request. ``status`` is the HTTP status, BEGUN or TOLD."""
 
     status: int
     response: bytes
@@ -140,7 +141,7 @@ SELECT body_hash, status, response FROM idempotency WHERE principal = ? AND key 
 
 
 def find_response(conn: apsw.Connection, request: RequestKey, now_ms: int) -> Recorded | None:
-    """Return the recorded answer to the request. Raises Refused (key_reused) if the key belongs to another request."""
+    """Return the recorded answer, or None. Raises Refused (key_reused) for a different request."""
     row = conn.execute(RECALL, (request.principal, request.key, now_ms - KEPT_MS)).fetchone()
     if row is None:
         return None
@@ -162,7 +163,7 @@ DELETE FROM idempotency WHERE rowid IN (SELECT rowid FROM idempotency WHERE at_m
 
 
 def record_response(tx: Transaction, request: RequestKey, response: bytes, status: int = 200) -> None:
-    """Record an answer in the transaction of its change."""
+    """Record the answer to a request in the transaction of the requested change."""
     tx.conn.execute(FORGET, (tx.now_ms - KEPT_MS,))
     tx.conn.execute(REMEMBER, (request.principal, request.key, request.body_hash, status, response, tx.now_ms))
 
@@ -171,8 +172,6 @@ T = TypeVar("T")
 
 
 class _Launch(msgspec.Struct):
-    """Request without an answer yet."""
-
     body_hash: bytes
     over: trio.Event = msgspec.field(default_factory=trio.Event)
     failed: Exception | None = None
@@ -191,10 +190,11 @@ class SingleFlight(Generic[T]):
     async def once(
         self, key: RequestKey | None, before: Callable[[RequestKey], T | None], launch: Callable[[], Awaitable[T]]
     ) -> T:
-        """Return the result of ``before``, of the same request in progress, or else of ``launch``.
+        """Run ``launch`` unless ``before`` returns the recorded result; return the result.
 
-        All callers that wait get a failure, which is then forgotten: the next repeat tries again. Raises what
-        ``launch`` raises, and Refused (key_reused). If it is cancelled, the next waiting caller continues.
+        While a call with the same key runs, wait and then look again. If ``launch`` fails, all
+        waiting callers get its error; if it is cancelled, the next one runs ``launch``. Raises
+        Refused (key_reused).
         """
         if key is None:
             return await launch()

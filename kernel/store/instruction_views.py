@@ -33,10 +33,8 @@ ANSWERED_BY: Final = "SELECT wait_key FROM instructions WHERE id = ? AND waits_f
 
 
 def missing_credentials(conn: apsw.Connection, id: str) -> str | None:
-    """Return the missing credentials that block an instruction; None if its provider refused others or it waits for
-    none.
-
-    Work that waits for an answer has the missing credentials of the asked work.
+    """Return the missing credentials that block an instruction, or None. An instruction that waits
+    for an answer is blocked by those of the asked instruction.
     """
     number = number_of(id, "i")
     for _ in range(CHAIN):
@@ -49,7 +47,7 @@ def missing_credentials(conn: apsw.Connection, id: str) -> str | None:
 
 
 def all_missing_credentials(conn: apsw.Connection, ids: Iterable[str]) -> dict[str, str]:
-    """Return the missing credentials of several instructions, by id; others are omitted."""
+    """Return the missing credentials by id, for the instructions that lack credentials."""
     found = ((one, missing_credentials(conn, one)) for one in ids)
     return {one: why for one, why in found if why is not None}
 
@@ -72,8 +70,6 @@ LEFT JOIN blobs AS b ON b.hash = e.blob WHERE i.run = ?
 
 
 class _EntryCall(msgspec.Struct, frozen=True):
-    """Fields of an entry that are needed here."""
-
     name: str | None = None
     text: str = ""
     is_error: bool = False
@@ -85,7 +81,7 @@ _decode: Final = msgspec.json.Decoder(_EntryCall).decode
 
 
 def failed_calls(conn: apsw.Connection, number: int | None) -> Mapping[int, tuple[FailedCall, ...]]:
-    """Return failed calls by step, counted from 1; steps without one are omitted."""
+    """Return failed calls by the number of their step, from 1 on; other steps are omitted."""
     found: dict[int, tuple[FailedCall, ...]] = {}
     step = 0
     for kind, body in conn.execute(CALLS, (number,)):
@@ -99,7 +95,7 @@ def failed_calls(conn: apsw.Connection, number: int | None) -> Mapping[int, tupl
 
 
 def failed_calls_of_run(conn: apsw.Connection, run: int) -> dict[str, int]:
-    """Return the number of failed calls by tool name, truncated. Unlimited: call in a thread."""
+    """Return the number of failed calls by tool name (cut). Reads all calls: call in a thread."""
     calls = (_decode(body) for (body,) in conn.execute(RUN_CALLS, (run,)))
     return dict(sorted(Counter((call.name or "")[:NAME_CHARACTERS] for call in calls if call.is_error).items()))
 
@@ -131,7 +127,7 @@ _manifest: Final = msgspec.json.Decoder(tuple[str, ...])
 
 
 def info(conn: apsw.Connection, id: str, now_ms: int) -> InstructionInfo | None:
-    """Return the details of one instruction at ``now_ms``."""
+    """Return the details of one instruction at ``now_ms``; None if unknown."""
     number = number_of(id, "i")
     columns = rows.one(
         conn.execute(INFO, (number,)), INFO, with_usage,
@@ -179,7 +175,7 @@ def _manifest_of(manifest: bytes | None) -> tuple[str, ...]:
 
 
 class Addressed(AgentInSpace, frozen=True):
-    """Agent, space and messages of an instruction."""
+    """Agent, space and messages of an instruction, for its prompt."""
 
     instruction: str
     message_seq: int
@@ -192,7 +188,7 @@ ADDRESSED: Final = "SELECT agent, name, space, message, entries > 0 FROM instruc
 
 
 def addressed(conn: apsw.Connection, id: str) -> Addressed | None:
-    """Return the messages of one instruction for its prompt."""
+    """Return the messages of one instruction for its prompt; None if unknown."""
     number = number_of(id, "i")
     row = conn.execute(ADDRESSED, (number,)).fetchone()
     if row is None:

@@ -62,9 +62,9 @@ def any_elsewhere(conn: apsw.Connection, ids: Iterable[str]) -> bool:
 
 
 def ready(conn: apsw.Connection, now_ms: int, limit: int) -> tuple[Candidate, ...]:
-    """Return the instructions that can be leased, most urgent first: the first due one of each unblocked agent.
+    """Return the instructions that can be leased, the most urgent first.
 
-    Instructions whose ``not_before`` is in the future are skipped.
+    An agent has at most one: the first of its queue whose ``not_before`` is not in the future.
     """
     found = conn.execute(READY, {"now": now_ms, "limit": limit})
     return tuple(
@@ -78,7 +78,7 @@ _ANYWHERE: Final = PlaceNeeds()
 
 
 def needs_of(asked: str | None) -> PlaceNeeds:
-    """Return the needs in a row, which come from the agent's file or from its workflow."""
+    """Return the parsed needs of an agent (from its file) or a member (from its workflow)."""
     return _ANYWHERE if asked is None else _decode_needs(asked)
 
 
@@ -95,7 +95,7 @@ _NEVER: Final = 2**62
 
 
 def next_due_ms(conn: apsw.Connection, now_ms: int) -> int | None:
-    """Return the time at which the next instruction becomes due or the next agent restarts."""
+    """Return when the next instruction becomes due or the next agent restarts; None: never."""
     row = conn.execute(NEXT_DUE, {"now": now_ms, "never": _NEVER}).fetchone()
     return None if row is None or row[0] == _NEVER else int(row[0])
 
@@ -107,7 +107,7 @@ WHERE i.state IN ('leased', 'running')
 
 
 def live(conn: apsw.Connection) -> dict[InstructionId, str]:
-    """Return the leased instructions, at most one per agent, with the states of their agents."""
+    """Return the leased instructions (one per agent) with the state of each agent."""
     return {instruction_id(number): state for number, state in conn.execute(LIVE)}
 
 
@@ -142,7 +142,7 @@ COUNT_DEAD: Final = "SELECT count(*) FROM instructions WHERE state IN ('failed',
 
 
 def dead(conn: apsw.Connection, page: RowPage = WHOLE) -> Dead:
-    """Return the failed and dead instructions that were not dismissed, newest first. ``text`` is the request."""
+    """Return the undismissed failed and dead instructions, newest first; ``text``: the request."""
     cursor = conn.execute(DEAD, {"before": page.after, "limit": page.limit + 1})
     found = rows.all_(cursor, DEAD, DeadRow, id=instruction_id, space=place_of, died_at=rfc3339)
     shown, following = page.cut(found, lambda row: row.id)
@@ -164,7 +164,7 @@ def results(conn: apsw.Connection, ids: Sequence[str]) -> tuple[InstructionResul
 
 
 class RunInstructionEnd(msgspec.Struct, frozen=True):
-    """End of one instruction of a run, for the run's exit code."""
+    """End of one instruction of a run, from which the run's exit code is computed."""
 
     instruction: InstructionId
     agent: AgentName
@@ -191,7 +191,7 @@ SELECT state, count(*) AS instructions, {spent} FROM instructions WHERE run = :r
 
 
 def counts(conn: apsw.Connection, run: int) -> RunCounts:
-    """Return the counts of a run's instructions. Unlimited: call in a thread."""
+    """Return the number of a run's instructions by status. Reads all of them: call in a thread."""
     statuses: dict[str, int] = {}
     usage = Usage()
     for row in rows.all_(conn.execute(COUNTS, {"run": run, "largest": LARGEST}), COUNTS, _StateCount):
@@ -208,7 +208,7 @@ WHERE run = ? AND state NOT IN ('queued', 'leased', 'running', 'yielded', 'waiti
 
 
 class Open(msgspec.Struct, frozen=True):
-    """Instruction that has not ended. ``not_before_ms`` is wall time, 0 for at once."""
+    """Instruction that has not ended. ``not_before_ms`` is wall time; 0: no delay."""
 
     instruction: InstructionId
     agent: AgentKey
@@ -233,10 +233,7 @@ def open_anywhere(conn: apsw.Connection, limit: int = 1000, after: int = 0) -> t
 
 
 def open_in(conn: apsw.Connection, space: str, limit: int = 1000, after: int = 0) -> tuple[Open, ...]:
-    """Return the open instructions of ``space``.
-
-    If there are none, nothing there runs, is queued or waits.
-    """
+    """Return the open instructions of ``space``, the oldest first."""
     return tuple(rows.all_(conn.execute(OPEN_IN, (space, after, limit)), OPEN_IN, Open, instruction=instruction_id))
 
 
@@ -246,7 +243,7 @@ def count_open(conn: apsw.Connection, space: str | None) -> int:
 
 
 class AgentInSpace(msgspec.Struct, frozen=True):
-    """Agent of an instruction: its key, its name in the space, and the space."""
+    """Agent by key and by its name in the space, and the space."""
 
     agent: AgentKey
     name: AgentName
@@ -254,7 +251,7 @@ class AgentInSpace(msgspec.Struct, frozen=True):
 
 
 class FoundInstruction(AgentInSpace, frozen=True):
-    """Instruction with its state in the open transaction."""
+    """Instruction and its state, valid in the transaction that read it."""
 
     number: int
     state: Status
@@ -275,7 +272,7 @@ def find(conn: apsw.Connection, instruction: str) -> FoundInstruction:
 
 
 class InstructionStatus(Waiting, frozen=True):
-    """Wait of an instruction, with its key: the asked instruction or the approval."""
+    """Status of an instruction. ``wait_key``: the instruction or approval it waits for."""
 
     wait_key: str | None
 
@@ -286,7 +283,7 @@ ASKS: Final = Readiness("person", "answer")
 
 
 def of(conn: apsw.Connection, ids: Iterable[str], now_ms: int) -> dict[InstructionId, Readiness]:
-    """Return the readiness of instructions at ``now_ms`` (kernel time); unknown ids are omitted."""
+    """Return the readiness of each known instruction of ``ids`` at ``now_ms`` (kernel time)."""
     found = ((one, standing(conn, number_of(one, "i"))) for one in ids)
     return {InstructionId(one): of_row(conn, row, now_ms) for one, row in found if row is not None}
 
@@ -300,7 +297,7 @@ FROM instructions AS i LEFT JOIN agents AS a ON a.key = i.agent WHERE i.id = ?
 
 
 def of_row(conn: apsw.Connection, row: InstructionStatus, now_ms: int) -> Readiness:
-    """Return the readiness of an instruction; if it waits for an answer, the readiness of the asked instruction."""
+    """Return an instruction's readiness, or that of the instruction whose answer it waits for."""
     own = stands = row.readiness(now_ms)
     for _ in range(CHAIN):
         asked = standing(conn, number_of(row.wait_key or "", "i")) if stands == ASKS else None

@@ -41,7 +41,7 @@ def newest_event(conn: apsw.Connection) -> tuple[int, int]:
 
 
 class Taken(NamedTuple):
-    """Frames of one WAL, identified by ``header``, from the number ``start`` on."""
+    """Frames of the WAL with this ``header``. The first frame has the number ``start``."""
 
     header: bytes
     start: int
@@ -49,7 +49,7 @@ class Taken(NamedTuple):
 
 
 class LogTap:
-    """Reader of the WAL of the database at ``path``. The writer calls ``install``, a copier ``begin``."""
+    """Reader of a database's WAL. The writer calls ``install``, a copier calls ``begin``."""
 
     def __init__(self, path: str) -> None:
         self._path = f"{path}-wal"
@@ -73,7 +73,7 @@ class LogTap:
     # -- on the writer's thread ---------------------------------------------------------------------------
 
     def install(self, tx: Transaction) -> None:
-        """Start observing commits, and write in ``tx``, so that its commit reveals the current WAL."""
+        """Observe commits. The write in ``tx`` makes its own commit report the current WAL."""
         tx.conn.set_wal_hook(self._committed)
         write_anew(tx.conn)
 
@@ -83,7 +83,7 @@ class LogTap:
         tx.conn.wal_autocheckpoint(_BY_ITSELF)
 
     def after_commit(self, conn: apsw.Connection) -> None:
-        """Run a checkpoint if the WAL is long enough, after reading the remaining frames."""
+        """Run a checkpoint if the WAL is long enough. Unread frames are read before."""
         now = self._now
         if now is None or not self._new or now[1] < DUE_FRAMES:
             return
@@ -97,7 +97,7 @@ class LogTap:
                 self._copied_back = now
 
     def keep_rest(self) -> None:
-        """Read the remaining frames, because the WAL may restart after this."""
+        """Read the unread frames into memory, before a checkpoint lets SQLite overwrite them."""
         with self._lock:
             try:
                 for taken in self._read():
@@ -131,11 +131,11 @@ class LogTap:
 
     @property
     def broken(self) -> bool:
-        """Return whether frames are missing, so that ``begin`` is needed, or no commit has been observed."""
+        """Return whether frames were lost (call ``begin``), or no commit was observed yet."""
         return not self._active or self._now is None
 
     def begin(self) -> None:
-        """Start reading at the first frame of the current WAL, or of the next one if a checkpoint has copied all
+        """Start at the first frame of the current WAL; of the next WAL if a checkpoint copied all
         frames.
         """
         with self._lock:
@@ -158,7 +158,7 @@ class LogTap:
             self._file = None
 
     def take(self) -> tuple[list[Taken], bool]:
-        """Return some committed frames in order, and whether more are available now."""
+        """Return committed frames in order, and whether further ones can be taken at once."""
         with self._lock:
             found, self._pending = self._pending, []
             if found or not self._active:
@@ -171,7 +171,7 @@ class LogTap:
             return ([], False) if taken is None else ([taken], True)
 
     def _read(self) -> Iterator[Taken]:
-        """Yield committed frames that were not read yet. The lock is held. Raises OSError."""
+        """Yield committed, unread frames. The caller holds the lock. Raises OSError."""
         while self._active and self._now is not None and self._file is not None:
             header, frames = self._now
             if self._header != header:
@@ -247,7 +247,7 @@ def replay(path: str, header: bytes, bodies: Iterable[bytes]) -> None:
 
 
 def seal(path: str) -> None:
-    """Turn a replayed database into a single file without any tokens. Raises SnapshotRefused."""
+    """Turn a replayed database into one file (no WAL) and delete tokens. Raises SnapshotRefused."""
     try:
         with closing(closed_connection(path)) as connection:
             connection.execute(_PRIVATE).fetchall()

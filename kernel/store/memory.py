@@ -1,10 +1,10 @@
-"""The log's records about agents' memories in files: writes, recorded once per call, and their possible sources.
+"""Records about agents' memories in files: writes, once per call, and their possible sources.
 
-The files contain the memories (kernel.agents.personal_context). A commit starts a write: it counts the write and
-records its call with the time and a digest of the previous content. A call that is repeated after a crash can therefore
-decide whether the write is still to be done, and nothing has to be purged here.
+The files contain the memories (kernel.agents.personal_context). A commit starts a write: it counts
+the write and records the call, the time and a digest of the old content. A call that is repeated
+after a crash can therefore decide whether to write. A purge need not change these records.
 
-Trays contain proposed memories of runs; guard jobs are the questions to guards that they come from.
+Trays contain memories that guards propose. A guard job is one question to a guard.
 """
 
 from collections.abc import Iterable
@@ -32,7 +32,7 @@ from protocol.text import encode_json
 
 
 class BegunWrite(msgspec.Struct, frozen=True):
-    """Started write of an agent. ``message_id`` is its start time: shown with the result, it identifies the call."""
+    """Started write of a memory file. ``message_id``, its start time, identifies the call."""
 
     message_id: str
     at_ms: int
@@ -46,7 +46,7 @@ class BegunWrite(msgspec.Struct, frozen=True):
 def begin_write(
     tx: Transaction, author: Author, call_key: str | None, words: Words, before: str, text: str
 ) -> BegunWrite:
-    """Start the write of the call with ``words``; ``before`` is a digest of the current content.
+    """Record the start of a write for the call ``words``; ``before``: digest of the old content.
 
     Raises Refused (stale_attempt, quota_reached).
     """
@@ -78,15 +78,15 @@ WHERE m.seq IN (SELECT value FROM json_each(:own))
 
 
 class GivenSources(msgspec.Struct, frozen=True):
-    """Possible sources of an item: what the instruction was shown, and its messages by id."""
+    """Sources that an item may name: messages shown to the instruction, and all by id."""
 
     shown: ShownMessages
     messages: dict[str, GivenMessage]
 
 
 def given(conn: apsw.Connection, agent: str, instruction: str, asked: Iterable[str]) -> GivenSources:
-    """Return the sources that ``agent`` (a key) may name in ``instruction``: its own, and the accessible ones of
-    ``asked``.
+    """Return the sources that ``agent`` (a key) may name: messages of its ``instruction``, and
+    those of ``asked`` that the agent can read.
     """
     number = number_of(instruction, "i")
     found = conn.execute(OF_INSTRUCTION, {"agent": agent, "id": number}).fetchall()
@@ -106,7 +106,7 @@ _evidence: Final = msgspec.json.Decoder(tuple[dict[str, SourceClass], dict[str, 
 
 
 class GuardJob(NamedTuple):
-    """Question to a guard, with the ``state`` of its instruction; ``settled``: its result was processed."""
+    """Question to a guard. ``state``: of its instruction; ``settled``: its result was processed."""
 
     id: int
     instruction: int
@@ -137,7 +137,7 @@ FROM guard_jobs AS j CROSS JOIN instructions AS i ON i.id = j.instruction WHERE 
 
 
 def evidence_of(job: GuardJob) -> Evidence:
-    """Return the evidence that the guard was given."""
+    """Return the messages' trust classes and the agents that the question named."""
     classes, agents = _evidence.decode(job.evidence)
     return Evidence(classes, agents)
 
@@ -149,13 +149,13 @@ SELECT content FROM decisions WHERE kind = 'memory' AND owner = ? ORDER BY numbe
 
 
 def tray_report(conn: apsw.Connection, agent: str) -> TrayReport:
-    """Return the tray of ``agent``, the newest first."""
+    """Return the tray of ``agent`` (a key), the newest proposal first."""
     found = MEMORY.of_owner(conn, agent)
     return TrayReport(agent=agent, open=sum(one.state == "open" for one in found), rows=found)
 
 
 def decide_in_tray(tx: Transaction, agent: AgentKey, name: str, *, approved: bool, by: str) -> TrayRow:
-    """Decide a proposal; repeating the decision changes nothing. Raises Refused: not_found, conflict."""
+    """Approve or reject the proposal ``name``, once. Raises Refused: not_found, conflict."""
     one = MEMORY.find(tx.conn, agent, name)
     if check_open(one, approved=approved):
         state = "approved" if approved else "rejected"
@@ -165,7 +165,7 @@ def decide_in_tray(tx: Transaction, agent: AgentKey, name: str, *, approved: boo
 
 
 class VotedTrayItem(NamedTuple):
-    """Proposal for ``agent`` that a ``vote`` approved and that is not written yet."""
+    """Proposal in the tray of ``agent`` that a ``vote`` approved and the guard has yet to write."""
 
     agent: AgentKey
     id: str
@@ -180,7 +180,9 @@ WHERE kind = 'memory' AND state = 'open' AND vote IS NOT NULL
 
 
 def check_open(one: TrayRow, *, approved: bool) -> bool:
-    """Return True if ``one`` is undecided, False if it was decided like this. Raises Refused (conflict) otherwise."""
+    """Return True if ``one`` is undecided, False if this decision was made before. Otherwise raise
+    Refused (conflict).
+    """
     if one.state == "open" and one.vote is not None and not approved:
         raise Refused(
             "conflict", f"{one.id} was already decided by the vote {one.vote}", "change the memory by its key"

@@ -1,8 +1,8 @@
-"""Messages of spaces, and the inboxes of agents: one delivery per message and recipient.
+"""Messages of spaces, and the inboxes of agents: one delivery per message and recipient. Also
+feedback of agents and people about their work, which wakes no agent and is in no channel.
 
-Also feedback about the work by agents and people, which wakes no agent and is in no channel.
-
-The trust of a message is its class for the agent that reads it; the trust of a start covers all input of an attempt.
+The trust of a message is its class for the agent that reads it; the trust of a start covers all
+input of an attempt.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -40,7 +40,7 @@ Row = tuple[int, MessageKind, str, str, str, str, int, int | None, int, int]
 
 
 def message_of(row: object) -> Message:
-    """Return a row of MESSAGES as a message."""
+    """Convert a row of MESSAGES to a message."""
     seq, kind, space, sender, addressed, text, hops, cause, at_ms, cleared = cast(Row, row)
     return Message(
         seq=seq,
@@ -73,7 +73,7 @@ def thread(conn: apsw.Connection, space: str, before_seq: int, limit: int) -> tu
 
 
 class ChannelFilter(NamedTuple):
-    """Messages of a space; with ``run`` only of the run with that number, with ``agent`` only from or to it."""
+    """Messages of a space: of the run ``run``; sent by, sent to or mentioning ``agent``; or all."""
 
     space: str
     run: int | None = None
@@ -81,7 +81,7 @@ class ChannelFilter(NamedTuple):
 
 
 class MessagePage(NamedTuple):
-    """Messages, oldest first, of ``total``. ``next`` is the seq after which more follow; None: no more."""
+    """Messages, oldest first, and their ``total``. ``next``: position of the next page, or None."""
 
     messages: tuple[Message, ...]
     total: int
@@ -101,9 +101,9 @@ COUNT: Final = " ".join(("SELECT count(*) FROM messages", FILTER))
 def page(
     conn: apsw.Connection, said: ChannelFilter, limit: int, *, since: int | None = None, before: int | None = None
 ) -> MessagePage:
-    """Return the first ``limit`` messages after ``since``; without ``since``, the newest before ``before`` (None: all).
+    """Return a page of messages: the first after ``since``, or else the newest before ``before``.
 
-    Counts messages: call in a thread.
+    At most ``limit``; ``before`` None: the newest of all. Counts messages: call in a thread.
     """
     limit = min(limit, LIMIT)
     values = {**said._asdict(), "limit": limit + 1, "since": since, "before": _END if before is None else before}
@@ -119,7 +119,7 @@ ONE: Final = f"{MESSAGES} WHERE seq = ?"
 
 
 def these(conn: apsw.Connection, seqs: Iterable[int]) -> tuple[Message, ...]:
-    """Return the messages with these numbers, in order; missing ones are omitted."""
+    """Return the messages ``seqs`` in the given order; missing ones are omitted."""
     found = (conn.execute(ONE, (seq,)).fetchone() for seq in seqs)
     return tuple(message_of(row) for row in found if row is not None)
 
@@ -132,7 +132,7 @@ WHERE EXISTS (SELECT 1 FROM workflows AS w, json_each(CAST(w.definition AS TEXT)
 
 
 def printed(conn: apsw.Connection, said: Iterable[Message]) -> frozenset[int]:
-    """Return the numbers of kickoffs among ``said`` that may contain the output of commands."""
+    """Return the numbers of kickoffs among ``said`` that may contain output of setup steps."""
     kickoffs = [one.seq for one in said if one.kind == "kickoff"]
     if not kickoffs:
         return frozenset()
@@ -143,7 +143,7 @@ RECEIPTS: Final = "SELECT name, state, instruction FROM deliveries WHERE message
 
 
 def report(conn: apsw.Connection, seq: int) -> MessageReport | None:
-    """Return one message with its delivery to each recipient."""
+    """Return the message ``seq`` with its delivery to each recipient; None if unknown."""
     row = conn.execute(ONE, (seq,)).fetchone()
     if row is None:
         return None
@@ -158,7 +158,7 @@ OF_RUN: Final = f"{MESSAGES} WHERE run = ? AND {SAID} AND instr(space, '~') = 0 
 
 
 def of_run(conn: apsw.Connection, run: int) -> tuple[Message, ...]:
-    """Return all messages of a run in its own space. Unlimited: call in a thread."""
+    """Return all messages in a run's own space. Reads all of them: call in a thread."""
     return tuple(message_of(row) for row in conn.execute(OF_RUN, (run,)))
 
 
@@ -174,10 +174,10 @@ RETURNING message
 
 
 def acknowledge(tx: Transaction, author: Author, messages: Iterable[int]) -> tuple[int, ...]:
-    """Mark deliveries to the author's agent in its space as read; return those that were open.
+    """Mark the messages as read in the inbox of the author's agent. Return those that were unread.
 
-    Repeating it changes nothing, so that the call is not recorded. Work that a message has queued still runs. Raises
-    Refused (stale_attempt).
+    Instructions that the messages caused still run. Repeating the call changes nothing, so that it
+    is not recorded. Raises Refused (stale_attempt).
     """
     owner = held(tx.conn, author.instruction, author.epoch)
     rows = (tx.conn.execute(ACK, (seq, owner.agent, owner.space)).fetchone() for seq in messages)
@@ -218,7 +218,7 @@ CROSS JOIN instructions AS i ON i.id = d.instruction AND i.ended_ms IS NULL
 
 
 class ActiveMessages(NamedTuple):
-    """Unfinished instruction of a message. ``waits_for`` is its wait reason."""
+    """Unfinished instruction that contains a message. ``waits_for`` is its wait reason."""
 
     instruction: InstructionId
     status: Status
@@ -226,7 +226,7 @@ class ActiveMessages(NamedTuple):
 
 
 def in_hand(conn: apsw.Connection, agent: str, seqs: Iterable[int]) -> dict[int, ActiveMessages]:
-    """Return the messages with these numbers that ``agent`` (a key) has not finished yet."""
+    """Return the unfinished instruction of ``agent`` (a key) by message, for those of ``seqs``."""
     rows = conn.execute(IN_HAND, (msgspec.json.encode(tuple(seqs)).decode(), agent))
     return {
         int(seq): ActiveMessages(instruction_id(number), status, waits_for) for seq, number, status, waits_for in rows
@@ -242,7 +242,7 @@ FEEDBACK_COUNT: Final = "SELECT count(*) FROM feedback"
 
 
 def feedback_list(conn: apsw.Connection, page: RowPage = WHOLE) -> FeedbackList:
-    """Return the newest feedback, oldest first, limited by FEEDBACK_LIMIT_CHARACTERS."""
+    """Return the newest feedback, oldest first, at most FEEDBACK_LIMIT_CHARACTERS of text."""
     found: list[FeedbackRow] = []
     room, following = FEEDBACK_LIMIT_CHARACTERS, None
     for row in conn.execute(FEEDBACK, (page.after, page.after, page.limit + 1)):
@@ -276,7 +276,7 @@ FIND_FEEDBACK: Final = (
 def add_feedback(
     tx: Transaction, text: str, author: Author | None = None, *, call_key: str | None = None
 ) -> FeedbackRow:
-    """Store feedback of ``author`` (None: the user), and return its row. A call with the same key adds nothing.
+    """Store feedback of ``author`` (None: the user). The same ``call_key`` returns the first row.
 
     Raises Refused (stale_attempt, quota_reached).
     """
@@ -304,7 +304,7 @@ SPACE: Final = "SELECT space FROM messages WHERE seq = ?"
 def trust_of_messages(conn: apsw.Connection, said: Iterable[Message], name: str = "") -> Mapping[int, SourceClass]:
     """Return the trust class of each message, by number, for the reader ``name``.
 
-    The class of a message is at most that of the instruction that sent it; the reader's own messages have exactly it.
+    A message is trusted at most as its sender's instruction; a reader's own message exactly so.
     """
     messages = tuple(said)
     commanded = printed(conn, messages)
@@ -326,7 +326,7 @@ def trust_of_messages(conn: apsw.Connection, said: Iterable[Message], name: str 
 
 
 class AnyWork(Protocol):
-    """Instruction at the start of an attempt."""
+    """Instruction at the start of an attempt, as trust_of_start reads it."""
 
     @property
     def agent(self) -> str:
@@ -340,24 +340,23 @@ class AnyWork(Protocol):
 
     @property
     def space(self) -> str:
-        """Return the space of the work."""
+        """Return the space of the instruction."""
         ...
 
     @property
     def message_seq(self) -> int:
-        """Return the number of its message."""
+        """Return the number of the message that created the instruction."""
         ...
 
     @property
     def joined(self) -> Sequence[int]:
-        """Return the numbers of further messages that joined it."""
+        """Return the numbers of messages that were added to the queued instruction."""
         ...
 
 
 def trust_of_start(conn: apsw.Connection, work: AnyWork, backend: str, parts: Iterable[PromptPart]) -> SourceClass:
-    """Return the trust class of all input of an attempt of ``backend``: its prompt and a continued session.
-
-    This includes what the backend reads without the kernel.
+    """Return the least trusted class of an attempt's input: its messages, prompt and continued
+    session, and files that its backend reads without the kernel.
     """
     said = these(conn, (work.message_seq, *work.joined))
     session: SourceClass = of_agent(conn, work.agent, work.space) if BACKENDS[backend].own_session else "user"

@@ -31,7 +31,7 @@ _labels: Final = msgspec.json.Decoder(tuple[str, ...])
 
 
 class KeptCounters(NamedTuple):
-    """Stored counters: up to ``cursor``, and since when."""
+    """Stored counters: events up to number ``cursor`` are counted, from ``since_ms`` on."""
 
     cursor: int
     since_ms: int
@@ -39,7 +39,7 @@ class KeptCounters(NamedTuple):
 
 
 def counted(conn: apsw.Connection, now_ms: int) -> KeptCounters:
-    """Return the stored counters; without any, counting starts at the oldest event."""
+    """Return the stored counters; if none are stored, empty ones that start at the oldest event."""
     row = cast("tuple[int, int] | None", conn.execute(BEGUN, (FOLLOWER,)).fetchone())
     if row is None:
         oldest = conn.execute(OLDEST).get
@@ -73,7 +73,7 @@ FROM some GROUP BY 1, 2, 3 ORDER BY 1, 2, 3
 
 
 class NewEvents(NamedTuple):
-    """Number of events with equal type and labels."""
+    """Number ``n`` of events with the same type and the same labels (``one``, ``other``)."""
 
     type: str
     one: str
@@ -82,7 +82,7 @@ class NewEvents(NamedTuple):
 
 
 class NewCounts(NamedTuple):
-    """Next counts, up to ``cursor``; ``behind`` further events exist."""
+    """Counts of the next events, up to number ``cursor``; ``behind`` newer events follow."""
 
     cursor: int
     behind: int
@@ -90,7 +90,7 @@ class NewCounts(NamedTuple):
 
 
 def look(conn: apsw.Connection, after: int, types: str) -> NewCounts:
-    """Count events after ``after`` of ``types`` (a JSON list), reading at most BATCH. Call in a thread."""
+    """Count the next BATCH events after ``after`` of ``types`` (a JSON list). Call in a thread."""
     newest = event_range(conn).newest
     upto = min(newest, after + BATCH)
     found = rows.all_(conn.execute(NEW, {"after": after, "upto": upto, "types": types}), NEW, NewEvents)
@@ -108,14 +108,14 @@ ON CONFLICT (name, labels) DO UPDATE SET value = excluded.value
 
 
 def keep(tx: Transaction, cursor: int, since_ms: int, changed: Mapping[CounterKey, float]) -> None:
-    """Store the values of counters at ``cursor``."""
+    """Store the changed counters and ``cursor``, the last event that they count."""
     tx.conn.execute(FOLLOW, (FOLLOWER, cursor, since_ms))
     for key, value in changed.items():
         tx.conn.execute(KEEP, (key.name, encode_json(key.labels).decode(), value))
 
 
 class ModelSpending(msgspec.Struct, frozen=True):
-    """Row returned by SPENT."""
+    """Usage of one model over all runs."""
 
     backend: str
     model: str
@@ -155,7 +155,7 @@ PAGES: Final = (
 
 
 class Gauges(msgspec.Struct, frozen=True, kw_only=True):
-    """Gauges of the current state."""
+    """Current values of the kernel's gauges."""
 
     queued: dict[str, tuple[int, int]]
     """Number of queued instructions by lane, and the time in ms of the oldest one."""

@@ -20,21 +20,21 @@ LIMIT: Final = 64
 
 
 class MirrorPlace(NamedTuple):
-    """Contents of one folder: direct messages of ``agent``, or messages of the runs that are mirrored to ``folder``."""
+    """Folder with the direct messages of ``agent``, or the messages of runs (``folder``)."""
 
     agent: str | None = None
     folder: str | None = None
 
 
 class MirrorLine(NamedTuple):
-    """Message and its mirror folder."""
+    """Message and the folder whose files contain it."""
 
     place: MirrorPlace
     message: Message
 
 
 class MirrorBatch(NamedTuple):
-    """Messages in order. All mirrored messages up to ``upto`` are included. ``more``: further messages may exist."""
+    """Messages in order, complete up to number ``upto``. ``more``: further messages may exist."""
 
     lines: tuple[MirrorLine, ...]
     upto: int
@@ -64,10 +64,7 @@ WHERE w.mirror = ? AND m.kind NOT IN ('approval', 'due', 'done', 'failed')
 
 
 def lines(conn: apsw.Connection, since: int, only: MirrorPlace | None = None) -> MirrorBatch:
-    """Return the mirrored messages after ``since``.
-
-    This may read many and large rows: call in a thread.
-    """
+    """Return the messages to mirror after number ``since``. Reads many rows: call in a thread."""
     only = only or MirrorPlace()
     newest = newest_seq(conn)
     if only.folder is not None:
@@ -97,14 +94,14 @@ FOLDERS: Final = "SELECT DISTINCT mirror FROM workflows WHERE space = ? AND mirr
 
 
 class Redo(NamedTuple):
-    """Space whose messages were deleted, and the places that mirrored them."""
+    """Space whose messages were deleted, and the folders whose files contain them."""
 
     space: str
     places: tuple[MirrorPlace, ...]
 
 
 def to_redo(conn: apsw.Connection) -> tuple[Redo, ...]:
-    """Return the folders to rewrite because messages were deleted."""
+    """Return the spaces whose mirror files must be rewritten, because messages were deleted."""
     spaces = (str(row[0]) for row in conn.execute(TO_REDO).fetchall())
     return tuple(Redo(space, tuple(_places(conn, space))) for space in spaces)
 
@@ -134,9 +131,9 @@ SELECT EXISTS (SELECT 1 FROM messages AS m
 
 
 def said_earlier(conn: apsw.Connection, place: MirrorPlace, parts: Iterable[str], before: int) -> bool:
-    """Return whether a file of ``place`` contains a message before ``before``.
+    """Return whether a file of ``place`` has a message before number ``before``. Call in a thread.
 
-    ``parts`` are days of an agent's folder or names of members; one with a dot is the channel. Call in a thread.
+    ``parts`` name the files: days of an agent's folder, or members; one with a dot is the channel.
     """
     question = EARLIER_OF_AGENT if place.folder is None else EARLIER_IN_FOLDER
     values = {"folder": place.folder, "space": f"{DM}:{place.agent}", "before": before}
@@ -152,7 +149,7 @@ UNION SELECT m.name, '' FROM workflows AS w CROSS JOIN members AS m ON m.space =
 
 
 def days(conn: apsw.Connection, agent: str) -> tuple[str, ...]:
-    """Return the days (UTC) with direct messages to ``agent``, also deleted ones."""
+    """Return the days (UTC) with direct messages to ``agent``, including deleted messages."""
     return tuple(day for (day,) in conn.execute(DAYS, (f"{DM}:{agent}",)))
 
 
@@ -175,7 +172,7 @@ redone = Sql("DELETE FROM mirrors WHERE space = ?").change()
 
 
 class DocumentFolder(NamedTuple):
-    """Space whose documents are, or (not ``newest``) were, mirrored to ``folder``."""
+    """Space with documents in ``folder``. Unless ``newest``, its files belong to an earlier run."""
 
     space: str
     folder: str
@@ -192,7 +189,7 @@ LEFT_FOLDERS: Final = "SELECT DISTINCT space, folder FROM document_mirrors"
 
 
 def document_folders(conn: apsw.Connection) -> tuple[DocumentFolder, ...]:
-    """Return the spaces with mirrored documents, starting with earlier runs whose files still exist."""
+    """Return the spaces with mirrored documents: earlier runs with files, then newest runs."""
     newest = [
         DocumentFolder(str(space), str(folder), True, bool(running))
         for space, folder, running in conn.execute(NEWEST_FOLDERS)
@@ -206,12 +203,12 @@ VERSIONS: Final = "SELECT file, version, deleted FROM documents WHERE space = ?"
 
 
 def left_files(conn: apsw.Connection, one: DocumentFolder) -> dict[str, Mirrored]:
-    """Return the mirrored documents of a folder in their last written state."""
+    """Return the mirrored documents of a folder by name, each as last written to its file."""
     return {str(file): Mirrored(*cast("Mirrored", rest)) for file, *rest in conn.execute(LEFT, (one.space, one.folder))}
 
 
 def versions(conn: apsw.Connection, space: str) -> dict[str, tuple[int, bool]]:
-    """Return the newest version of each document of ``space``, and whether it is deleted."""
+    """Return each document's newest version, by name, and whether the document is deleted."""
     rows = cast("list[tuple[str, int, int]]", conn.execute(VERSIONS, (space,)).fetchall())
     return {file: (version, bool(deleted)) for file, version, deleted in rows}
 
@@ -226,7 +223,7 @@ FORGET: Final = "DELETE FROM document_mirrors WHERE space = ? AND file = ?"
 
 
 def leave_files(tx: Transaction, one: DocumentFolder, left: Mapping[str, Mirrored | None]) -> None:
-    """Record the last written state of documents; None: the file was deleted."""
+    """Record the documents as they were last written to files; None: the file was deleted."""
     for file, how in left.items():
         if how is None:
             tx.conn.execute(FORGET, (one.space, file))

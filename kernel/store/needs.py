@@ -1,4 +1,4 @@
-"""Snapshot of everything that may need a person. kernel.policy.needs decides what does."""
+"""Snapshot of everything that may need a person. kernel.policy.needs selects what does need one."""
 
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
@@ -161,7 +161,7 @@ ORDER BY i.ended_ms DESC, i.id DESC LIMIT :limit OFFSET :skipped
 
 
 def dead(conn: apsw.Connection, page: RowPage) -> tuple[DeadInstruction, ...]:
-    """Return ``page.limit`` failed and dead instructions after the first ``page.after``."""
+    """Return ``page.limit`` failed and dead instructions after the newest ``page.after`` ones."""
     cursor = conn.execute(DEAD, {"limit": page.limit, "skipped": page.after or 0})
     return tuple(
         rows.each(cursor, DEAD, DeadInstruction, id=instruction_id, space=place_of, retriable=bool, since=rfc3339)
@@ -181,7 +181,7 @@ class _Member(NamedTuple):
     hold_until_ms: int
 
 
-# Instructions with the same wait are one row. Only whether a time is set matters.
+# Instructions with the same wait become one row: of their time, only its existence matters.
 WORK: Final = """
 SELECT DISTINCT i.name, i.state, i.waits_for, i.not_before_ms > 0 AS not_before_ms,
   coalesce(a.state, 'active') AS agent_state, a.hold_reason, coalesce(a.hold_until_ms, 0) AS hold_until_ms,

@@ -18,7 +18,7 @@ IDENTIFY: Final = "INSERT INTO project_identity (id) VALUES (?)"
 
 
 def project_id(tx: Transaction, proposed: str) -> str:
-    """Return the id of the project; store the random ``proposed`` if it has none yet."""
+    """Return the project's id for nodes; store ``proposed`` (random) as the id if there is none."""
     row = tx.conn.execute(PROJECT).fetchone()
     if row is not None:
         return str(row[0])
@@ -27,7 +27,7 @@ def project_id(tx: Transaction, proposed: str) -> str:
 
 
 class KeptNode(NamedTuple):
-    """Stored node. ``settings`` None: the project file has them."""
+    """Stored node. ``settings`` is None for a node of the project file, which has its settings."""
 
     name: str
     settings: NodeSettings | None
@@ -56,7 +56,7 @@ DIGESTS: Final = "SELECT name, digest FROM nodes WHERE digest IS NOT NULL"
 
 
 def digests(conn: apsw.Connection) -> Iterator[tuple[str, bytes]]:
-    """Yield the nodes that may join, with the digests of their tokens."""
+    """Yield name and token digest of each node that has a join token."""
     for name, digest in conn.execute(DIGESTS):
         yield str(name), bytes(cast("bytes", digest))
 

@@ -1,12 +1,13 @@
-"""Full-text index of agents' messages, steps and memories: a separate database that is derived from the log.
+"""Full-text index of agents' messages, steps and memories: a separate database, derived from the
+log.
 
-The index contains no original data, so that any problem is repaired by a rebuild: a file that is damaged, or of another
-version or log, is deleted when it is opened. The index stores which words occur in which turn, but no texts; texts are
-read from the log, so that deleted texts cannot be found.
+The index contains no original data, so that any problem is repaired by a rebuild: a file that is
+damaged, or of another version or log, is deleted when it is opened. The index stores which words
+occur in which turn, but no texts. Texts are read from the log, so that deleted ones are not found.
 
-Each agent has its own words: a word is prefixed with the number of the agent's shelf (``12xdeploy``). A query therefore
-reads only postings of its agent, and frequencies count only there. For a common word, only the newest turns are read
-(policy.recall.within_budget).
+Words are prefixed with the number of their agent's shelf (``12xdeploy``): a query reads only its
+agent's postings, and frequencies count only there. For a common word, only the newest turns are
+read (policy.recall.within_budget).
 """
 
 import os
@@ -104,7 +105,7 @@ class IndexUnwritable(Exception):
 def open_index(path: str, log: str) -> tuple[apsw.Connection, str | None]:
     """Open the index at ``path`` of the log ``log``; replace an unusable one by an empty one.
 
-    Return why it is empty, or None if it is not. Raises IndexUnwritable.
+    Return the connection and, if the index is empty, why, or None. Raises IndexUnwritable.
     """
     why = None
     if os.path.exists(path):
@@ -243,7 +244,9 @@ OWES: Final = "SELECT unscrubbed FROM progress WHERE id = 1"
 
 
 def scrub(conn: apsw.Connection) -> bool:
-    """Erase all deleted data from the file by rewriting it. Return whether that is complete. Raises apsw.Error."""
+    """Erase deleted data from the file by rewriting it. Return False if a reader prevents this for
+    now. Raises apsw.Error.
+    """
     if not conn.execute(OWES).get:
         return True
     with conn:
@@ -261,7 +264,7 @@ DROP_PROGRESS: Final = "UPDATE progress SET message = 0, event = 0, instruction 
 
 
 def begin_again(conn: apsw.Connection) -> None:
-    """Reset the progress, so that the whole log is read again; indexed turns remain."""
+    """Reset the progress, so that the whole log is indexed again; indexed turns remain."""
     conn.execute(DROP_PROGRESS)
 
 
@@ -272,5 +275,5 @@ WHERE part = 'history' AND texts > 0 AND (?1 IS NULL OR agent = ?1)
 
 
 def figures(conn: apsw.Connection, agent: str | None) -> tuple[int, int]:
-    """Return the numbers of agents and turns in the index."""
+    """Return the numbers of agents with turns and of turns; of ``agent`` (a key), or (None) all."""
     return cast("tuple[int, int]", conn.execute(FIGURES, (agent,)).fetchone())

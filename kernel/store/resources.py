@@ -48,7 +48,7 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING
 
 
 def keep(tx: Transaction, text: str, source: ResourceOrigin, type: str = "text/plain") -> str:
-    """Store ``text`` once for the space of ``source`` and return its id. The first author is retained."""
+    """Store ``text`` in the space of ``source``, once with its first author. Return its id."""
     body = text.encode("utf-8", "replace")
     name = hashlib.sha256(f"{source.space}\0".encode() + body).hexdigest()[:ID_DIGITS]
     row = (
@@ -67,14 +67,14 @@ def keep(tx: Transaction, text: str, source: ResourceOrigin, type: str = "text/p
 
 
 def by_reference(tx: Transaction, text: str, source: ResourceOrigin) -> str:
-    """Return ``text`` as a message stores it: unchanged, or over INLINE_BYTES, a stub that refers to a resource."""
+    """Return ``text`` if it is short; else store it as a resource and return a stub with its id."""
     if len(text) <= INLINE_BYTES // 4 or len(text.encode("utf-8", "replace")) <= INLINE_BYTES:
         return text
     return stub(text, keep(tx, text, source))
 
 
 def stub(text: str, name: str) -> str:
-    """Return the first lines of ``text`` with a reference to the whole."""
+    """Return the first lines of ``text`` with the id ``name``, under which the whole is stored."""
     first = "\n".join(text[:STUB_CHARACTERS].split("\n", STUB_LINES)[:STUB_LINES])
     lines = text.count("\n") + 1
     whole = f"{len(text):,} characters in {lines:,} {'line' if lines == 1 else 'lines'}"
@@ -85,7 +85,8 @@ def stub(text: str, name: str) -> str:
 
 
 def create(tx: Transaction, space: str, content: str, type: str, *, author: Author | None = None) -> ResourceInfo:
-    """Store ``content`` for ``author`` (None: the user), and return the resource. Equal contents are one resource.
+    """Store ``content`` for ``author`` (None: the user) and return the resource. If the space has a
+    resource with the same content, return that.
 
     Raises Refused (stale_attempt, quota_reached, too_large).
     """
@@ -116,7 +117,7 @@ WHERE id = :id AND (:space IS NULL OR space = :space)
 
 
 def info(conn: apsw.Connection, name: str, space: str | None = None) -> ResourceInfo | None:
-    """Return the resource ``name`` of ``space`` (None: any)."""
+    """Return the resource ``name``, in ``space`` or (None) in any; None if missing."""
     found = conn.execute(FIND, {"id": name.removeprefix(PREFIX), "space": space})
     return rows.one(found, FIND, ResourceInfo, **_MADE)
 
@@ -150,7 +151,7 @@ COUNT: Final = "SELECT count(*) FROM resources WHERE :space IS NULL OR space = :
 
 
 def newest(conn: apsw.Connection, space: str | None, limit: int, before: str | None = None) -> ResourceList:
-    """Return the resources of ``space`` (None: all) that are older than the resource ``before``."""
+    """Return resources of ``space`` (None: all), newest first, after the resource ``before``."""
     page, values = RowPage(limit), {"space": space, "before": before, "limit": limit + 1}
     found = rows.all_(conn.execute(NEWEST, values), NEWEST, ResourceInfo, **_MADE)
     shown, following = page.cut(found, lambda row: row.id)

@@ -25,12 +25,13 @@ _MAKERS: Final[dict[tuple[str, Callable[..., Any]], Callable[[Any], Any]]] = {}
 
 
 def one(cursor: apsw.Cursor, statement: str, type_: Callable[..., T], **made: Callable[[Any], Any]) -> T | None:
-    """Read one row of ``statement``, which ``cursor`` has just executed; None if there is none.
+    """Read the next row of ``statement``, which ``cursor`` has executed, as ``type_``; None: no
+    row.
 
-    The columns have the names of the fields of ``type_``, in any order, or of the parameters of a module-level function
-    that creates the value. ``made`` maps column names to converters, always the same for a statement; with it, a field
-    without a column has its default. The columns of a usage become the field ``usage``. Raises TypeError if columns and
-    fields do not match.
+    The columns have the names of the fields of ``type_``, in any order, or of the parameters of a
+    module-level function that creates the value. ``made`` maps column names to converters, the same
+    in every call for a statement; with it, fields without a column get their defaults. The columns
+    of a usage become the field ``usage``. Raises TypeError if columns and fields do not match.
     """
     row = cursor.fetchone()
     return None if row is None else cast("T", _maker(cursor, statement, type_, made)(row))
@@ -98,7 +99,7 @@ def _call(type_: Callable[..., Any], row: tuple[Any, ...]) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Query(Generic[T]):
-    """Statement and the function that reads its result."""
+    """Statement with the function that converts its result."""
 
     sql: str
     read: Callable[[apsw.Cursor], T]
@@ -125,7 +126,7 @@ class Sql(str):
     __slots__ = ()
 
     def scalar(self, make: Callable[[Any], T], default: T | None = None) -> Query[T]:
-        """Return a query for one value; ``default`` replaces a missing row and NULL."""
+        """Return a query for a row's one column; ``default`` replaces a missing row and NULL."""
 
         def read(cursor: apsw.Cursor) -> T:
             row = cursor.fetchone()
@@ -134,15 +135,15 @@ class Sql(str):
         return Query(self, read)
 
     def optional(self, make: Callable[[Any], T]) -> Query[T | None]:
-        """Return a query for one value; None for a missing row or NULL."""
+        """Return a query for a row's one column; None for a missing row and NULL."""
         return self.scalar(cast("Callable[[Any], T | None]", make))
 
     def exists(self) -> Query[bool]:
-        """Return a query for whether a row exists."""
+        """Return a query that returns whether the statement finds a row."""
         return Query(self, lambda cursor: cursor.fetchone() is not None)
 
     def column(self, make: Callable[[Any], T]) -> Query[tuple[T, ...]]:
-        """Return a query for the first column of all rows."""
+        """Return a query for the values of the first column."""
         return Query(self, lambda cursor: tuple(make(row[0]) for row in cursor))
 
     def set_of(self, make: Callable[[Any], T]) -> Query[frozenset[T]]:
@@ -158,7 +159,7 @@ class Sql(str):
         return Query(self, lambda cursor: tuple(each(cursor, self, type_, **made)))
 
     def change(self) -> WriteStatement:
-        """Return the statement as one that changes rows and has no result."""
+        """Return a function that executes the statement in a transaction and returns nothing."""
         return WriteStatement(self)
 
 
@@ -184,8 +185,9 @@ STEP: Final = re.compile(r"\{(before )?(\w+)\}")
 
 
 def instruction_sql(template: str) -> Sql:
-    """Render a statement on instructions: ``{lease}`` is the state after the step, ``state {before lease}`` the
-    condition for it; ``{wait}`` and ``{no_wait}`` are FRAGMENTS.
+    """Fill in a statement on instructions. For a step such as *lease*, ``{lease}`` is the state
+    after it, and ``state {before lease}`` the condition for it. ``{wait}`` and others are
+    FRAGMENTS.
     """
     for name, text in FRAGMENTS.items():
         template = template.replace(name, text)
@@ -198,7 +200,7 @@ def instruction_sql(template: str) -> Sql:
 
 
 def delivery_sql(template: str) -> Sql:
-    """Render a statement on deliveries, as instruction_sql does."""
+    """Fill in a statement on deliveries: ``{ack}`` and ``{before ack}`` as in instruction_sql."""
 
     def rendered(found: re.Match[str]) -> str:
         step = cast(DeliveryStep, found[2])
@@ -215,7 +217,7 @@ def _among(states: Sequence[str]) -> str:
 
 
 def select(type_: type[msgspec.Struct], source: str, **made: str) -> str:
-    """Return the SELECT of the fields of ``type_``; ``made`` has expressions for fields that are not columns."""
+    """Return a SELECT of the fields of ``type_``; ``made`` maps fields to expressions."""
     fields = (f"{made[name]} AS {name}" if name in made else name for name in type_.__struct_fields__)
     return " ".join(("SELECT", ", ".join(fields), "FROM", source))
 
@@ -225,16 +227,16 @@ LONGEST: Final = 1000
 
 
 class RowPage(msgspec.Struct, frozen=True):
-    """Page of ``limit`` rows after the row ``after``, or from the start if None.
+    """Page of at most ``limit`` rows after the row ``after``, or from the start if None.
 
-    Query one row more than ``limit``, which shows whether there are further pages.
+    Query ``limit + 1`` rows: the additional one shows whether another page exists.
     """
 
     limit: int = LONGEST
     after: int | None = None
 
     def cut(self, rows: Sequence[T], name: Callable[[T], str]) -> tuple[tuple[T, ...], str | None]:
-        """Return the rows of this page, and the name of the last one if more follow."""
+        """Return the rows of this page, and the last one's name if another page exists."""
         shown = tuple(rows[: self.limit])
         return shown, name(shown[-1]) if len(rows) > self.limit else None
 
@@ -252,7 +254,7 @@ def with_usage(
     cost_usd: float | None,
     **others: Any,
 ) -> dict[str, Any]:
-    """Return the columns of a row by name, with the columns of a usage as one ``usage``."""
+    """Return the columns by name, with the five columns of a usage as one ``usage``."""
     others["usage"] = Usage(
         input_tokens=input_tokens or 0,
         output_tokens=output_tokens or 0,
@@ -264,7 +266,7 @@ def with_usage(
 
 
 def amounts_of(usage: Usage) -> dict[str, int | float | None]:
-    """Return the parameters with which a statement adds ``usage``."""
+    """Return ``usage`` as the parameters of a statement that adds it."""
     return {
         "input": usage.input_tokens,
         "output": usage.output_tokens,

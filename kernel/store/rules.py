@@ -50,7 +50,7 @@ WHERE h.space = ? AND h.proposal = ? ORDER BY h.id DESC LIMIT 1
 
 
 def held(conn: apsw.Connection, space: str, proposal: str) -> HeldRule | None:
-    """Return the effects that wait for the result of ``proposal``."""
+    """Return the rule and the event that wait for the result of ``proposal``, or None."""
     row = conn.execute(HELD, (space, proposal)).fetchone()
     if row is None:
         return None
@@ -99,12 +99,12 @@ def define(
 
 
 def count_firings(tx: Transaction, numbers: Iterable[int]) -> None:
-    """Count one more firing of each of these rules."""
+    """Increment the counter of firings of the rules with these numbers."""
     tx.conn.executemany(COUNT_FIRING, [(tx.now_ms, number) for number in numbers])
 
 
 def hold(tx: Transaction, row: HoldRule) -> None:
-    """Store the effects of a rule until its proposal has ended."""
+    """Store a rule that has fired, with its event, until its proposal has ended."""
     rule, kept = row.rule, (_encode(row.rule.spec), _encode(row.occasion))
     scopes = " ".join(sorted(rule.scopes))
     whose = (rule.number, rule.version, rule.author, rule.author_key, scopes)
@@ -115,7 +115,7 @@ DEFINED_BY: Final = "UPDATE rules SET message = ? WHERE space = ? AND name = ?"
 
 
 def set_message(tx: Transaction, space: str, name: str, seq: int) -> None:
-    """Record the message that defined a rule."""
+    """Record the number of the message that announced the definition of a rule."""
     tx.conn.execute(DEFINED_BY, (seq, space, name))
 
 
@@ -166,11 +166,11 @@ count = Sql("SELECT count(*) FROM rules WHERE space = ?").scalar(int)
 
 
 def author_of(conn: apsw.Connection, space: str, name: str) -> tuple[str, str | None] | None:
-    """Return the name and key of the author of the rule ``name``, or None if the rule does not exist."""
+    """Return the name and the key of a rule's author, or None if the rule does not exist."""
     return cast("tuple[str, str | None] | None", conn.execute(AUTHOR, (space, name)).fetchone())
 
 
-# What a rule sees of a message: for ended work the text of its instruction, for a proposal the winner.
+# Messages as rules see them: the end of an instruction has the text of its result.
 REPLAYED: Final = """
 SELECT m.seq, m.kind, m.sender,
   CASE WHEN m.kind IN ('done', 'failed') THEN coalesce(i.result_text, '') ELSE m.text END, m.hops, m.run
@@ -182,9 +182,10 @@ WINNER: Final = "SELECT winner FROM ballots WHERE run = ? AND name = ?"
 
 
 def trial(conn: apsw.Connection, space: str, run: int, spec: RuleSpec) -> tuple[int, int, tuple[RuleFiring, ...]]:
-    """Return the number of messages of ``run``, how many would have triggered ``spec``, and the effects.
+    """Return how many messages ``run`` has, how many trigger ``spec``, and which effects they have.
 
-    Rules that ``spec`` invokes are the current rules of ``space``; a long text is tested as its stub. Call in a thread.
+    Rules that ``spec`` invokes are the current ones of ``space``; a long text is tested as its
+    stub. Call in a thread.
     """
     tried = ActiveRule(number=0, version=1, author=USER, author_key=None, scopes=frozenset(), fired=0, spec=spec)
     others = (
@@ -222,7 +223,7 @@ def trial(conn: apsw.Connection, space: str, run: int, spec: RuleSpec) -> tuple[
 
 
 class TransactionView:
-    """Implements kernel.rule.effects.RuleView. Every method runs one indexed, limited statement."""
+    """View of the open transaction for rules (RuleView). Each query uses an index and a limit."""
 
     __slots__ = ("_conn",)
 

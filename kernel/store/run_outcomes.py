@@ -14,9 +14,10 @@ from protocol.workflow import Deliver, VerdictTerms
 
 
 class Expected(msgspec.Struct, frozen=True):
-    """Declared output of a run. ``exit_from``: agent whose work determines the exit code (None: all agents).
+    """Output that a workflow declares. ``exit_from``: agent that sets the exit code (None: all).
 
-    ``schema``: output schema as JSON. ``has_channel``: agents share a channel. ``verdict``: vote that decides the run.
+    ``has_channel``: agents share a channel. ``schema``: JSON of the output schema. ``verdict``:
+    vote that decides the run.
     """
 
     has_channel: bool = True
@@ -31,7 +32,7 @@ _binds: Final = msgspec.json.Decoder(Binds)
 
 
 class BindingOutcome(NamedTuple):
-    """Outcome of an ended binding proposal. ``binds``: subject that the vote decides."""
+    """Outcome of a binding proposal that has ended. ``binds``: what the winner decides."""
 
     type: BallotType
     winner: str | None
@@ -52,7 +53,7 @@ WHERE name = :name AND space = :space AND binding AND state <> 'open'
 
 
 class Reply(NamedTuple):
-    """Last final answer of a run; ``seq`` 0 and "" if there is none."""
+    """Final answer of a run. ``seq`` is its message; 0 and "" if there is no answer."""
 
     seq: int
     text: str
@@ -76,7 +77,7 @@ SELECT workspace <> 'none', exit_from, definition FROM workflows WHERE space = ?
 
 
 def expected(conn: apsw.Connection, run: int) -> Expected:
-    """Return the declared output of ``run``: exit agent, schema, verdict and delivery."""
+    """Return the declared output of ``run``."""
     return _expected(conn.execute(EXPECTED, (run,)).fetchone())
 
 
@@ -107,7 +108,7 @@ SELECT EXISTS (SELECT 1 FROM ballots WHERE space = :space AND state = 'open'),
 
 
 def in_use(conn: apsw.Connection, space: str) -> frozenset[Scope]:
-    """Return the scopes of features that the workflow of ``space`` declares or its agents use."""
+    """Return the scopes whose features the workflow declares or agents of ``space`` have used."""
     row = conn.execute(EXPECTED_IN, (base_space(space),)).fetchone()
     asks = _Working() if row is None else _working.decode(cast("bytes", row[2]))
     has_votes, has_tasks, has_documents = cast(
@@ -143,7 +144,7 @@ ORDER BY m.seq DESC LIMIT 1
 
 
 def last_reply(conn: apsw.Connection, run: int, sender: str | None) -> Reply:
-    """Return the final answer of ``run``: the last one of ``sender``, or of any agent."""
+    """Return the last answer in ``run`` by ``sender``, or (None) by any agent."""
     row = conn.execute(LAST_REPLY, {"run": run, "sender": sender}).fetchone()
     return Reply(0, "") if row is None else Reply(*row)
 
@@ -155,6 +156,6 @@ ORDER BY id DESC LIMIT 1
 
 
 def chosen(conn: apsw.Connection, run: int, name: str) -> ExitChoice:
-    """Return the state of the last work of the agent ``name`` in ``run``."""
+    """Return the state of the last instruction of the agent ``name`` in ``run``."""
     row = conn.execute(LAST_WORK, (run, name)).fetchone()
     return ExitChoice(name) if row is None else ExitChoice(name, row[0], row[1], bool(row[2]))

@@ -28,11 +28,11 @@ class DatabaseBusy(CannotOpen):
 
 
 class StorageFailed(StoreError):
-    """A disk failed while writing (it is not full). Unanswered writes may not be durable; restart to recover."""
+    """Writing failed (not for lack of space). Unanswered writes may be lost; restart to recover."""
 
 
 class CannotSave(StoreError):
-    """The contents of a deleted database could not be copied and are lost."""
+    """The data of a deleted database could not be copied to a file and is lost."""
 
 
 OPEN_SECONDS: Final = 15.0
@@ -54,9 +54,8 @@ _UNSUPPORTED: Final = frozenset(
 
 
 def cannot_open(path: str, error: apsw.Error) -> CannotOpen:
-    """Return an error that states the problem, the path and the remedy for ``error``.
-
-    Only a damaged database needs a backup.
+    """Return the error for people: what ``error`` means for the database at ``path``, and the
+    remedy.
     """
     if isinstance(error, apsw.NotADBError | apsw.CorruptError):
         return damaged(path, str(error))
@@ -130,12 +129,12 @@ _DISTRUST = "UPDATE instructions SET trust = 2 WHERE epoch > 0"
 
 
 def shape_digest(shape: Iterable[tuple[str, str, str]]) -> str:
-    """Return the digest of the type, name and text of all objects of a schema."""
+    """Return a digest of a schema: of the type, name and text of all its objects."""
     return hashlib.sha256(repr(list(shape)).encode()).hexdigest()
 
 
 def why_not_convertible(found: int) -> str:
-    """Return the problem with the older schema ``found`` and its remedy."""
+    """Return the error text for the schema number ``found``, which is too old to be converted."""
     known = ", ".join(str(number) for number in CONVERTED)
     return (
         f"its schema is {found}, and this version can convert only {known}: start it once with a version of schema 30"
@@ -185,7 +184,7 @@ BASE: Final = 33
 
 
 def missing_migrations(connection: apsw.Connection, path: str) -> int:
-    """Return the number of missing migrations. Raises CannotOpen if the database has unknown ones."""
+    """Return the number of missing migrations. Raises CannotOpen if the database has others."""
     known = max(migrations())
     found = int(connection.execute(VERSION).fetchone()[0])  # type: ignore[index]
     if found > known:
@@ -201,7 +200,7 @@ def _too_new(path: str, found: int, known: int) -> CannotOpen:
 
 
 def migrate(connection: apsw.Connection, path: str) -> None:
-    """Apply the missing scripts, each in one transaction. Raises CannotOpen; earlier scripts may then be applied."""
+    """Apply the missing scripts, each in one transaction. Raises CannotOpen, maybe after some."""
     scripts = migrations()
     try:
         while _apply_next(connection, scripts, path) < max(scripts):
@@ -211,7 +210,7 @@ def migrate(connection: apsw.Connection, path: str) -> None:
 
 
 def _apply_next(connection: apsw.Connection, scripts: dict[int, Traversable], path: str) -> int:
-    """Apply the next script within BEGIN IMMEDIATE, so that the version cannot change. Return the new version."""
+    """Return the version after applying the next script, if any. The lock keeps others out."""
     fault_point("migrate.begin")
     connection.execute("BEGIN IMMEDIATE")
     try:
@@ -236,7 +235,7 @@ def _apply_next(connection: apsw.Connection, scripts: dict[int, Traversable], pa
 
 
 def migrations() -> dict[int, Traversable]:
-    """Return schema.sql and the later migrations, in order. A start reads only the missing ones."""
+    """Return schema.sql and the later migrations by number, in order."""
     folder = resources.files("kernel.store")
     named = [(int(file.name.split("_")[0]), file) for file in folder.iterdir() if file.name[0].isdigit()]
     scripts = dict(sorted([(BASE, folder / "schema.sql"), *named]))

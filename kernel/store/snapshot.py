@@ -1,7 +1,7 @@
-"""Snapshots of the database: taken beside a running kernel, verified before use, and adapted to a project.
+"""Snapshots of the database: taken beside a running kernel, verified, and adapted to a project.
 
-A snapshot contains all commits up to its start. It is read as untrusted input: its schema is compared with the expected
-one before any query on its tables.
+A snapshot contains all commits up to its start. It is untrusted input: before any query on its
+tables, its schema is compared with the expected one.
 """
 
 import os
@@ -31,7 +31,7 @@ class SnapshotRefused(Exception):
 
 
 class SnapshotMark(NamedTuple):
-    """State of a snapshot: its schema, its newest event and message, and the time of that event."""
+    """State of a snapshot: schema, numbers of the newest event and message, time of that event."""
 
     schema: int
     event: int
@@ -61,7 +61,7 @@ SELECT (SELECT coalesce(max(seq), 0) FROM events), (SELECT coalesce(max(seq), 0)
 
 
 def open_beside(path: str) -> apsw.Connection:
-    """Open a database for reading that a kernel may be writing. Raises apsw.Error."""
+    """Open a database, to which a kernel may be writing, for reading. Raises apsw.Error."""
     logged = os.path.exists(f"{path}-wal")
     connection = apsw.Connection(path, flags=_READ)
     connection.set_busy_timeout(_BUSY_MS)
@@ -71,9 +71,10 @@ def open_beside(path: str) -> apsw.Connection:
 
 
 def take_snapshot(source: str, target: str) -> SnapshotMark:
-    """Copy the database at ``source``, which a kernel may be writing, to the new file ``target``. Blocks.
+    """Copy the database at ``source``, also while a kernel writes, to the new file ``target``.
+    Blocks.
 
-    Return the state of the copy, which has no credentials and no remains of deleted data. Raises SnapshotRefused.
+    Return the state of the copy, without credentials and deleted data. Raises SnapshotRefused.
     """
     try:
         with closing(open_beside(source)) as reading:
@@ -87,7 +88,7 @@ def take_snapshot(source: str, target: str) -> SnapshotMark:
 
 
 def forget(connection: apsw.Connection) -> list[str]:
-    """Delete the rows that no copy may contain. Return a description of them for people."""
+    """Delete the rows that no copy may contain. Return texts that tell people what was deleted."""
     there = {str(name) for (name,) in connection.execute(TABLES)}
     done: list[str] = []
     for one in FORGETTING:
@@ -98,7 +99,7 @@ def forget(connection: apsw.Connection) -> list[str]:
 
 
 def check_snapshot(path: str) -> SnapshotMark:
-    """Verify the snapshot at ``path`` and return its state. Blocks: it reads the whole file. Raises SnapshotRefused."""
+    """Read and verify a whole snapshot. Return its state. Blocks. Raises SnapshotRefused."""
     scripts = migrations()
     try:
         with closing(closed_connection(path)) as connection:
@@ -126,7 +127,7 @@ def check_snapshot(path: str) -> SnapshotMark:
 
 
 def closed_connection(path: str) -> apsw.Connection:
-    """Open a database so that no code in the file is executed. Raises apsw.Error."""
+    """Open an untrusted database; its triggers and unsafe functions do not run. Raises apsw.Error."""
     connection = apsw.Connection(path, flags=_READ)
     connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
     connection.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
@@ -147,7 +148,7 @@ FOLDERS: Final = "SELECT DISTINCT mirror FROM workflows WHERE mirror IS NOT NULL
 
 
 def trees_of(path: str) -> tuple[SnapshotTree, ...]:
-    """Return the working trees in the snapshot at ``path``; none if its schema has no trees."""
+    """Return the working trees in a snapshot; none if its schema is older than working trees."""
     with closing(closed_connection(path)) as connection:
         if ("worktrees",) not in connection.execute(TABLES).fetchall():
             return ()
@@ -155,12 +156,12 @@ def trees_of(path: str) -> tuple[SnapshotTree, ...]:
 
 
 def folders_of(path: str) -> tuple[str, ...]:
-    """Return the folders of the project to which the snapshot's kernel mirrored workflows."""
+    """Return the project's folders to which the snapshot's kernel mirrored workflows."""
     with closing(closed_connection(path)) as connection:
         return tuple(str(folder) for (folder,) in connection.execute(FOLDERS).fetchall())
 
 
-# Definitions of agents without a file whose unvouched work is open or failed for lack of trust.
+# Definitions of agents without a file: their unvouched work is open, or failed for lack of trust.
 UNTRUSTED: Final = """
 SELECT DISTINCT a.definition FROM agents AS a CROSS JOIN instructions AS i ON i.agent = a.key
 WHERE a.origin <> 'file' AND a.definition IS NOT NULL AND i.vouched IS NULL AND (i.ended_ms IS NULL
@@ -170,7 +171,7 @@ WHERE a.origin <> 'file' AND a.definition IS NOT NULL AND i.vouched IS NULL AND 
 
 
 def untrusted_definitions(path: str) -> tuple[bytes, ...]:
-    """Return definitions that exist only in the database at ``path`` and whose work waits for trust.
+    """Return the definitions without a file in the database at ``path`` whose work waits for trust.
 
     Raises apsw.Error.
     """
@@ -180,10 +181,10 @@ def untrusted_definitions(path: str) -> tuple[bytes, ...]:
         return tuple(bytes(cast("bytes", definition)) for (definition,) in connection.execute(UNTRUSTED))
 
 
-# Tokens of the original's attempts are invalid here, even before the next kernel has ended the attempts.
+# Invalidate tokens of the original's attempts before the next kernel ends these attempts.
 FENCE: Final = "UPDATE attempts SET token_hash = randomblob(32)"
-# The original may have leased more work to nodes than the copy contains: the next kernel waits for all agents that may
-# run on a node (kernel.store.transitions.recovery).
+# Since the copy, the original may have leased work to nodes: the next kernel waits for all agents
+# that may run on a node (kernel.store.transitions.recovery).
 AWAY: Final = "UPDATE agents SET fenced_until_ms = -1 WHERE node <> '' OR needs IS NOT NULL"
 # The original kernel did not crash: the copy was made while it ran.
 STOPPED: Final = """
@@ -217,7 +218,7 @@ HIGHEST_TERM: Final = "SELECT coalesce(max(term), 0) FROM boots"
 
 
 class TreePlaces(NamedTuple):
-    """Folder of working trees in the original and here, and the project's git directory here."""
+    """Folder of working trees in the original (``then``) and here; the git directory here."""
 
     then: str
     now: str
@@ -225,7 +226,7 @@ class TreePlaces(NamedTuple):
 
 
 def term_of(path: str) -> int:
-    """Return the highest term in the database at ``path``, which no kernel uses; 0 if it is unreadable or has none."""
+    """Return the highest term in a database that no kernel uses; 0 if unreadable or without one."""
     try:
         with closing(open_beside(path)) as connection:
             return int(connection.execute(HIGHEST_TERM).get or 0)
@@ -260,9 +261,9 @@ def fit_snapshot(
 ) -> tuple[str, ...]:
     """Adapt the verified snapshot at ``path`` to become the database of this project. Blocks.
 
-    Raises SnapshotRefused. The snapshot gets the newest schema, unused ids, and a term above the original's and
-    ``term``. Tokens of attempts become invalid, mirror files are rewritten, and working trees move to this project's
-    state. Unless it is ``trusted``, consents are dropped. Return a description of removed and parked data.
+    The database gets the newest schema, unused ids, and a term above the original's and ``term``.
+    Attempts' tokens become invalid, mirror files are rewritten, and paths of trees are changed. If
+    not ``trusted``, consents are deleted. Return texts about deleted data. Raises SnapshotRefused.
     """
     try:
         with closing(closed_connection(path)) as connection:
@@ -285,7 +286,7 @@ def fit_snapshot(
 
 
 def _check_values(connection: apsw.Connection) -> None:
-    """Raise SnapshotRefused for an invalid time, and MsgspecError for an invalid effect of a vote."""
+    """Raise SnapshotRefused for an invalid time, MsgspecError for an invalid effect of a vote."""
     for column, outside in connection.execute(TIMES).fetchall():
         if connection.execute(cast("str", outside), YEARS_MS).fetchone():
             raise SnapshotRefused(f"{column} has a time outside the years 1 to 9999")
@@ -294,7 +295,7 @@ def _check_values(connection: apsw.Connection) -> None:
 
 
 def _move_trees(connection: apsw.Connection, places: TreePlaces) -> None:
-    """Move each tree below this project's folder of trees. Raises SnapshotRefused for a path that leads outside."""
+    """Change the paths of trees to this project's. Raises SnapshotRefused for outer paths."""
     rows = cast("list[tuple[int, str, str, str, str, str, str, str]]", connection.execute(ALL_TREES).fetchall())
     for run, agent, path, repository, git_dir, branch, folder, commits in rows:
         inside = path.removeprefix(f"{places.then}/")

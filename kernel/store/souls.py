@@ -1,7 +1,8 @@
-"""Souls: their versions, each with its diff, reason and author, and the changes that agents suggest.
+"""Souls: their versions, each with its diff, reason and author, and the changes that agents
+suggest.
 
-A version is a row before it is in the file: until it is ``written`` there, the row counts. A file that differs from its
-newest version was edited by hand and becomes a version before the next change.
+A version is stored as a row first, and is then ``written`` to the soul's file. A file that differs
+from the last written version was edited by hand: before the next change, it becomes a version.
 """
 
 from collections.abc import Callable, Mapping
@@ -27,7 +28,7 @@ SHOWN_VERSIONS: Final = 100
 
 
 class SoulStanding(NamedTuple):
-    """Soul according to its files. ``body`` None: there is no managed file, and ``baseline`` counts."""
+    """Soul in its files. ``body`` None: there is no soul.yaml, and ``baseline`` applies."""
 
     baseline: str
     body: str | None
@@ -35,7 +36,7 @@ class SoulStanding(NamedTuple):
 
 
 class NewestSoul(NamedTuple):
-    """Newest version of a soul."""
+    """Newest version of a soul. ``written`` is 1 if the soul's file contains it."""
 
     version: int
     body: str
@@ -58,20 +59,20 @@ SELECT body FROM soul_versions WHERE agent = ? AND written = 1 ORDER BY version 
 
 
 class UnwrittenSoul(NamedTuple):
-    """Text to write into the file of a soul. ``known`` is its expected current text; any other is a manual edit."""
+    """Text to write to a soul's file. If the file is not ``known``, it was edited by hand."""
 
     body: str
     known: str
 
 
 def unwritten(conn: apsw.Connection, agent: str) -> UnwrittenSoul | None:
-    """Return the newest version of a soul, if it is not written to its file yet."""
+    """Return the newest version of a soul if it is not in the soul's file yet, or None."""
     row = conn.execute(UNWRITTEN, (agent,)).fetchone()
     return None if row is None else UnwrittenSoul(str(row[1]), str(conn.execute(LAST_WRITTEN, (agent,)).get or ""))
 
 
 def keep_edit(tx: Transaction, agent: str, text: str) -> None:
-    """Store ``text``, a manual edit of the file, as a version, and add the unwritten version again after it."""
+    """Store ``text``, a manual edit, as a version, and the unwritten version again after it."""
     row = tx.conn.execute(UNWRITTEN, (agent,)).fetchone()
     if row is None:
         return
@@ -86,7 +87,7 @@ WRITTEN: Final = "UPDATE soul_versions SET written = 1 WHERE agent = ? AND writt
 
 
 def mark_written(tx: Transaction, agent: str) -> None:
-    """Record that the file contains the newest version."""
+    """Record that the soul's file contains the newest version."""
     tx.write(WRITTEN, (agent,))
 
 
@@ -97,7 +98,7 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
 
 class Changer(NamedTuple):
-    """Author of a change: name, instruction (None: a person) and suggestion."""
+    """Author of a version: name, instruction (None: a person), and number of the suggestion."""
 
     name: str = USER
     instruction: int | None = None
@@ -112,7 +113,7 @@ def add_version(
     reason: str,
     by: Changer,
 ) -> int:
-    """Add ``body`` as a version to write, after an unrecorded current text. Return the number of the new version."""
+    """Add ``body`` as an unwritten version, after any manual edit. Return its number."""
     last = newest(tx.conn, agent)
     before = standing.baseline if standing.body is None else standing.body
     number = 0 if last is None else last.version
@@ -157,7 +158,7 @@ def suggest(
     *,
     at_once: bool,
 ) -> SoulProposal:
-    """Store a suggestion of the author's agent, or (``at_once``) apply it. A repeated call returns the same suggestion.
+    """Store a suggestion of the author's agent, once; ``at_once`` also applies it if trusted.
 
     Raises Refused: stale_attempt, quota_reached, and errors of kernel.policy.guard.
     """
@@ -178,7 +179,7 @@ def suggest(
     place = (holder.agent, holder.space, said.trait, value)
     name = SOUL.propose(tx, *place, reason=observation, instruction=holder.number)
     version = None
-    # otherwise a person decides, because a soul is in each prompt
+    # Otherwise a person decides, because a soul is part of each prompt of the agent.
     if at_once and of_work(tx.conn, holder.number) == "user":
         by = Changer(holder.name, holder.number, number_of(name, SOUL.letter))
         version = add_version(tx, holder.agent, standing, text_of(changed), observation, by)
@@ -226,7 +227,7 @@ BODY: Final = "SELECT body FROM soul_versions WHERE agent = ? AND version = ?"
 
 
 def roll_back(tx: Transaction, agent: AgentKey, standing: SoulStanding, version: int, reason: str) -> int:
-    """Add a version with the text of ``version``. Return its number. Raises Refused: not_found, conflict."""
+    """Add a copy of ``version``; return its number. Raises Refused: not_found, conflict."""
     row = tx.conn.execute(BODY, (agent, version)).fetchone()
     if row is None:
         raise Refused(

@@ -17,7 +17,7 @@ from protocol.names import DEFAULT_TAG, AgentKey, SpaceId, instruction_id, place
 
 
 class Subspace(msgspec.Struct, frozen=True):
-    """Space below a run's."""
+    """Space below a run's: ``base`` is the run's space, ``opener`` the agent that opened it."""
 
     number: int
     space: SpaceId
@@ -40,7 +40,7 @@ NEXT: Final = "SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'su
 
 
 def insert(tx: Transaction, base: str, name: str, run: int, opener: str, key: AgentKey, instruction: int) -> SpaceId:
-    """Write the row of a new space. Return the space."""
+    """Store a new space below ``base`` and return its id."""
     number = int(tx.conn.execute(NEXT).get)
     space = subspace(base, name, number)
     values = {
@@ -91,7 +91,7 @@ SELECT number, space, base, name, run, opener, opener_key, instruction, opened_m
 by_space = Sql(f"""
 {COLUMNS} WHERE space = ?
 """).row(Subspace)
-"""Return the space, open or closed."""
+"""Return the space below a run's, open or closed, or None."""
 
 
 def is_open(conn: apsw.Connection, space: str) -> bool:
@@ -112,14 +112,14 @@ open_below = Sql(f"""
 """Return the open spaces below ``base``, the oldest first."""
 
 
-# Only spaces that the ended work opened or was done in.
+# The spaces that the ended instruction opened, and the space that it belonged to.
 AFFECTED: Final = f"""
 {COLUMNS} WHERE closed_ms IS NULL AND (instruction = :instruction OR space = :space) ORDER BY number
 """
 
 
 def affected_by(conn: apsw.Connection, instruction: int, space: str) -> list[Subspace]:
-    """Return the open spaces that the end of ``instruction`` in ``space`` may close."""
+    """Return the open spaces to check for remaining work when ``instruction`` in ``space`` ends."""
     return rows.all_(conn.execute(AFFECTED, {"instruction": instruction, "space": space}), AFFECTED, Subspace)
 
 
@@ -127,7 +127,7 @@ AT_WORK: Final = "SELECT 1 FROM instructions WHERE id = ? AND ended_ms IS NULL"
 
 
 def opener_at_work(conn: apsw.Connection, row: Subspace) -> bool:
-    """Return whether the work in which the space was opened is unfinished."""
+    """Return whether the instruction that opened the space is unfinished."""
     return conn.execute(AT_WORK, (row.instruction,)).fetchone() is not None
 
 
@@ -145,7 +145,7 @@ SPACES_BELOW: Final = "SELECT space FROM subspaces WHERE base = ? ORDER BY numbe
 
 
 def with_those_below(conn: apsw.Connection, spaces: Iterable[str]) -> tuple[SpaceId, ...]:
-    """Return ``spaces`` and all spaces that were ever opened below them."""
+    """Return ``spaces``, each followed by all spaces that were ever opened below it."""
     found: dict[SpaceId, None] = {}
     for base in spaces:
         found[SpaceId(base)] = None
@@ -164,7 +164,7 @@ ORDER BY number DESC
 
 
 def named(conn: apsw.Connection, place: str, run: int | None = None) -> tuple[Subspace, ...]:
-    """Return the spaces with the public name ``place`` (``review:main~design``), of ``run`` or all; newest first."""
+    """Return the spaces with the public name ``place`` of ``run`` (None: all), newest first."""
     base, name = split_below(place)
     workflow, _, tag = base.partition(":")
     values = {"name": name, "workflow": workflow, "tag": tag or DEFAULT_TAG, "run": run}
@@ -186,7 +186,7 @@ ORDER BY seq DESC LIMIT 1
 
 
 def last_words(conn: apsw.Connection, space: str) -> tuple[str, str] | None:
-    """Return the last message in ``space`` as sender and text."""
+    """Return the sender and text of the last message in ``space``, or None."""
     return cast("tuple[str, str] | None", conn.execute(LAST_WORDS, (space,)).fetchone())
 
 
@@ -198,13 +198,13 @@ WHERE CASE WHEN :run IS NULL
 
 
 def listed(conn: apsw.Connection, run: int | None) -> SpaceList:
-    """Return the spaces of ``run``, or of all active runs, in the order in which they were opened."""
+    """Return the spaces below ``run``'s, or below those of all active runs, in order of opening."""
     found = rows.all_(conn.execute(IN_RUNS, {"run": run}), IN_RUNS, Subspace)
     return SpaceList(spaces=tuple(SpaceRow(**_shown(conn, row)) for row in found), total=len(found))
 
 
 def document(conn: apsw.Connection, space: str) -> SpaceDocument:
-    """Return the public view of an existing ``space``."""
+    """Return the public view of the space ``space``, which must exist."""
     row = by_space(conn, space)
     assert row is not None, space
     return SpaceDocument(**_shown(conn, row))

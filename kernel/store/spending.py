@@ -22,7 +22,7 @@ KEPT_MINUTES: Final = 31 * 24 * 60
 
 
 class SpentAmounts(msgspec.Struct, frozen=True):
-    """Tokens of all kinds, USD for known prices, and milliseconds of work in ended attempts."""
+    """Tokens of all kinds, USD for known prices, and milliseconds of work of ended attempts."""
 
     tokens: int
     usd: float
@@ -58,7 +58,7 @@ FROM spending WHERE agent = :agent AND minute >= :since
 
 
 def of_agent(conn: apsw.Connection, agent: str, since_ms: int) -> SpentAmounts:
-    """Return the amounts of an agent since a time, to the minute."""
+    """Return the amounts of an agent since the minute of ``since_ms``."""
     values = {"agent": agent, "since": since_ms // MINUTE_MS, "largest": LARGEST}
     return rows.one(conn.execute(OF_AGENT, values), OF_AGENT, SpentAmounts) or SpentAmounts(0, 0.0)
 
@@ -69,13 +69,13 @@ SELECT minute, tokens, usd, worked_ms FROM spending WHERE agent = ? AND minute >
 
 
 def by_minute(conn: apsw.Connection, agent: str, since_ms: int) -> tuple[tuple[int, SpentAmounts], ...]:
-    """Return the amounts of an agent by minute, with the end of each minute. Called only once a budget is used up."""
+    """Return the amounts of an agent by minute, each with the minute's end in ms, in order."""
     rows = conn.execute(MINUTES, (agent, since_ms // MINUTE_MS))
     return tuple(((minute + 1) * MINUTE_MS, SpentAmounts(*spent)) for minute, *spent in rows)
 
 
 class RunMoney(msgspec.Struct, frozen=True):
-    """Budget and spending of a run or a started workflow. A limit of None does not apply."""
+    """Budget and spending of a run. None means that a limit does not exist."""
 
     mode: Literal["start", "run"]
     budget_tokens: int | None
@@ -124,10 +124,10 @@ class _TotalsRow(msgspec.Struct, frozen=True):
 def report(
     conn: apsw.Connection, *, space: SpaceId | None = None, name: str | None = None, agent: str | None = None
 ) -> UsageReport:
-    """Return the usage of all work, or of the work in ``space`` (a public name: in all its runs), by ``name`` or
-    ``agent``.
+    """Return the usage in ``space`` (a public name: all its runs), of ``name`` or ``agent``, or
+    all.
 
-    ``name`` is an agent's name in the space, ``agent`` its key. Reads every instruction: call in a thread.
+    ``name`` is an agent's name there, ``agent`` its key. Reads every instruction: call in a thread.
     """
     values = {"space": space, "name": name, "agent": agent, "largest": LARGEST}
     found = rows.all_(conn.execute(TOTALS, values), TOTALS, _TotalsRow)
@@ -188,7 +188,7 @@ GROUP BY 1, 2, 3, 4, 5 LIMIT :limit
 """)
 GROUPS_LIMIT: Final = 5_000
 
-# The total cost of each run with a landing in the period, regardless of its time.
+# Of each run with a landing in the period, the whole cost, including cost outside the period.
 LANDED: Final = """
 SELECT l.space AS place, date(min(l.ended_ms) / 1000, 'unixepoch') AS day, count(*) AS merges,
   (SELECT sum(i.cost_usd) FROM instructions AS i INDEXED BY instructions_run WHERE i.run = l.run) AS cost_usd
@@ -199,7 +199,7 @@ GROUP BY l.run
 
 
 class Period(msgspec.Struct, frozen=True):
-    """Period from ``since_ms`` up to but excluding ``until_ms``, and the columns that group its work."""
+    """Period, with ``until_ms`` excluded, and the columns by which its work is grouped."""
 
     by: tuple[GroupedBy, ...]
     since_ms: int
@@ -226,10 +226,10 @@ def over_time(
     name: str | None = None,
     agent: str | None = None,
 ) -> tuple[UsageGroup, ...]:
-    """Return the work that ended in ``period``, in order, and the total last. Raises Refused (too_large).
+    """Return the usage of work that ended in ``period``, by group, and the total last.
 
-    Landings belong to runs: work that is grouped by agent or model, or limited to one agent, has none. Reads every
-    instruction that ended in the period: call in a thread.
+    Landings belong to runs: work that is grouped by agent or model, or limited to one agent, has
+    none. Reads every instruction that ended then: call in a thread. Raises Refused (too_large).
     """
     values = {"since": period.since_ms, "until": period.until_ms, "space": space}
     asked = {word: word in period.by for word in GROUPED_BY} | {"name": name, "key": agent, "largest": LARGEST}

@@ -48,9 +48,9 @@ WHERE t.space = :space AND t.state = :state AND (t.for_name = :for OR t.holder =
 def listed(
     conn: apsw.Connection, space: str, page: RowPage, *, state: TaskState | None = None, name: str | None = None
 ) -> TaskList:
-    """Return a page of the tasks of ``space`` by number: those in ``state``, and assigned to or held by ``name``.
+    """Return a page of tasks: in ``state``, and assigned to or held by ``name`` (None: any).
 
-    The cost of a page does not depend on ended tasks; with ``name`` all tasks of the space or state are read.
+    The cost of a page depends on the number of ended tasks only with ``name``.
     """
     values = {"space": space, "after": page.after or 0, "state": state, "for": name, "limit": page.limit + 1}
     statement = LISTED_IN_STATE if state is not None else LISTED if name is None else LISTED_FOR
@@ -60,7 +60,6 @@ def listed(
 
 
 def _count(conn: apsw.Connection, values: Mapping[str, Any]) -> int:
-    """Count a list without a limit. Done tasks, which are most in the long run, are not counted one by one."""
     if values["for"] is not None:
         return int(conn.execute(COUNT_FOR if values["state"] is None else COUNT_FOR_IN_STATE, values).get)
     if values["state"] in (None, "done"):
@@ -131,7 +130,7 @@ RUN_OF: Final = "SELECT id FROM workflows WHERE space = ? ORDER BY id DESC LIMIT
 
 
 def stuck(conn: apsw.Connection, now_ms: int) -> Iterable[tuple[str, StuckTask]]:
-    """Yield the tasks of running workflows that may need a person, with their spaces; ``working`` is not set."""
+    """Yield each task of a running workflow that may need a person, with its space."""
     for row in those(conn, conn.execute(STUCK)):
         held = held_by(row.on_failure, row.needs) if row.state == "open" else ()
         ended = row.instruction is not None and row.for_name is not None
@@ -152,7 +151,7 @@ WHERE space = :space AND state = 'ready' AND for_name IS NULL ORDER BY n LIMIT :
 
 
 def unclaimed(conn: apsw.Connection, space: str, limit: int) -> tuple[str, ...]:
-    """Return the first ready tasks without an assignee, which any member may claim."""
+    """Return the ids of the first ready tasks that any member may claim: they have no assignee."""
     return tuple(task_id(int(str(n))) for (n,) in conn.execute(UNCLAIMED, {"space": space, "limit": limit}))
 
 
@@ -164,7 +163,7 @@ WHERE w.state = 'running' AND t.state IN ('open', 'ready', 'claimed')
 
 
 def of_agents(conn: apsw.Connection) -> Mapping[tuple[str, str], tuple[PsTask, ...]]:
-    """Return the unfinished tasks that each agent holds or is assigned, by space and name."""
+    """Return unfinished tasks by space and by the member who holds or is assigned them."""
     found: defaultdict[tuple[str, str], list[PsTask]] = defaultdict(list)
     for row in those(conn, conn.execute(OF_AGENTS)):
         blocked_by = waits_for(row.on_failure, row.needs)

@@ -1,8 +1,9 @@
-"""Tasks: rows of a workspace's graph, and their steps. A task is found by its number there (``t3``), or by its key.
+"""Tasks: rows of a workspace's graph, and their steps. A task has a number there (``t3``), or a
+key.
 
-An attempt holds a claimed task: the commit that ends the attempt releases the task, and the next attempt of the same
-instruction claims it again, unless another agent did. kernel.policy.tasks defines the steps;
-kernel.store.transitions.tasks and .task_work apply them.
+An attempt holds a claimed task: the commit that ends the attempt releases the task, and the next
+attempt of the same instruction claims it again, unless another agent did. kernel.policy.tasks
+defines the steps; kernel.store.transitions.tasks and .task_work apply them.
 """
 
 from collections import defaultdict
@@ -29,7 +30,7 @@ from protocol.tasks import OnFailure, TaskSpec, TaskState
 
 
 class Neighbour(msgspec.Struct, frozen=True, array_like=True):
-    """Task at the other end of a dependency."""
+    """Dependency or dependent of a task."""
 
     n: int
     state: TaskState
@@ -37,7 +38,7 @@ class Neighbour(msgspec.Struct, frozen=True, array_like=True):
 
 
 class TaskRow(msgspec.Struct, frozen=True, kw_only=True):
-    """Row of tasks, with its dependencies and dependents."""
+    """Row of the table of tasks, with the task's dependencies and dependents."""
 
     number: int
     space: str
@@ -77,7 +78,7 @@ class TaskRow(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def needs(self) -> tuple[Needed, ...]:
-        """Return the dependencies in the form that policies use."""
+        """Return the dependencies as kernel.policy.tasks reads them."""
         return tuple(Needed(task_id(one.n), one.state, one.on_failure) for one in self.needed)
 
 
@@ -111,7 +112,7 @@ BY_KEY: Final = f"{ROWS} WHERE t.space = ? AND t.key = ? ORDER BY t.n DESC LIMIT
 
 
 def find(conn: apsw.Connection, space: str, name: str) -> TaskRow | None:
-    """Return the task ``name`` of ``space``, by its id, or the newest one with that key."""
+    """Return the task with the id ``name``, or the newest task with that key; None if missing."""
     n = number_of(name, "t")
     if n is not None:
         return rows.one(conn.execute(BY_NUMBER, (space, n)), BY_NUMBER, TaskRow, **MADE)
@@ -122,7 +123,7 @@ BY_ROW: Final = f"{ROWS} WHERE t.id = ?"
 
 
 def by_number(conn: apsw.Connection, number: int) -> TaskRow:
-    """Return the task of an existing row."""
+    """Return the task of the row ``number``, which must exist."""
     found = rows.one(conn.execute(BY_ROW, (number,)), BY_ROW, TaskRow, **MADE)
     assert found is not None, number
     return found
@@ -140,7 +141,7 @@ WHERE t.space = ? AND t.state IN ('open', 'ready', 'claimed') AND o.state IN ('o
 
 
 def edges(conn: apsw.Connection, space: str) -> dict[str, list[str]]:
-    """Return the dependencies between unfinished tasks of ``space``."""
+    """Return the dependencies of each unfinished task of ``space``, as ids of unfinished tasks."""
     found: defaultdict[str, list[str]] = defaultdict(list)
     for n, needs in cast("Iterable[tuple[int, int]]", conn.execute(EDGES, (space,))):
         found[task_id(n)].append(task_id(needs))
@@ -148,7 +149,9 @@ def edges(conn: apsw.Connection, space: str) -> dict[str, list[str]]:
 
 
 class NewTask(NamedTuple):
-    """Planned task: its creator and hops, and who vouches for its command."""
+    """Planned task: its creator and hops. ``vouched``: a person vouches for its check.
+    ``confined``: the agent that planned it is confined.
+    """
 
     creator: str
     hops: int
@@ -167,7 +170,7 @@ RETURNING id, n
 
 
 def insert(tx: Transaction, space: str, spec: TaskSpec, new: NewTask, parent: int | None) -> tuple[int, int]:
-    """Write an open task. Return the numbers of its row and of the task."""
+    """Store an open task. Return its row number and its number in the space."""
     values = {
         **new._asdict(),
         "space": space,
@@ -189,12 +192,12 @@ ADD_NEED: Final = "INSERT OR IGNORE INTO task_needs (task, needs) VALUES (?, ?)"
 
 
 def add_needs(tx: Transaction, needs: Iterable[tuple[int, int]]) -> None:
-    """Make the first task of each pair depend on the second."""
+    """Add dependencies, as pairs of row numbers: the first task depends on the second."""
     tx.conn.executemany(ADD_NEED, needs)
 
 
 class TaskChange(msgspec.Struct, frozen=True, kw_only=True):
-    """Step of a task and the values to store with it; None and "" mean unknown."""
+    """Step of a task, by whom, and the values to store with it; None and "" mean unknown."""
 
     step: TaskStep
     by: str
@@ -216,7 +219,7 @@ WHERE id = :number AND state = :before RETURNING id
 
 
 def make_step(tx: Transaction, row: TaskRow, change: TaskChange) -> bool:
-    """Apply a step to a task. Return False if its state does not allow the step or has changed."""
+    """Apply a step. Return False if the state of ``row`` does not allow it or has changed since."""
     state = TRANSITIONS[row.state].get(change.step)
     if state is None:
         return False
@@ -238,7 +241,7 @@ GIVE: Final = "UPDATE tasks SET instruction = ?, given_out = given_out + 1 WHERE
 
 
 def give(tx: Transaction, task: int, instruction: int) -> None:
-    """Record the instruction that was created for a ready task."""
+    """Record the instruction that was created for the assignee of a ready task."""
     tx.conn.execute(GIVE, (instruction, task))
 
 
@@ -258,12 +261,12 @@ WHERE x.needs = ? ORDER BY t.n
 
 
 def followers(conn: apsw.Connection, number: int) -> list[TaskRow]:
-    """Return the open dependents of a task."""
+    """Return the tasks in state *open* that depend on a task."""
     return those(conn, conn.execute(FOLLOWERS, (number,)))
 
 
 def those(conn: apsw.Connection, found: apsw.Cursor) -> list[TaskRow]:
-    """Return the tasks of the rows whose numbers were ``found``."""
+    """Return the tasks whose row numbers ``found`` yields."""
     numbers = cast("list[tuple[int]]", found.fetchall())
     return [by_number(conn, number) for (number,) in numbers]
 
@@ -278,7 +281,7 @@ WHERE t.space = ? AND t.state = 'ready' AND t.for_name IS NOT NULL AND t.given_o
 
 
 def to_give(conn: apsw.Connection, space: str) -> list[TaskRow]:
-    """Return the ready tasks of ``space`` that should become work of their assignees."""
+    """Return the ready tasks that should become instructions for their assignees."""
     return those(conn, conn.execute(TO_GIVE, (space, GIVEN_OUT)))
 
 
@@ -286,7 +289,7 @@ FRESH: Final = "UPDATE tasks SET given_out = 0, instruction = NULL WHERE space =
 
 
 def begin_again(tx: Transaction, space: str) -> None:
-    """Reset the assignments of ready tasks in ``space``, whose workflow continues in another run."""
+    """Let ready tasks become instructions again, because a new run continues in ``space``."""
     tx.conn.execute(FRESH, (space,))
 
 
@@ -308,7 +311,7 @@ WHERE t.space = ? AND t.state = 'ready' AND t.files <> x'5b5d' AND t.for_name IS
 
 
 def soon_claimed(conn: apsw.Connection, space: str) -> list[FileClaim]:
-    """Return the files of assigned tasks whose work is queued."""
+    """Return the files of tasks that an unfinished instruction is about to claim."""
     return rows.all_(conn.execute(GIVEN, (space,)), GIVEN, FileClaim, id=task_id, files=_files.decode)
 
 
@@ -316,7 +319,7 @@ HAND_ON: Final = "UPDATE tasks SET for_name = ? WHERE instruction = ? AND for_na
 
 
 def hand_on(tx: Transaction, instruction: int, old: str, name: str) -> None:
-    """Reassign the tasks of ``instruction`` from ``old`` to ``name``, who has that work now."""
+    """Assign the ready tasks of ``instruction`` to ``name``, to whom it was moved from ``old``."""
     tx.conn.execute(HAND_ON, (name, instruction, old))
 
 
@@ -326,7 +329,7 @@ SELECT id FROM tasks INDEXED BY tasks_instruction WHERE instruction = ? AND stat
 
 
 def of_instruction(conn: apsw.Connection, instruction: int) -> Sequence[TaskRow]:
-    """Return the unfinished tasks that an instruction holds or would claim again."""
+    """Return the unfinished tasks that an instruction holds or can claim again."""
     return those(conn, conn.execute(OF_INSTRUCTION, (instruction,)))
 
 
@@ -334,7 +337,7 @@ HAND: Final = "UPDATE tasks SET handed_by = :by WHERE instruction = :by AND stat
 
 
 def hand_tasks(tx: Transaction, instruction: int) -> None:
-    """Attach the hand-over of ``instruction`` to its tasks, for the next worker on them."""
+    """Attach the hand-over of ``instruction`` to its tasks, for a later worker on these tasks."""
     tx.conn.execute(HAND, {"by": instruction})
 
 
@@ -342,7 +345,7 @@ RENEW: Final = "UPDATE tasks SET epoch = ? WHERE id = ?"
 
 
 def take(tx: Transaction, instruction: int, epoch: int, name: str) -> None:
-    """Claim the tasks of an attempt's instruction, except those whose files another agent reserves."""
+    """Claim an instruction's tasks for its attempt, unless another agent reserves their files."""
     for row in of_instruction(tx.conn, instruction):
         if row.state == "claimed":
             tx.conn.execute(RENEW, (epoch, row.number))

@@ -19,7 +19,7 @@ from protocol.names import AgentKey, name_of, number_of, place_of
 class Timer(msgspec.Struct, frozen=True):
     """Active timer of a schedule. ``schedule`` is JSON of a protocol.agent.Schedule.
 
-    ``period_ms`` is None for cron; then ``next_ms`` and ``fired_ms`` are wall clock, else kernel time.
+    Times are kernel time, but wall-clock time for a cron schedule (``period_ms`` is None).
     """
 
     agent: AgentKey
@@ -47,12 +47,12 @@ LIMIT :limit
 
 
 def due(conn: apsw.Connection, now_ms: int, wall_ms: int, limit: int = 64) -> tuple[Timer, ...]:
-    """Return the timers that are due, of agents that may receive work."""
+    """Return at most ``limit`` timers that are due and whose agents may receive work."""
     return tuple(rows.all_(conn.execute(DUE, {"now": now_ms, "wall": wall_ms, "limit": limit}), DUE, Timer))
 
 
 class Upcoming(NamedTuple):
-    """Time of the next timer by each clock; None if there is none."""
+    """Time of the next timer on each clock; None if there is no timer."""
 
     steady_ms: int | None
     wall_ms: int | None
@@ -77,7 +77,7 @@ def upcoming(conn: apsw.Connection) -> Upcoming:
 
 
 class DeclaredAgent(NamedTuple):
-    """Agent that may have a schedule. ``definition`` is JSON."""
+    """Agent whose ``definition`` (JSON) may contain a schedule."""
 
     key: AgentKey
     origin: str
@@ -85,7 +85,7 @@ class DeclaredAgent(NamedTuple):
 
 
 class DeclaredWorkflow(NamedTuple):
-    """Running workflow that may have schedules. ``definition`` is JSON; ``vouched`` lists the consents of its start."""
+    """Running workflow that may have schedules; ``vouched``: JSON of the consents at its start."""
 
     space: str
     file: str
@@ -127,7 +127,7 @@ DROP: Final = "DELETE FROM timers WHERE agent = ? AND home = ?"
 
 
 def arm(tx: Transaction, put: Sequence[Timer], drop: Sequence[Timer]) -> None:
-    """Set the timers ``put``, replacing existing ones, and delete ``drop``."""
+    """Set the timers ``put``, replacing those of the same agent and space, and delete ``drop``."""
     for timer in drop:
         tx.conn.execute(DROP, (timer.agent, timer.home))
     for timer in put:
@@ -160,9 +160,10 @@ UPDATE timers SET next_ms = ?, coalesced = coalesced + 1 WHERE agent = ? AND hom
 def fire(
     tx: Transaction, timer: Timer, *, at_ms: int, following_ms: int, text: str, workspace: str | None
 ) -> Decision | None:
-    """Fire ``timer`` at ``at_ms`` of its clock, and next at ``following_ms``, if its agent is free.
+    """Append ``text`` if the agent of ``timer`` is free. Set the next time to ``following_ms``.
 
-    The message is ``text``. Return None if the timer or its agent has changed; then nothing was done.
+    ``at_ms`` is the current time of the timer's clock. Return None, without a change, if the timer
+    or its agent has changed.
     """
     row = tx.conn.execute(LOOK, (timer.agent, timer.home, timer.schedule, timer.next_ms)).fetchone()
     if row is None:

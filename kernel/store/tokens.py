@@ -29,7 +29,7 @@ SET_DIGEST: Final = "UPDATE tokens SET digest = ? WHERE number = ?"
 
 
 def create(tx: Transaction, scope: str, name: str, secret: str, expires_ms: int | None = None) -> TokenMade:
-    """Create and return a token of ``scope`` with the random ``secret``; delete expired tokens.
+    """Create and return a token of ``scope`` with the random ``secret``; delete expired ones.
 
     Raises Refused (conflict).
     """
@@ -82,7 +82,7 @@ DELETE: Final = "DELETE FROM tokens WHERE number = ?"
 
 
 def revoke(tx: Transaction, asked: str) -> None:
-    """Revoke a token: the next request with it is refused. Raises Refused (not_found)."""
+    """Delete the token ``asked`` (an id): requests with it fail. Raises Refused (not_found)."""
     tx.conn.execute(DELETE, (number_of(asked, "k"),))
     if not tx.conn.changes():
         raise Refused(

@@ -41,7 +41,7 @@ FIRST_BOOT: Final = "SELECT at_ms FROM boots ORDER BY id LIMIT 1"
 
 
 def log_id(conn: apsw.Connection, project: str) -> str:
-    """Return the identifier of this log, so that spans of another log in the same project have other ids."""
+    """Return the id of this log; spans of another log in this project get other ids."""
     return f"{project}\0{conn.execute(FIRST_BOOT).get or 0}"
 
 
@@ -54,7 +54,7 @@ known = Sql("SELECT name FROM followers WHERE name LIKE 'otel:%'").set_of(str)
 
 
 def keep(tx: Transaction, names: Collection[str]) -> None:
-    """Store exactly these collectors: a new one starts at the current event, the state of a missing one is deleted."""
+    """Store exactly the collectors ``names``; a new one starts at the newest event."""
     newest = event_range(tx.conn).newest
     before = known(tx.conn)
     for name in before - set(names):
@@ -64,7 +64,7 @@ def keep(tx: Transaction, names: Collection[str]) -> None:
 
 
 class CollectorState(NamedTuple):
-    """State of one collector. ``failing_ms``: time of the first export that failed since the last success."""
+    """State of a collector. ``failing_ms``: first failed export since the last success."""
 
     cursor: int
     failing_ms: int | None
@@ -87,7 +87,7 @@ FAILING: Final = "SELECT failing_ms, coalesce(why, '') FROM followers WHERE name
 
 
 def failing(conn: apsw.Connection, since_ms: int) -> tuple[tuple[int, str], ...]:
-    """Return first failure time and reason of each collector that has kept failing since ``since_ms`` or earlier."""
+    """Return (first failure's time, reason) of collectors that fail since before ``since_ms``."""
     return tuple(cast("list[tuple[int, str]]", conn.execute(FAILING, (since_ms,)).fetchall()))
 
 
@@ -97,7 +97,7 @@ UPDATE followers SET cursor = max(cursor, ?), failing_ms = NULL, why = NULL, dro
 
 
 def took(tx: Transaction, name: str, cursor: int, dropped: int = 0) -> None:
-    """Record that all spans up to ``cursor`` were exported, or that ``dropped`` of them were lost."""
+    """Record spans up to event ``cursor`` as exported, or as lost (``dropped`` of them)."""
     tx.conn.execute(TOOK, (cursor, dropped, name))
 
 
@@ -105,7 +105,7 @@ FAILED: Final = "UPDATE followers SET failing_ms = coalesce(failing_ms, ?), why 
 
 
 def failed(tx: Transaction, name: str, why: str) -> None:
-    """Record a failed export."""
+    """Record a failed export to the collector ``name``, and the reason."""
     tx.conn.execute(FAILED, (tx.now_ms, why, name))
 
 
@@ -113,13 +113,13 @@ FORGIVE: Final = "UPDATE followers SET failing_ms = NULL WHERE name LIKE 'otel:%
 
 
 def retry(tx: Transaction, host: str) -> None:
-    """Retry the collector at once, as if it had not failed."""
+    """Let the collector be retried at once, as if it had not failed."""
     tx.conn.execute(FORGIVE)
     tx.emit("webhook.retried", data={"host": host})
 
 
 class SpanBatch(NamedTuple):
-    """Next spans, each with its event, up to and including ``upto``."""
+    """Next spans, each with its event's number. All events up to ``upto`` are covered."""
 
     spans: tuple[tuple[int, Span], ...]
     upto: int
@@ -138,7 +138,7 @@ _data: Final = msgspec.json.Decoder(dict[str, Any])
 
 
 def batch(conn: apsw.Connection, log: str, cursor: int, limit: int, content: bool) -> SpanBatch:
-    """Return at most ``limit`` spans after ``cursor``. Deleted data has no span. Call in a thread."""
+    """Return the spans of the next ``limit`` events after ``cursor``. Call in a thread."""
     newest = event_range(conn).newest
     found = cast("list[_Happened]", conn.execute(NEXT, (cursor, limit)).fetchall())
     known: dict[int, tuple[TracedInstruction, Origin] | None] = {}

@@ -22,7 +22,7 @@ def rfc3339(at_ms: int) -> str:
 
 
 def optional_rfc3339(at_ms: int | None) -> str | None:
-    """Return a time as rfc3339 does, or None for None and 0."""
+    """Return a time as text; None for None and 0."""
     return rfc3339(at_ms) if at_ms else None
 
 
@@ -32,7 +32,7 @@ _NO_DATA: Final[dict[str, Any]] = {}
 
 
 class Transaction:
-    """Transaction that the writer passes to each job. A job's rows and events are stored unless it raises."""
+    """Transaction in which the writer runs a job; a job that raises leaves no rows or events."""
 
     __slots__ = ("conn", "events", "forgets", "now", "now_ms", "rules", "write")
 
@@ -50,7 +50,7 @@ class Transaction:
         """Whether all bytes of deleted data must be erased from the disk."""
 
     def forget(self) -> None:
-        """Request that the database is rewritten and its log truncated after the commit, before its answer."""
+        """Request that deleted data is erased from the disk after COMMIT, before the answer."""
         self.forgets = True
 
     def emit(
@@ -62,7 +62,7 @@ class Transaction:
         instruction: int | None = None,
         data: Mapping[str, Any] = _NO_DATA,
     ) -> None:
-        """Write one durable event (a key of events.DURABLE), which is published after the commit."""
+        """Store an event (``type`` is a key of events.DURABLE), to be published after COMMIT."""
         if type not in DURABLE:
             raise ValueError(f"{type!r} is not a durable event: add it to protocol/message.py")
         body = encode_json(data) if data else None
@@ -70,7 +70,7 @@ class Transaction:
         self._tell(type, space, agent, instruction, dict(data))
 
     def emit_message(self, message: Message, space: str, cause: int | None) -> None:
-        """Write the ``message`` event of a message in ``space`` whose row exists."""
+        """Store the ``message`` event of a message that was appended to ``space``."""
         self.write(INSERT_EVENT, ("message", self.now_ms, space, message.sender, cause, message.seq, None))
         self._tell("message", message.space, message.sender, cause, to_builtins(message))
 
@@ -90,7 +90,7 @@ INSERT INTO events (type, at_ms, space, agent, instruction, message, data) VALUE
 
 
 def emit_broken(tx: Transaction, errors: Iterable[FileError]) -> None:
-    """Emit one event per error of a definition."""
+    """Emit an event for each error in a definition's file."""
     for error in errors:
         data = {"path": error.path, "line": error.line, "where": error.where, "message": error.message}
         tx.emit("definition.broken", data=data)
@@ -105,6 +105,6 @@ def emit_log(
     instruction: str | None = None,
     data: Mapping[str, Any],
 ) -> None:
-    """Write one durable event."""
+    """Store one durable event: a job for the writer. ``instruction`` is an id."""
     number = None if instruction is None else number_of(instruction, "i")
     tx.emit(type, space=space, agent=agent, instruction=number, data=data)

@@ -22,7 +22,7 @@ LOWER: Final = "UPDATE instructions SET trust = :trust WHERE id = :id AND trust 
 
 
 def lower(tx: Transaction, number: int | None, class_: SourceClass) -> None:
-    """Book that instruction ``number`` was shown data of ``class_``."""
+    """Lower an instruction's trust to at most ``class_``, the class of data it was shown."""
     if class_ != "user":
         tx.conn.execute(LOWER, {"id": number, "trust": CLASSES.index(class_)})
 
@@ -31,7 +31,7 @@ TRUST: Final = "SELECT trust FROM instructions WHERE id = ?"
 
 
 def of_work(conn: apsw.Connection, number: int | None) -> SourceClass:
-    """Return the current class of the output of instruction ``number``."""
+    """Return the trust class of the output of instruction ``number``."""
     row = conn.execute(TRUST, (number,)).fetchone()
     return UNKNOWN if row is None else CLASSES[int(row[0])]
 
@@ -55,12 +55,12 @@ def in_space(conn: apsw.Connection, space: str) -> SourceClass:
 
 
 def of_agent(conn: apsw.Connection, agent: str, space: str | None = None) -> SourceClass:
-    """Return the least trusted class of the input of ``agent`` (a key), in one space or anywhere."""
+    """Return the least trusted class of input of ``agent`` (a key), in ``space`` or anywhere."""
     return CLASSES[conn.execute(OF_AGENT, {"agent": agent, "space": space}).get or 0]
 
 
 def of_answer(conn: apsw.Connection, reader: AgentInSpace, result: ToolResult) -> SourceClass:
-    """Return the class of a Daemon MCP tool's answer to ``reader``, from the data in its space or its own past."""
+    """Return the class of a tool's answer, which is limited by the reader's space or past."""
     said = class_of_result(result)
     if said == "user" or result.name in OF_OWN_MEMORY:
         return said

@@ -14,9 +14,7 @@ _KINDS: Final[tuple[Kind, ...]] = ("message", "step")
 
 
 class TurnPlace(NamedTuple):
-    """Position of a turn: a message, or step ``k`` of an instruction (0 for a message). ``id`` is its number in the
-    index, or 0 before it is indexed.
-    """
+    """Position of a turn: a message, or step ``k`` of an instruction. ``id``: row, 0 if none."""
 
     kind: Kind
     number: int
@@ -27,7 +25,7 @@ class TurnPlace(NamedTuple):
 
 
 class IndexedTurn(NamedTuple):
-    """Turn to index: a message that ``agent`` sent or received, or a step: a reply with its calls and results."""
+    """Turn to index: a message that ``agent`` sent or received, or a step of its work."""
 
     agent: str
     place: TurnPlace
@@ -35,7 +33,7 @@ class IndexedTurn(NamedTuple):
 
 
 class KeptText(NamedTuple):
-    """Text that an agent stores, with its unique name. ``digest`` is the digest of the text."""
+    """Text that an agent stores, such as a memory, with its unique ``name`` and its digest."""
 
     name: str
     tier: str
@@ -62,9 +60,8 @@ DROP_VECTOR: Final = "DELETE FROM vectors WHERE turn = ?"
 
 
 def put_turns(conn: apsw.Connection, turns: Iterable[IndexedTurn], upto: IndexProgress) -> int:
-    """Index new and extended ``turns`` and store ``upto``, in one commit. Return their number.
-
-    Raises apsw.Error.
+    """Index the new and the changed ones of ``turns`` and store ``upto``. Return how many were
+    indexed. Raises apsw.Error.
     """
     added = 0
     with conn:
@@ -86,7 +83,7 @@ def put_turns(conn: apsw.Connection, turns: Iterable[IndexedTurn], upto: IndexPr
 
 
 def put_kept(conn: apsw.Connection, agent: str, kept: Iterable[KeptText]) -> int:
-    """Make the index contain exactly the stored texts ``kept`` of ``agent``. Return the number of changes. Raises
+    """Index exactly the texts ``kept`` of ``agent``. Return the number of changes. Raises
     apsw.Error.
     """
     changed = 0
@@ -110,7 +107,6 @@ def put_kept(conn: apsw.Connection, agent: str, kept: Iterable[KeptText]) -> int
 
 
 def _number_in(conn: apsw.Connection, add: str, find: str, *key: str) -> int:
-    """Return the number of the row with ``key``, which is added if it is missing."""
     row = conn.execute(find, key).fetchone()
     if row is None:
         conn.execute(add, key)
@@ -137,7 +133,7 @@ def _drop(conn: apsw.Connection, number: int) -> bool:
 
 
 class Hit(NamedTuple):
-    """Turn that contains words of a query, with their total weight and its number of words."""
+    """Turn found by a query: total weight of the query's words in it, and its number of words."""
 
     place: TurnPlace
     weight: float
@@ -145,8 +141,8 @@ class Hit(NamedTuple):
 
 
 class Candidates(NamedTuple):
-    """Candidates for a query, and the statistics of all searchable turns. ``common``: words for which only the newest
-    turns were read.
+    """Result of a query, and the statistics of all the agent's turns. ``common``: words of the
+    query for which only the newest turns were read.
     """
 
     found: tuple[Hit, ...]
@@ -194,7 +190,7 @@ def search(
     until_ms: int = END,
     limit: int = CANDIDATES,
 ) -> Candidates:
-    """Return the ``limit`` best turns of ``agent`` that contain words of ``asked``."""
+    """Return the ``limit`` best turns of ``agent`` in the period, by words of ``asked``."""
     wanted, corpus, common = _asked(conn, agent, "history", asked)
     values = {"asked": wanted, "since": since_ms, "until": until_ms, "limit": limit}
     found = tuple(Hit(_place(row[:6]), float(row[6]), int(row[7])) for row in conn.execute(FIND, values))
@@ -204,8 +200,8 @@ def search(
 def search_kept(
     conn: apsw.Connection, agent: str, asked: Sequence[str], tiers: Iterable[str]
 ) -> tuple[tuple[str, ...], Corpus]:
-    """Return the names of the best texts of ``agent`` in ``tiers`` that contain words of ``asked``, and the statistics
-    of all.
+    """Return the best texts of ``agent`` in ``tiers`` by words of ``asked``, and the index's
+    statistics.
     """
     wanted, corpus, _common = _asked(conn, agent, "memory", asked)
     values = {"asked": wanted, "tiers": " ".join(tiers), "limit": CANDIDATES}
@@ -213,7 +209,6 @@ def search_kept(
 
 
 def _asked(conn: apsw.Connection, agent: str, part: Part, asked: Sequence[str]) -> tuple[str, Corpus, tuple[str, ...]]:
-    """Return the parameters of FIND, the statistics of all searchable turns, and the common words."""
     shelf, texts, length = cast("tuple[int, int, int]", conn.execute(SHELF, (agent, part)).fetchone() or (0, 0, 0))
     terms = {word: f'"{shelf}x{word}"' for word in asked}
     holding = {word: int(conn.execute(HOLDING, (term, BUDGET + 1)).get) for word, term in terms.items()}
@@ -248,13 +243,13 @@ WHERE o.id = ? ORDER BY t.at_ms, t.id LIMIT 1
 
 
 def beside(conn: apsw.Connection, turn: int) -> tuple[TurnPlace | None, TurnPlace | None]:
-    """Return the turns before and after ``turn`` with the same agent, space and kind."""
+    """Return the turns before and after ``turn`` of its agent, space and kind, None if missing."""
     before, after = conn.execute(BEFORE, (turn,)).fetchone(), conn.execute(AFTER, (turn,)).fetchone()
     return None if before is None else _place(before), None if after is None else _place(after)
 
 
 class RankedTurn(NamedTuple):
-    """Turn that matches a query, with the turns before and after it."""
+    """Turn that matches a query, its score, and the turns before and after it."""
 
     place: TurnPlace
     before: TurnPlace | None
@@ -270,7 +265,7 @@ def ranked(
     until_ms: int = END,
     limit: int = CANDIDATES,
 ) -> tuple[tuple[RankedTurn, ...], tuple[str, ...]]:
-    """Return the turns of ``agent`` that match the words ``asked``, the best first, and the common words of these."""
+    """Return turns that match words of ``asked``, best first, and the words that are common."""
     found = search(conn, agent, asked, since_ms, until_ms, limit)
     scores = {hit.place.id: relevance(hit.weight, hit.words, found.corpus.average_words) for hit in found.found}
     around = {turn: beside(conn, turn) for turn in scores}
@@ -290,13 +285,13 @@ SELECT t.id, ?, ? FROM turns AS t WHERE t.id = ? AND t.kind = ? AND t.number = ?
 
 
 def vectors_of(conn: apsw.Connection, endpoint: str, turns: Iterable[int]) -> dict[int, bytes]:
-    """Return the known vectors of these turns from ``endpoint``."""
+    """Return the stored vectors of ``endpoint`` by turn; turns without a vector are omitted."""
     rows = conn.execute(VECTORS, (_encode(list(turns)).decode(), endpoint))
     return dict(cast("Iterable[tuple[int, bytes]]", rows))
 
 
 def put_vectors(conn: apsw.Connection, endpoint: str, vectors: Iterable[tuple[TurnPlace, bytes]]) -> None:
-    """Store the vectors of turns that still exist. Raises apsw.Error."""
+    """Store vectors of ``endpoint`` for turns that still exist. Raises apsw.Error."""
     with conn:
         for place, vector in vectors:
             values = (endpoint, vector, place.id, _KINDS.index(place.kind), place.number, place.k)
@@ -304,7 +299,7 @@ def put_vectors(conn: apsw.Connection, endpoint: str, vectors: Iterable[tuple[Tu
 
 
 class TurnFilter(NamedTuple):
-    """Turns of an agent in a period; with ``space`` only those in it."""
+    """Criteria for turns: an agent, a period without its end, and a space (None: all)."""
 
     agent: str
     since_ms: int = 0
@@ -313,7 +308,7 @@ class TurnFilter(NamedTuple):
 
 
 class TurnPage(NamedTuple):
-    """Turns, oldest first, of ``total``. ``next``: the id of the first turn, if older turns exist."""
+    """Turns, oldest first. ``next``: value of ``before`` for the page of older turns, or None."""
 
     turns: tuple[TurnPlace, ...]
     total: int
@@ -336,7 +331,7 @@ WHERE h.agent = :agent AND h.part = 'history' AND t.at_ms >= :since_ms AND t.at_
 
 
 def newest(conn: apsw.Connection, wanted: TurnFilter, limit: int, before: int | None = None) -> TurnPage:
-    """Return the newest ``limit`` turns, or those before turn ``before``. Counts turns: call in a thread."""
+    """Return the newest ``limit`` turns, before turn ``before``. Counts: call in a thread."""
     values = {**wanted._asdict(), "before": before, "limit": limit + 1}
     rows = [_place(row) for row in conn.execute(NEWEST, values)]
     more, rows = len(rows) > limit, rows[:limit]
@@ -365,19 +360,19 @@ EMPTY_SPACES: Final = "DELETE FROM spaces WHERE NOT EXISTS (SELECT 1 FROM turns 
 def suspects(
     conn: apsw.Connection, *, space: str | None = None, agent: str | None = None, after: int = 0, limit: int = 5000
 ) -> tuple[TurnPlace, ...]:
-    """Return turns in a space, of an agent, or all, by id: some of them may have been deleted from the log."""
+    """Return turns that may have been deleted from the log: of a space, an agent, or all."""
     values = {"space": space, "agent": agent, "after": after, "limit": limit}
     return tuple(map(_place, conn.execute(SUSPECTS, values)))
 
 
 def turns_of(conn: apsw.Connection, agent: str | None, kind: Kind, number: int) -> tuple[int, ...]:
-    """Return the turns of a message or an instruction, of one agent or all."""
+    """Return the ids of the turns of a message or an instruction, of ``agent`` or (None) of all."""
     values = {"agent": agent, "kind": _KINDS.index(kind), "number": number}
     return tuple(int(str(row[0])) for row in conn.execute(OF_NUMBER, values))
 
 
 def forget_turns(conn: apsw.Connection, turns: Iterable[int]) -> int:
-    """Delete these turns and return their number. Call recall_index.scrub afterwards. Raises apsw.Error."""
+    """Delete turns; return how many existed. Call recall_index.scrub next. Raises apsw.Error."""
     removed = 0
     with conn:
         removed += sum(_drop(conn, turn) for turn in turns)
@@ -388,5 +383,5 @@ def forget_turns(conn: apsw.Connection, turns: Iterable[int]) -> int:
 
 
 def forget_kept(conn: apsw.Connection, agent: str) -> int:
-    """Delete all stored texts of ``agent`` and return their number. Call recall_index.scrub afterwards."""
+    """Delete all stored texts of ``agent``, return how many. Call recall_index.scrub next."""
     return forget_turns(conn, [int(str(number)) for (number,) in conn.execute(NAMED, {"agent": agent}).fetchall()])

@@ -37,7 +37,6 @@ _options = msgspec.json.Decoder(tuple[Option, ...])
 
 
 def _sql(statement: str) -> str:
-    """Fill in ``{columns}``, the columns of a Ballot, and ``{run}``, the newest run of ``:space``."""
     return statement.format(
         columns="""id AS number, space, run, name, type, title, description, options, rule, quorum, tie_breaker,
   binding, creator, creator_key, hops, created_ms, expires_ms AS deadline_ms, state, tie_told, winner, why,
@@ -84,7 +83,7 @@ def _found(conn: apsw.Connection, statement: str, values: Mapping[str, Any]) -> 
 
 
 def find(conn: apsw.Connection, space: str, name: str) -> Ballot | None:
-    """Return the ballot ``name`` of the newest run of ``space``."""
+    """Return the ballot ``name`` of the newest run of ``space``, or None."""
     return next(iter(_found(conn, ONE, {"space": space, "name": name})), None)
 
 
@@ -99,7 +98,7 @@ def open_in(conn: apsw.Connection, space: str) -> list[Ballot]:
 
 
 def one(conn: apsw.Connection, space: str, name: str) -> BallotInfo | None:
-    """Return the details of the ballot ``name``."""
+    """Return the public view of the ballot ``name`` in the newest run of ``space``, or None."""
     found = find(conn, space, name)
     return None if found is None else info(found)
 
@@ -115,13 +114,13 @@ def in_space(conn: apsw.Connection, space: str, *, open_only: bool = False) -> t
 
 
 def of_run_there(conn: apsw.Connection, space: str, page: RowPage, run: int | None = None) -> ProposalList:
-    """Return a page of the ballots of the newest run of ``space``, or of ``run``. ``next`` is as in ``everywhere``."""
+    """Return a page of the ballots of ``run``, or (None) of the newest run of ``space``."""
     values = {"space": space, "run": run, "open": False, "limit": page.limit + 1, "after": page.after or 0}
     return _list(page, _found(conn, OF_SPACE, values), int(conn.execute(COUNT_OF_SPACE, values).get))
 
 
 def everywhere(conn: apsw.Connection, *, open_only: bool, page: RowPage = WHOLE) -> ProposalList:
-    """Return the ballots of all runs, newest first. Call in a thread."""
+    """Return a page of the ballots of all runs, newest first. Call in a thread."""
     values = {"open": open_only, "limit": page.limit + 1, "before": page.after}
     return _list(page, _found(conn, EVERYWHERE, values), int(conn.execute(COUNT, values).get))
 
@@ -191,7 +190,7 @@ OF_RUN: Final = "SELECT type, binding, state FROM ballots WHERE run = ? AND name
 
 
 def of_run(conn: apsw.Connection, run: int, name: str) -> FinalAnswer:
-    """Return the answer of the ballot ``name`` in ``run``, or the reason why there is none."""
+    """Return the result of the ballot ``name`` in ``run``, or why it decides nothing."""
     kept = cast("Choice | None", conn.execute(VERDICT, (run,)).get)
     if kept is not None:
         return FinalAnswer(name, kept)
@@ -265,12 +264,12 @@ TIE: Final = "UPDATE ballots SET tie_told = 1 WHERE id = ?"
 
 
 def put_tie(tx: Transaction, ballot: Ballot) -> None:
-    """Record that the creator was asked to break the tie."""
+    """Record that the creator was asked to break the tie, so that this happens once."""
     tx.conn.execute(TIE, (ballot.number,))
 
 
 class EndedBallot(NamedTuple):
-    """End of a ballot. ``by`` cancelled it or broke the tie."""
+    """End of a ballot. ``by``: who cancelled it or broke the tie, or None."""
 
     state: BallotState
     winner: str | None
@@ -287,7 +286,7 @@ IS_VERDICT: Final = "UPDATE workflows SET verdict = ? WHERE id = ?"
 
 
 def put_end(tx: Transaction, ballot: Ballot, ended: EndedBallot) -> None:
-    """End an open ballot."""
+    """End an open ballot; if it is the run's verdict, store the winner in the run's row."""
     tx.conn.execute(END, ended._asdict() | {"ballot": ballot.number, "now": tx.now_ms})
     verdict = run_outcomes.expected(tx.conn, ballot.run).verdict
     # A proposal of the same name in a space below decides nothing about the run.

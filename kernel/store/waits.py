@@ -1,9 +1,9 @@
 """Waits of instructions and holds of agents: the mechanism that blocks and resumes work.
 
-An instruction that cannot continue is ``waiting`` for a reason. A key names what wakes it (a circuit breaker, an
-approval, the instruction that answers), or a time at which it resumes. Nothing is leased for an agent that is held by a
-key. All work of a human agent waits for an answer. Circuit breakers, approvals, questions, pauses, budgets and limits
-use their own tables and call this module, always as part of a commit.
+An instruction that cannot continue is ``waiting`` for a reason. Its key (of a circuit breaker, an
+approval, or the instruction that answers) or a time wakes it. An agent that a key holds gets no
+leases. All work of a human agent waits for an answer. Circuit breakers, approvals, questions,
+pauses, budgets and limits use their own tables and call this module, always as part of a commit.
 """
 
 from collections.abc import Iterable
@@ -20,7 +20,7 @@ from protocol.names import AgentKey, InstructionId, instruction_id, name_of, num
 
 
 class Waiter(NamedTuple):
-    """Waiting instruction and its agent."""
+    """Number of a waiting instruction, and the key of its agent."""
 
     number: int
     agent: AgentKey
@@ -29,7 +29,7 @@ class Waiter(NamedTuple):
 def tell_queued(
     tx: Transaction, number: int, name: str, space: str, lane: int, status: str = "queued", **more: object
 ) -> None:
-    """Emit the state of an instruction without an attempt; ``more``: its wait, or the reason why it was requeued."""
+    """Emit the state of an instruction without an attempt; ``more``: other data of the event."""
     data = {"status": status, "lane": LANES[lane], "not_before": None, **more}
     tx.emit("instruction.queued", space=space, agent=name, instruction=number, data=data)
 
@@ -41,7 +41,7 @@ WHERE id = ? AND state {before pause} RETURNING name, space, lane
 
 
 def wait(tx: Transaction, number: int, reason: WaitReason, key: str) -> bool:
-    """Park a queued instruction until ``key`` wakes it. Return False if it is not queued."""
+    """Let a queued instruction wait for ``key``. Return False if it is not queued."""
     row = tx.conn.execute(WAIT, (reason, key, number)).fetchone()
     if row is not None:
         name, space, lane = row
@@ -57,8 +57,7 @@ SELECT coalesce(m.answer_ms, a.answer_ms) FROM agents AS a
 LEFT JOIN members AS m ON m.space = :space AND m.name = :name AND m.agent = a.key
 WHERE a.key = :agent AND coalesce(m.backend, a.backend) = 'human'
 """).optional(int)
-"""Return the milliseconds within which the human ``agent`` must answer in ``space``; 0 if unlimited, None for no human.
-"""
+"""Return the answer time (ms) of a human agent in ``space``; 0: unlimited, None: not human."""
 
 LANED: Final = instruction_sql("""
 SELECT i.name, i.space, i.lane, i.agent, EXISTS (
@@ -77,7 +76,7 @@ WHERE id = :id AND state {before pause}
 
 
 def settle(tx: Transaction, number: int) -> WaitReason | None:
-    """Park a queued instruction if its workflow is paused or its agent is human.
+    """Let a queued instruction wait if its workflow is paused or its agent is human.
 
     Return the wait reason; None if the instruction can run or is not queued.
     """
@@ -110,7 +109,7 @@ WHOSE: Final = "SELECT space, name, agent FROM instructions WHERE id = ?"
 
 
 def follow_backend(tx: Transaction, agent: AgentKey) -> None:
-    """Apply a changed backend of ``agent``: requeue work for a former person, and park work for a new human agent."""
+    """Apply a changed backend of ``agent``: its work waits for a person only if it is human."""
     for number, state in cast("list[tuple[int, str]]", tx.conn.execute(TO_MOVE, (agent, agent)).fetchall()):
         if state != "waiting":
             settle(tx, number)
@@ -137,7 +136,7 @@ WHERE space IN (
 
 
 def wait_in_space(tx: Transaction, space: str, reason: WaitReason) -> None:
-    """Park the whole queue of ``space``, and of the open spaces below it, until it is continued."""
+    """Let all queued work of ``space``, and of open spaces below it, wait for ``reason``."""
     rows = tx.conn.execute(WAIT_IN_SPACE, {"space": space, "now": tx.now_ms, "reason": reason}).fetchall()
     for number, name, place, lane in cast("list[tuple[int, str, str, int]]", rows):
         tell_queued(tx, number, name, place, lane, "waiting", waits_for=reason)
@@ -157,9 +156,9 @@ WHERE id = ? AND state {before resume} RETURNING name, space, lane
 
 
 def wake(tx: Transaction, numbers: Iterable[int]) -> tuple[int, ...]:
-    """Requeue instructions whose wait has ended. Instructions in other states are unchanged.
+    """Requeue those of the instructions that are waiting.
 
-    Return the instructions of paused workflows, which now wait for the end of the pause.
+    Return the instructions of paused workflows: they now wait for the end of the pause.
     """
     kept: list[int] = []
     for number in numbers:
@@ -187,7 +186,7 @@ WHERE agent = ? AND state {before resume} AND waits_for IN ('hops', 'budget') RE
 
 
 def wake_limited(tx: Transaction, *, space: str | None = None, agent: str | None = None) -> tuple[InstructionId, ...]:
-    """Requeue the work that waited for a limit or budget, in ``space`` or of ``agent``. Return the instructions."""
+    """Requeue instructions that wait for a limit, of ``space`` or ``agent``. Return their ids."""
     found = tx.conn.execute(WAKE_LIMITED_OF, (agent,)) if space is None else tx.conn.execute(WAKE_LIMITED_IN, (space,))
     released = sorted(cast("list[tuple[int, str, str, int]]", found.fetchall()))
     for number, name, place, lane in released:
@@ -200,13 +199,13 @@ make_due = Sql("UPDATE instructions SET not_before_ms = 0 WHERE agent = ? AND st
 
 
 set_key = Sql("UPDATE instructions SET wait_key = ?2 WHERE id = ?1").change()
-"""Change the key of a waiting instruction; the reason stays the same."""
+"""Change the key of a waiting instruction, but not its reason."""
 
 mark_live = Sql("""
 UPDATE instructions SET waits_for = ?2, wait_key = ?3, not_before_ms = ?4
 WHERE id = ?1 AND state IN ('leased', 'running')
 """).change()
-"""Record the reason, key and time of an attempt that only waits: it retains its worker and state."""
+"""Record that a live attempt waits: reason, key and time. It keeps its worker and state."""
 
 unmark_live = instruction_sql("""
 UPDATE instructions SET {no_wait} WHERE id = ? AND state IN ('leased', 'running') AND waits_for = ?
@@ -230,7 +229,7 @@ WHERE hold_key = :key AND (hold_reason IS NOT :reason OR hold_until_ms <> :until
 
 
 def follow(tx: Transaction, key: str, reason: WaitReason, until_ms: int) -> None:
-    """Update the reason and time of all instructions and agents that wait for ``key``; 0: unknown time."""
+    """Set the reason and time of all waits and holds by ``key``; ``until_ms`` 0: unknown."""
     for statement in FOLLOW:
         tx.conn.execute(statement, {"key": key, "reason": reason, "until": until_ms, "now": tx.now_ms})
 
@@ -243,7 +242,7 @@ RETURNING key
 
 
 def hold(tx: Transaction, agent: AgentKey, key: str, reason: WaitReason, until_ms: int) -> None:
-    """Stop leasing work of ``agent`` until ``key`` releases it; ``until_ms`` 0: unknown time."""
+    """Stop leasing to ``agent`` until ``key`` releases it; ``until_ms``: expected time, or 0."""
     row = tx.conn.execute(HOLD, {"agent": agent, "key": key, "reason": reason, "until": until_ms}).fetchone()
     if row is not None:
         data = {"state": "waiting", "reason": reason, "until": optional_rfc3339(until_ms)}
@@ -261,7 +260,7 @@ WHERE key = :agent
 
 
 def release(tx: Transaction, agent: AgentKey, at_ms: int = 0) -> None:
-    """Allow leases of ``agent`` again, not before ``at_ms``."""
+    """End the hold of ``agent``. Its instructions may be leased from ``at_ms`` on."""
     tx.conn.execute(RELEASE, {"agent": agent, "at": at_ms if at_ms > tx.now_ms else 0})
 
 
@@ -270,7 +269,7 @@ NODE: Final = "node"
 
 
 def wait_for_node(tx: Transaction, ids: Iterable[InstructionId]) -> None:
-    """Park the queued instructions among ``ids`` until a matching node connects."""
+    """Let the queued instructions among ``ids`` wait until a matching node connects."""
     for one in ids:
         wait(tx, number_of(one, "i") or 0, "node", NODE)
 

@@ -1,4 +1,4 @@
-"""Outgoing webhooks: the cursor of each, and the failed deliveries to retry."""
+"""Outgoing webhooks: the last processed event of each, and failed deliveries to retry."""
 
 from collections.abc import Collection, Iterator, Sequence
 from typing import Final, NamedTuple
@@ -18,14 +18,14 @@ RETRIES_LIMIT: Final = 1000
 
 
 class Due(NamedTuple):
-    """Delivery that is due. ``tries``: number of failures."""
+    """Failed delivery of ``event`` that is due again. ``tries``: number of its failures."""
 
     event: int
     tries: int
 
 
 class WebhookStatus(NamedTuple):
-    """State of one webhook: due deliveries, the time of the next delivery, and the number of waiting deliveries."""
+    """State of a webhook: its due retries, time of the next retry, and number of retries."""
 
     cursor: int
     disabled: bool
@@ -33,11 +33,11 @@ class WebhookStatus(NamedTuple):
     next_ms: int | None
     waiting: int
     most_tries: int
-    """Highest number of failures of a waiting delivery."""
+    """Highest number of failures of one delivery."""
 
     @property
     def full(self) -> bool:
-        """Return whether the webhook must not accept new events."""
+        """Return whether the webhook has so many retries that it must not process new events."""
         return self.waiting >= RETRIES_LIMIT
 
 
@@ -51,7 +51,7 @@ NEXT: Final = "SELECT min(due_ms) FROM webhook_retries WHERE digest = ?"
 
 
 def standing(conn: apsw.Connection, digest: str, now_ms: int) -> WebhookStatus | None:
-    """Return the state of a webhook; None if it is unknown."""
+    """Return the state of the webhook ``digest``, or None if it is unknown."""
     row = conn.execute(STANDING, (digest,)).fetchone()
     if row is None:
         return None
@@ -80,7 +80,7 @@ ENABLE: Final = "UPDATE webhooks SET disabled = 0 WHERE digest = ?"
 
 
 def retry(tx: Transaction, digest: str, host: str) -> None:
-    """Retry waiting deliveries at once, as if they had not failed, and re-enable a disabled webhook.
+    """Retry the failed deliveries of a webhook at once, with all tries again, and re-enable it.
 
     Raises Refused (conflict).
     """
@@ -100,7 +100,7 @@ BEGIN: Final = "INSERT INTO webhooks (digest, cursor) VALUES (?, ?)"
 
 
 def keep(tx: Transaction, digests: Collection[str]) -> None:
-    """Store exactly these webhooks: a new one starts at the current event, the state of a missing one is deleted."""
+    """Store exactly the webhooks ``digests``. A new one starts at the newest event."""
     known = {str(row[0]) for row in tx.conn.execute(KNOWN).fetchall()}
     for digest in known - set(digests):
         tx.conn.execute(REMOVE_RETRIES, (digest,))
@@ -115,7 +115,7 @@ known = Sql(KNOWN).set_of(str)
 
 
 class DeliveryOutcome(NamedTuple):
-    """Result of one delivery; ``tries`` counts the attempts before it."""
+    """Result of one delivery; ``tries`` is the number of earlier failures."""
 
     event: int
     tries: int
@@ -135,7 +135,7 @@ ON CONFLICT (digest, event) DO UPDATE SET tries = excluded.tries, due_ms = exclu
 def settle(tx: Transaction, digest: str, host: str, outcomes: Sequence[DeliveryOutcome], cursor: int) -> None:
     """Store the results of deliveries, and that all events up to ``cursor`` were processed.
 
-    Emit events for the first and the last failure of a delivery, and for a disabled webhook.
+    Emit events for a delivery's first failure, for its last one, and for a disabled webhook.
     """
     tx.conn.execute(ADVANCE, (cursor, digest))
     for one in outcomes:

@@ -1,7 +1,7 @@
 """Agents' notes about their own work: a status for observers, and a hand-over for the next worker.
 
-Only the last of each is stored: a status per agent and space, and a hand-over per instruction, which goes to the
-instructions that continue its thread or its task. Neither is a message or wakes an agent.
+Only the last status per agent and space is stored, and the last hand-over per instruction, for the
+instructions that continue its thread or task. Neither is a message or wakes an agent.
 """
 
 from collections.abc import Callable, Sequence
@@ -34,7 +34,7 @@ class StatusChange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 
 def changed(before: AgentStatus | None, change: StatusChange, instruction: str, at: str) -> AgentStatus:
-    """Return the status after ``change``. Pure."""
+    """Return the status after ``change``. Changes nothing itself."""
     given: dict[str, Any] = msgspec.structs.asdict(change)
     kept = {name: None if before is None else getattr(before, name) for name in given}
     values = {name: kept[name] if value is msgspec.UNSET else value for name, value in given.items()}
@@ -78,7 +78,7 @@ SELECT task, state, metadata, instruction, at_ms AS at FROM statuses WHERE agent
 
 
 def status(conn: apsw.Connection, agent: str, space: str) -> AgentStatus | None:
-    """Return the status of ``agent`` (a key) in ``space``."""
+    """Return the status of ``agent`` (a key) in ``space``, or None."""
     return rows.one(conn.execute(FIND, (agent, space)), FIND, AgentStatus, **_STATUS)
 
 
@@ -89,7 +89,7 @@ SELECT s.agent, s.space FROM json_each(?) AS asked CROSS JOIN statuses AS s ON s
 
 
 def latest(conn: apsw.Connection, agents: Sequence[str]) -> dict[str, AgentStatus]:
-    """Return the last status of each agent (by key) in any space. Call in a thread."""
+    """Return the newest status of each agent in any space, by key. Call in a thread."""
     found = cast("list[tuple[str, str]]", conn.execute(LATEST, (encode_json(agents).decode(),)).fetchall())
     said = {agent: status(conn, agent, space) for agent, space in dict(found).items()}
     return {agent: one for agent, one in said.items() if one is not None}
@@ -102,7 +102,7 @@ ON CONFLICT (instruction) DO UPDATE SET body = excluded.body, at_ms = excluded.a
 
 
 def write_handover(tx: Transaction, handover: Handover, author: Author) -> Handover:
-    """Store the author's hand-over for the next worker, replacing its earlier one.
+    """Store the hand-over of the author's instruction, replacing an earlier one, and return it.
 
     Raises Refused (stale_attempt, quota_reached).
     """
@@ -136,7 +136,7 @@ SELECT body FROM (
 
 
 def handed_over(conn: apsw.Connection, instruction: str) -> Handover | None:
-    """Return the hand-over for the worker of ``instruction``."""
+    """Return the hand-over that the worker of ``instruction`` gets, or None."""
     number = number_of(instruction, "i")
     row = conn.execute(HANDED, (number, number)).fetchone()
     return None if row is None else _handover.decode(row[0])
@@ -149,7 +149,7 @@ WHERE t.space = ? AND t.n = ? AND t.handed_by IS NOT t.instruction
 
 
 def left_with(conn: apsw.Connection, space: str, task: str) -> Handover | None:
-    """Return the hand-over of an earlier worker on the ``task`` (t3) of ``space``."""
+    """Return the hand-over of an earlier worker on ``task`` (t3) in ``space``, or None."""
     row = conn.execute(LEFT, (space, number_of(task, "t"))).fetchone()
     return None if row is None else _handover.decode(row[0])
 
@@ -161,7 +161,7 @@ SELECT count(*) FROM attempts WHERE instruction = ? AND ended_ms IS NOT NULL
 
 
 def broken_attempts(conn: apsw.Connection, instruction: str) -> int:
-    """Count the attempts at ``instruction`` that ended in another way than by yielding."""
+    """Return the number of ended attempts of ``instruction``, except those that yielded."""
     return int(conn.execute(BROKE_OFF, (number_of(instruction, "i"),)).get)
 
 
@@ -173,6 +173,6 @@ ORDER BY d.message LIMIT ?
 
 
 def waiting(conn: apsw.Connection, instruction: str, agent: str, space: str, limit: int) -> tuple[tuple[int, str], ...]:
-    """Return other messages in the inbox of ``agent`` in ``space``, by number and text."""
+    """Return number and text of open messages to ``agent``, other than ``instruction``'s."""
     values = (agent, space, number_of(instruction, "i"), limit)
     return tuple(cast("list[tuple[int, str]]", conn.execute(WAITING, values).fetchall()))

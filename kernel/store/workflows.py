@@ -56,7 +56,7 @@ VALUES
 
 
 def insert(tx: Transaction, row: StartRun) -> None:
-    """Write the row of a run that starts now."""
+    """Store the row of a run that starts now."""
     spec, options = row.spec, row.spec.options
     values = {
         "name": spec.name,
@@ -118,7 +118,7 @@ FROM workflows WHERE space = ? AND state = 'running'
 
 
 def workspace(conn: apsw.Connection, space: str) -> RunningWorkspace | None:
-    """Return the workspace of the active run in ``space``, or in the space above an open one, as rules see it."""
+    """Return the active run's workspace for rules; ``space``: the run's, or an open one below."""
     if is_below(space) and not spaces.is_open(conn, space):
         return None
     found = conn.execute(WORKSPACE, (base_space(space),))
@@ -142,7 +142,7 @@ running = Sql(f"{RECORDS} WHERE state = 'running' ORDER BY space").rows(Workflow
 """Return every running workflow."""
 
 
-# No hops left: the result of a vote is announced one hop after its proposal and wakes the proposal's creator.
+# A proposal's result is announced, and wakes its creator, one hop after the proposal.
 RUNS_UNDER_WAY: Final = """
 SELECT w.id, w.space, w.deadline_ms,
   -- limited; for a budget, only if more was spent than allowed
@@ -181,7 +181,7 @@ WHERE i.space IN (SELECT ?1 UNION ALL SELECT s.space FROM subspaces AS s WHERE s
 
 
 def running_runs(conn: apsw.Connection, now_ms: int, run: int | None = None) -> tuple[RunSnapshot, ...]:
-    """Return the progress of runs that end automatically: all, or only ``run``. A verdict needs one transaction."""
+    """Return the progress of runs that end automatically; with ``run``, only of that run."""
     return tuple(_progress(conn, now_ms, *row) for row in conn.execute(RUNS_UNDER_WAY, {"run": run}))
 
 
@@ -217,7 +217,7 @@ FAILED_FOR: Final = "SELECT DISTINCT cause FROM instructions WHERE run = ? AND s
 
 
 def _waits(conn: apsw.Connection, space: str, now_ms: int) -> RunWaits | None:
-    """Return the waits of all open work in ``space``; None if any of it can continue."""
+    """Return the waits of all open instructions of a run; None if any of them can continue."""
     if conn.execute(LIVE_IN, (space,)).fetchone() is not None:
         return None
     timed: set[tuple[int, Reason | None]] = set()
@@ -244,7 +244,7 @@ ORDER BY deadline_ms LIMIT 100
 
 
 def deadlines(conn: apsw.Connection) -> tuple[tuple[int, int], ...]:
-    """Return started workflows with a remaining wall time: number and deadline, the next one first."""
+    """Return number and deadline (ms) of started workflows with a time limit, next one first."""
     return tuple(conn.execute(DEADLINES))
 
 
@@ -254,12 +254,12 @@ LATEST: Final = f"""
 
 
 def latest(conn: apsw.Connection, space: str) -> WorkflowRecord | None:
-    """Return the newest run, active or not, of ``space`` or of the space above it."""
+    """Return the newest run of ``space`` or of the space above it, active or not; None if none."""
     return rows.one(conn.execute(LATEST, (base_space(space),)), LATEST, WorkflowRecord)
 
 
 def by_space(conn: apsw.Connection, space: str) -> WorkflowRecord | None:
-    """Return the active run in ``space``."""
+    """Return the active run of ``space`` or of the space above it, or None."""
     record = latest(conn, space)
     return record if record is not None and record.state == "running" else None
 
@@ -270,14 +270,14 @@ NEWEST_AT: Final = f"""
 
 
 def newest_at(conn: apsw.Connection, place: str) -> WorkflowRecord | None:
-    """Return the newest run, active or not, of ``place`` (``review:main``)."""
+    """Return the newest run of the workflow ``place`` (``review:main``), active or not, or None."""
     return rows.one(conn.execute(NEWEST_AT, split_space(place)), NEWEST_AT, WorkflowRecord)
 
 
 def space_at(conn: apsw.Connection, place: str, run: int | None = None) -> SpaceId | None:
-    """Return the space with the public name ``place``: of its newest run; below a run's, the newest space.
+    """Return the space of the newest run of ``place``; with ``run``, of that run. None if none.
 
-    With ``run``, return the space of that run.
+    If ``place`` is below a run's space, return the newest space with that public name.
     """
     if is_below(place):
         return next((row.space for row in spaces.named(conn, place, run)), None)
@@ -286,7 +286,7 @@ def space_at(conn: apsw.Connection, place: str, run: int | None = None) -> Space
 
 
 def running_at(conn: apsw.Connection, place: str) -> WorkflowRecord | None:
-    """Return the active run of ``place``."""
+    """Return the active run of the workflow ``place``, or None."""
     record = newest_at(conn, place)
     return record if record is not None and record.state == "running" else None
 
@@ -308,7 +308,7 @@ by_id = Sql(f"{RECORDS} WHERE id = ?").row(WorkflowRecord)
 
 
 class RunFilter(NamedTuple):
-    """Criteria for runs; None: any. ``status`` is the final one, or ``running`` or ``stopped``."""
+    """Criteria for runs; None: any. ``status`` is a final status, ``running`` or ``stopped``."""
 
     name: str | None = None
     tag: str | None = None
@@ -335,7 +335,7 @@ SELECT count(*) FROM workflows WHERE (:name IS NULL OR name = :name) AND (:tag I
 def runs(
     conn: apsw.Connection, wanted: RunFilter = ANY_RUN, *, limit: int = 100, before: int | None = None
 ) -> tuple[WorkflowRecord, ...]:
-    """Return the newest matching runs, newest first; with ``before``, only runs before that number."""
+    """Return at most ``limit`` runs, newest first, with numbers below ``before`` (None: all)."""
     values = {**wanted._asdict(), "before": before, "limit": limit}
     return tuple(rows.all_(conn.execute(RUNS, values), RUNS, WorkflowRecord))
 
@@ -349,7 +349,7 @@ COST: Final = "SELECT sum(cost_usd) FROM instructions WHERE run = ?"
 
 
 def cost_usd(conn: apsw.Connection, run: int) -> float | None:
-    """Return the cost of one run, without work of unknown price."""
+    """Return the cost of a run without work of unknown price; None if no price is known."""
     return cast("float | None", conn.execute(COST, (run,)).get)
 
 

@@ -1,9 +1,9 @@
 """The one writer: a thread that owns the writing connection and commits jobs in groups.
 
-Callers submit jobs and get an answer only after COMMIT. Waiting jobs share one transaction and one fsync, and a failing
-job affects no other. Most failing jobs are refused before they change a row, so that nothing has to be undone.
-Otherwise all jobs run again, each in its own savepoint: failures are rare, and savepoints cost. A job may therefore run
-twice and must change nothing but rows.
+Callers submit jobs and get an answer only after COMMIT. Waiting jobs share one transaction and one
+fsync, and a failing job affects no other. Most failing jobs raise before they change a row, so that
+nothing has to be undone. Otherwise all jobs of the group run again, each in its own savepoint. A
+job may therefore run twice and must change nothing but rows.
 """
 
 import logging
@@ -74,13 +74,12 @@ class _Job(msgspec.Struct, eq=False):
     failure: outcome.Error | None = None
 
     def abandon(self, _raise_cancel: object) -> trio.lowlevel.Abort:
-        """Drop the waiting task; the job is still committed."""
         self.task = None
         return trio.lowlevel.Abort.SUCCEEDED
 
 
 class _JobFailed(Exception):
-    """A job raised: its answer is known, but its changes are not undone yet."""
+    """A job has raised and has its answer, but its changes must be undone."""
 
 
 class CommitWriter(Protocol):
@@ -91,12 +90,12 @@ class CommitWriter(Protocol):
         ...
 
     async def trouble(self) -> Refused | None:
-        """Return why nothing can be written now."""
+        """Return why nothing can be written now, or None."""
         ...
 
 
 class Writer:
-    """Commits jobs. ``publish`` receives the events of a group on the Trio thread, after COMMIT, before any caller."""
+    """Commits jobs. ``publish`` gets their events after COMMIT, before callers get answers."""
 
     def __init__(
         self,
@@ -157,15 +156,15 @@ class Writer:
             self._jobs.put(None)
 
     async def commit(self, job: Callable[Concatenate[Transaction, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run ``job(transaction, ...)`` in the writer's thread and return its result once it is durable.
+        """Run ``job(transaction, ...)`` in the writer's thread; return its result once durable.
 
-        Raises what the job raised, Refused (busy, storage_full, stopping) or StorageFailed; then the job has changed
-        nothing. Cancellation: a submitted job is committed anyway.
+        Raises what the job raised, Refused (busy, storage_full, stopping) or StorageFailed; then
+        nothing has changed. If the caller is cancelled, a submitted job is committed anyway.
         """
         return cast("T", await self._hand_in(_Job(job, args, kwargs, trio.lowlevel.current_task())))
 
     async def commit_soon(self, job: Callable[Concatenate[Transaction, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Commit ``job``, which is not urgent, with jobs that arrive within SOON_SECONDS. Return its result."""
+        """Commit ``job`` within SOON_SECONDS, together with other jobs. Return its result."""
         return cast("T", await self._hand_in(_Job(job, args, kwargs, trio.lowlevel.current_task(), soon=True)))
 
     async def _hand_in(self, job: _Job) -> object:
@@ -195,7 +194,7 @@ class Writer:
             job.failure = None  # its traceback refers to this frame and would keep the job's arguments alive
 
     async def trouble(self) -> Refused | None:
-        """Return why nothing can be written now, or None after a successful (test) commit."""
+        """Return why writing fails, or None. After a failure, make a test commit first."""
         if self._trouble is not None and self._has_room():
             with suppress(Refused):
                 await self.commit(touch)
@@ -235,7 +234,6 @@ class Writer:
                 return None
 
     def _commit_all(self, jobs: list[_Job]) -> StorageFailed | None:
-        """Commit ``jobs``, in one transaction if possible, and answer each. Return a storage failure, if any."""
         left = deque([jobs] if jobs else [])
         while left:
             group = left.popleft()
@@ -248,7 +246,7 @@ class Writer:
         return None
 
     def _next_group(self, patience_seconds: float = PLACE_SECONDS) -> tuple[list[_Job], bool]:
-        """Return the waiting jobs up to the limit, none after the time limit, and whether to stop after them."""
+        """Return the jobs to commit next, maybe none, and whether to stop after them."""
         group: list[_Job] = []
         due = inf
         while len(group) < GROUP_LIMIT:
@@ -266,7 +264,7 @@ class Writer:
         return group, False
 
     def _commit_group(self, group: list[_Job]) -> bool:
-        """Commit and answer ``group``. Return False if its jobs must be tried separately. Raises StorageFailed."""
+        """Commit and answer ``group``. False: try its jobs one by one. Raises StorageFailed."""
         events: list[Event] = []
         try:
             events = self._transact(group)
@@ -293,7 +291,6 @@ class Writer:
         return True
 
     def _check_place(self) -> None:
-        """Raise StorageFailed if the database file was deleted, replaced or moved."""
         fault = self._misplaced()
         if fault is not None:
             raise StorageFailed(f"{fault}; no more writes are accepted")
@@ -328,7 +325,7 @@ class Writer:
         self._owes_truncation = bool(busy)
 
     def _transact(self, group: list[_Job]) -> list[Event]:
-        """Commit ``group`` in one transaction. Return its events. Raises apsw.Error if all failed, without a write."""
+        """Commit ``group`` except failed jobs. Return its events. Raises apsw.Error on failure."""
         now_ms = self._clock_ms()
         try:
             return self._in_transaction(group, now_ms, self._run_job)
@@ -359,7 +356,7 @@ class Writer:
         return transaction.events
 
     def _run_job(self, job: _Job, transaction: Transaction) -> None:
-        """Run a job without a savepoint. Raises _JobFailed, with its answer set, if the transaction must be undone."""
+        """Run a job and set its answer. Raises _JobFailed if a failed job has changed rows."""
         before = self._conn.total_changes()
         try:
             job.result = job.call(transaction, *job.args, **job.kwargs)
@@ -417,14 +414,14 @@ class Writer:
 
 
 def _copy(error: Exception) -> Exception:
-    """Return a new exception: one object that is raised in many tasks would collect their tracebacks."""
+    """Return a new exception: one that many tasks raise would collect their tracebacks."""
     if isinstance(error, Refused):
         return Refused(error.code, error.text, error.hint)
     return StorageFailed(*error.args)
 
 
 class StoreLog(NamedTuple):
-    """Access of a service to the log: reads, commits, and the clock of their timestamps."""
+    """The log as services use it: reads, commits, and the clock of their timestamps."""
 
     reader: Reader
     writer: Writer

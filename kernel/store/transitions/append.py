@@ -1,4 +1,4 @@
-"""Append a message with all its effects, or the message with which a person continues an agent's work."""
+"""Append a message with all its effects; also continue an agent's work, by a person's message."""
 
 from collections.abc import Sequence
 from typing import Final, NamedTuple, TypeVar, cast
@@ -33,7 +33,7 @@ _Result = TypeVar("_Result", bound=msgspec.Struct)
 
 
 class Speaker(NamedTuple):
-    """Author of a call, the user or an attempt, and its record in the ledger."""
+    """Author of a call (the user or an attempt), with its idempotency record (``call``)."""
 
     name: str
     held: Held | None = None
@@ -47,11 +47,11 @@ class Speaker(NamedTuple):
 
     @property
     def hops(self) -> int:
-        """Return the hops of the author's messages."""
+        """Return the number of hops of the author's next message."""
         return 0 if self.held is None else self.held.hops + 1
 
     def known(self, result: type[_Result]) -> _Result | None:
-        """Return the answer that was recorded for the same call earlier, or None."""
+        """Return the answer that an earlier, equal call got, or None."""
         given = None if self.call is None else self.call.result
         return None if given is None else msgspec.json.decode(given, type=result)
 
@@ -62,13 +62,13 @@ class Speaker(NamedTuple):
         return result
 
     def say(self, tx: Transaction, draft: Draft, text: str | None = None) -> apply_effects.EffectWriter:
-        """Append ``draft`` by the author, and count ``text`` (None: the draft's) against the author's quota."""
+        """Append ``draft``, counting ``text`` (None: the draft's) against the author's quota."""
         if self.held is not None:
             use(tx, self.held, messages=1, text=draft.text if text is None else text)
         return self.follow(tx, draft)
 
     def follow(self, tx: Transaction, draft: Draft) -> apply_effects.EffectWriter:
-        """Append ``draft`` as a consequence of the author's action; only new instructions count against the quota."""
+        """Append a consequence of the author's action; its quota counts only instructions."""
         holder = self.held
         fact = Fact(
             draft,
@@ -85,11 +85,11 @@ class Speaker(NamedTuple):
 def speaker(
     tx: Transaction, space: str, author: Author | None, words: Words | None = None, call_key: str | None = None
 ) -> Speaker:
-    """Return who calls in ``space``: the user if there is no ``author``. ``words`` identify a repeated call.
+    """Return the caller in ``space``: the user if ``author`` is None. ``words`` identify a repeated
+    call.
 
-    An agent may call in the space of its instruction, or in a space below its run's of which it is a member now.
-
-    Raises Refused (stale_attempt, forbidden).
+    An agent may call in the space of its instruction, or in an open space below that run's space if
+    it is a member. Raises Refused (stale_attempt, forbidden).
     """
     if author is None:
         return Speaker(USER)
@@ -108,7 +108,7 @@ def _is_let_into(conn: apsw.Connection, holder: Held, space: str) -> bool:
 
 
 class Appended(msgspec.Struct, frozen=True, kw_only=True):
-    """Result of an append: the message, the new instructions, and who was mentioned or addressed but not woken."""
+    """Result of an append. ``not_woken``: addressed or mentioned agents without an instruction."""
 
     seq: int
     message_id: MessageId
@@ -122,11 +122,11 @@ _decoder: Final = msgspec.json.Decoder(Appended)
 def append(
     tx: Transaction, draft: Draft, *, call_key: str | None = None, request: RequestKey | None = None
 ) -> Appended:
-    """Append ``draft`` and evaluate it; a refusal changes nothing.
+    """Append ``draft`` and apply the rules' effects. If it is refused, nothing changes.
 
-    A draft with an author is fenced: it is sent by its own agent, in its own space. ``call_key`` (with an author) and
-    ``request`` are idempotency keys: a repetition returns the recorded answer. Raises Refused (stale_attempt,
-    forbidden, key_reused, and errors of proposals).
+    An author may send only as its own agent, in a space where the agent may call (``speaker``).
+    ``call_key`` (with an author) and ``request`` are idempotency keys: a repetition returns the
+    recorded answer. Raises Refused (stale_attempt, forbidden, key_reused, and errors of proposals).
     """
     who = Speaker(draft.sender)
     if draft.author is not None:
@@ -154,9 +154,10 @@ def append(
 def append_all(
     tx: Transaction, drafts: Sequence[tuple[Draft, RequestKey | None]], specs: Sequence[AgentSpec] = ()
 ) -> list[Appended | Refused]:
-    """Add the agents ``specs``, then append each of ``drafts`` independently.
+    """Store the agents ``specs``, then append each of ``drafts``; return a result for each, in
+    order.
 
-    Return a result for each draft, in order. A refused draft changes nothing and does not affect the others.
+    A refused draft changes nothing and does not affect the others.
     """
     put_agents(tx, specs)
     results: list[Appended | Refused] = []
@@ -177,7 +178,7 @@ HEAD: Final = """
 SELECT id, agent, name, space FROM instructions INDEXED BY instructions_queue
 WHERE state IN ('queued', 'yielded') AND agent = :agent AND not_before_ms <= :now ORDER BY lane, id LIMIT 1
 """
-# The dispatcher leases work that needs the choice of a machine.
+# Work of an agent with needs is left to the dispatcher, which chooses the node.
 ASKS: Final = """
 SELECT coalesce(m.needs, a.needs) IS NOT NULL FROM agents AS a
 LEFT JOIN members AS m ON m.space = ? AND m.name = ? AND m.agent = a.key WHERE a.key = ?
@@ -187,9 +188,10 @@ LEFT JOIN members AS m ON m.space = ? AND m.name = ? AND m.agent = a.key WHERE a
 def append_and_lease(
     tx: Transaction, draft: Draft, agent: AgentKey, token_hash: bytes, *, request: RequestKey | None = None
 ) -> tuple[Appended, Leased | None]:
-    """Append ``draft`` (see append) and lease the first instruction of ``agent``, usually the new one.
+    """Append ``draft`` (see append) and lease the first queued instruction of ``agent``, if
+    possible.
 
-    The lease is None if nothing may be leased now.
+    This usually is the new instruction. The lease is None if nothing can be leased here and now.
     """
     appended = append(tx, draft, request=request)
     row = tx.conn.execute(HEAD, {"agent": agent, "now": tx.now_ms}).fetchone()
@@ -217,7 +219,7 @@ WHERE m.agent = :agent
 
 
 def continue_work(tx: Transaction, agent: AgentKey) -> tuple[InstructionId, ...]:
-    """Continue the last incomplete work of ``agent`` in each of its spaces. Return the new instructions."""
+    """Continue the last incomplete work of ``agent`` in each space. Return the new instructions."""
     view = TransactionView(tx.conn)
     made: list[InstructionId] = []
     for space, name in tx.conn.execute(SPACES, {"agent": agent}).fetchall():

@@ -39,8 +39,6 @@ _encode: Final = msgspec.json.Encoder().encode
 
 
 class _Run(NamedTuple):
-    """Run of a space, if any."""
-
     number: int | None
     paused: bool
 
@@ -52,7 +50,7 @@ JOINED_MESSAGES: Final = 20
 
 
 class EffectWriter:
-    """Writer of the effects of one evaluation, which collects the results for its caller."""
+    """Writes the effects of one evaluation and collects what its caller needs to know."""
 
     def __init__(self, tx: Transaction) -> None:
         self.first_seq = 0
@@ -61,7 +59,7 @@ class EffectWriter:
         self._tx = tx
 
     def record(self, fact: Fact, effects: tuple[InboxDelivery | Assign | WriteRow, ...]) -> list[Draft]:
-        """Write one message, its effects and their events. Return the messages that announce the effects."""
+        """Write one message and its effects. Return the messages that the effects give rise to."""
         deliveries: list[InboxDelivery] = []
         assigns: list[Assign] = []
         said: list[Draft] = []
@@ -129,7 +127,7 @@ class EffectWriter:
         return assigned
 
     def _has_room(self, fact: Fact, assign: Assign) -> bool:
-        """Return whether the agent's queue has room. Raises Refused (queue_full) if the sender can be notified."""
+        """Return whether the agent's queue has room. Raises Refused (queue_full) to the sender."""
         conn, values = self._tx.conn, {"agent": assign.agent, "usual": QUEUE_LIMIT}
         span, most = conn.execute(SPAN, values).fetchone() or (0, QUEUE_LIMIT)
         if span is None or span < most:
@@ -276,8 +274,8 @@ COUNT_ASSIGNED: Final = "UPDATE workflows SET assigned = assigned + 1 WHERE id =
 BOUNDED: Final = frozenset({"said", "kickoff", "reply"})
 """Messages of agents and persons. The kernel's own messages are limited at their sources."""
 
-# Upper bound of the queue's length: the number of instructions of all agents since the oldest one in this queue. Only
-# if that exceeds the limit, the queue is counted.
+# Upper bound of the queue's length: the number of instructions of all agents since the oldest one
+# in this queue. The queue is counted only if this bound exceeds the limit.
 SPAN: Final = """
 SELECT (SELECT max(id) FROM instructions) + 1 - (SELECT min(oldest) FROM (
     -- the oldest of each lane, one search per index

@@ -18,7 +18,7 @@ TOO_LATE: Final = "not approved in time"
 
 
 class Requested(msgspec.Struct, frozen=True):
-    """Current state of an approval request."""
+    """State of an approval request, as its call sees it."""
 
     number: int
     state: State
@@ -49,7 +49,7 @@ UPDATE approvals SET call_key = :key, epoch = :epoch, held = :held WHERE id = :i
 
 
 def ask(tx: Transaction, author: Author, call: GatedCall, expires_ms: int) -> Requested:
-    """Return the decision on the request for ``call``; create the request unless it exists.
+    """Return the state of the request for ``call``; create the request if it does not exist.
 
     ``expires_ms`` applies to a new request. Raises Refused (stale_attempt, quota_reached).
     """
@@ -75,7 +75,7 @@ def ask(tx: Transaction, author: Author, call: GatedCall, expires_ms: int) -> Re
     taken = {"id": asked.number, "key": call.key, "epoch": author.epoch, "held": holds}
     (until_ms,) = cast("tuple[int]", tx.conn.execute(TAKE_OVER, taken).fetchone())
     update_wait(tx, instruction.number)
-    if holds and found is not None:  # the only news is that the work waits again
+    if holds and found is not None:  # an existing request: announce that its call waits again
         one = Named(instruction.number, instruction.name, instruction.space, call.tool)
         tell_request(tx, asked.number, one, until_ms)
     return _told(tx, asked, instruction, asker)
@@ -87,7 +87,7 @@ TOLD: Final = "UPDATE approvals SET told = 1 WHERE id = ? AND told = 0 RETURNING
 
 
 def find_decision(tx: Transaction, author: Author, approval: int) -> Requested:
-    """Return the decision on a request whose call waits. Raises Refused (stale_attempt)."""
+    """Return the state of a request whose call is waiting. Raises Refused (stale_attempt)."""
     instruction = held(tx.conn, author.instruction, author.epoch)
     row = tx.conn.execute(ONE, (approval,)).fetchone()
     assert row is not None, "an approval exists as long as its work is open"
@@ -110,7 +110,6 @@ SELECT 1 FROM instructions AS i WHERE i.id = :instruction AND (
 
 
 def _told(tx: Transaction, asked: Requested, instruction: Held, asker: int) -> Requested:
-    """Return the decision and mark it as delivered. ``asker`` is the epoch of the previous attempt that asked."""
     if asked.state == "open":
         return asked
     unheard = tx.conn.execute(TOLD, (asked.number,)).fetchone() is not None
@@ -122,7 +121,8 @@ USED_UP: Final = "UPDATE approvals SET told = 1 WHERE instruction = ? AND tool =
 
 
 def mark_begun(tx: Transaction, author: Author, call: GatedCall) -> None:
-    """Record that ``call`` may have started without approval, so that its request no longer proves the opposite.
+    """Record that ``call`` may have started without approval: ``Requested.first`` is False from now
+    on.
 
     Raises Refused (stale_attempt).
     """
@@ -134,7 +134,7 @@ LET_GO: Final = "UPDATE approvals SET held = 0 WHERE id = ? AND held = 1 AND epo
 
 
 def release_call(tx: Transaction, author: Author, approval: int) -> None:
-    """Record that the call no longer waits for its request, whose state does not change."""
+    """Record that the call no longer waits for its request. The request's state does not change."""
     row = tx.conn.execute(LET_GO, (approval, author.epoch)).fetchone()
     if row is not None:
         update_wait(tx, int(row[0]))
@@ -143,14 +143,15 @@ def release_call(tx: Transaction, author: Author, approval: int) -> None:
 def approve(
     tx: Transaction, approval: str, *, reason: str = "", always: str | None = None, everybody: bool = False
 ) -> tuple[ApprovalId, ...]:
-    """Grant a request as a person.
+    """Grant a request as a person. Return other open requests that the new rule (``always``)
+    grants.
 
-    ``always`` is a pattern: also grant all other calls of the tool whose whole input matches it; with ``everybody``,
-    calls of any agent. Return the other open requests that were granted. Raises Refused: not_found; conflict if the
-    request was decided otherwise or expired; bad_request if its own input does not match the pattern.
+    ``always`` is a pattern: also grant all other calls of the tool whose whole input matches it;
+    with ``everybody``, of any agent. Raises Refused: not_found; conflict if the request was decided
+    otherwise or expired; bad_request if its own input does not match the pattern.
     """
     number = _number(approval)
-    expire(tx)  # the alarm may not have fired yet
+    expire(tx)  # the timer that expires requests may not have fired yet
     waited = cast("list[tuple[int]]", [] if always is None else tx.conn.execute(OTHERS, (number,)).fetchall())
     decide(tx, number, "granted", USER, reason, always=always, everybody=everybody)
     states = {other: tx.conn.execute(ONE, (other,)).fetchone() for (other,) in waited}
@@ -169,7 +170,7 @@ EXPIRED: Final = "SELECT id FROM approvals WHERE state = 'open' AND expires_ms <
 
 
 def expire(tx: Transaction) -> None:
-    """Expire the requests that were not decided in time."""
+    """Expire the requests whose deadline has passed."""
     for (number,) in cast("list[tuple[int]]", tx.conn.execute(EXPIRED, (tx.now_ms,)).fetchall()):
         decide(tx, number, "expired", SYSTEM, TOO_LATE)
 
@@ -191,7 +192,7 @@ def decide(
     always: str | None = None,
     everybody: bool = False,
 ) -> None:
-    """Decide a request once; repeating the decision changes nothing. ``always``, ``everybody``: see approve.
+    """Decide a request, once. ``always`` and ``everybody`` are as in approve.
 
     Raises Refused: not_found, conflict, bad_request.
     """
@@ -228,7 +229,7 @@ DELETE_RULE: Final = "DELETE FROM approval_rules WHERE id = ? RETURNING agent, t
 
 
 def drop_rule(tx: Transaction, rule: str) -> None:
-    """Delete an approval rule, so that its calls need approval again. Raises Refused (not_found)."""
+    """Delete an approval rule: its calls need approval again. Raises Refused (not_found)."""
     number = number_of(rule, "r") or 0
     row = tx.conn.execute(DELETE_RULE, (number,)).fetchone()
     if row is None:

@@ -1,10 +1,11 @@
 """Cancel or retry many instructions in one transaction, with the same checks as for a single one.
 
-The transaction that changes the instructions also selects them, so that the selection is exact: it contains all earlier
-instructions and no later ones. If ending one instruction ends another, that one is counted separately.
+The instructions are selected in the transaction that changes them, so that the selection contains
+all earlier instructions and no later one. If the end of one instruction ends another, that other
+one is counted separately.
 
-Without a workflow, an agent is named by its key, because it has one queue for all spaces; within a workflow's spaces,
-by its name there. All criteria of a selection must match.
+Without a workflow, an agent is named by its key, because it has one queue for all spaces; within a
+workflow's spaces, by its name there. All criteria of a selection must match.
 """
 
 from collections import Counter
@@ -26,10 +27,7 @@ from protocol.names import InstructionId, SpaceId, instruction_id, place_of
 
 
 class Selection(msgspec.Struct, frozen=True, kw_only=True):
-    """Criteria for instructions. None: all agents or all spaces.
-
-    ``queued``: only instructions without a worker; running ones continue.
-    """
+    """Criteria for instructions; None: any. ``queued``: only instructions without a worker."""
 
     agent: str | None = None
     spaces: frozenset[str] | None = None
@@ -47,14 +45,14 @@ class Choosable(msgspec.Struct, frozen=True):
 
 
 class BulkSelection(msgspec.Struct, frozen=True):
-    """Selected instructions (``taken``), oldest first, and the number of running ones that were excluded (``left``)."""
+    """Selected instructions, oldest first (``taken``), and the number of excluded running ones."""
 
     taken: tuple[Choosable, ...]
     left: int
 
 
 def choose(rows: Iterable[Choosable], selection: Selection) -> BulkSelection:
-    """Return the ``rows`` that match ``selection``."""
+    """Return the instructions among ``rows`` that match ``selection``."""
     taken: list[Choosable] = []
     left = 0
     for row in rows:
@@ -69,7 +67,7 @@ def choose(rows: Iterable[Choosable], selection: Selection) -> BulkSelection:
     return BulkSelection(tuple(taken), left)
 
 
-# Oldest first, so that a question's answer does not go to an instruction that is cancelled next.
+# Oldest first: askers end before the instructions that they asked, so that no answer wakes them.
 OPEN: Final = """
 SELECT id, agent, name, space, state AS status FROM instructions INDEXED BY instructions_open
 WHERE state IN ('queued', 'leased', 'running', 'yielded', 'waiting') ORDER BY id
@@ -84,7 +82,7 @@ SPACES: Final = "SELECT ?1 UNION ALL SELECT s.space FROM subspaces AS s WHERE s.
 
 
 def cancel_many(tx: Transaction, asked: BulkRequest, agent: str | None, space: SpaceId | None) -> BulkReport:
-    """Cancel the selected open instructions; with ``queued`` only those without a worker. ``agent``: see Selection."""
+    """Cancel open instructions of ``agent`` (see Selection) in ``space`` and spaces below it."""
 
     def cancel(row: Choosable) -> None:
         found = find(tx.conn, row.id)
@@ -96,7 +94,7 @@ def cancel_many(tx: Transaction, asked: BulkRequest, agent: str | None, space: S
 
 
 def retry_many(tx: Transaction, asked: BulkRetryRequest, agent: str | None, space: SpaceId | None) -> BulkReport:
-    """Requeue all selected instructions among those that ``awk dead`` lists."""
+    """Requeue the selected instructions among the failed and dead ones that were not dismissed."""
 
     def retry(row: Choosable) -> None:
         steering.retry(tx, row.id, fresh=asked.fresh)

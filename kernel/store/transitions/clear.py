@@ -1,7 +1,7 @@
 """Delete the contents of spaces: texts, journals, prompts and effects, at a person's request.
 
-Traces remain: messages with kind and number, instructions with status and cost, events without texts. A clear reads the
-whole log, so that its duration grows with the log.
+Some data remains: of messages kind and number, of instructions status and cost, and events without
+texts. A clear reads the whole log, so that its duration grows with the log.
 """
 
 from collections.abc import Generator, Iterable
@@ -22,7 +22,7 @@ from protocol.api.agents import Cleared
 from protocol.errors import Refused
 from protocol.names import AgentKey, is_below, personal_space, place_of
 
-# Work in the spaces, and work of their guard, which read their messages in its own space.
+# Work in the spaces, and work of their guard, whose prompts contain messages of the spaces.
 WORK: Final = """
 INSERT INTO work (value) SELECT i.id FROM instructions AS i WHERE i.space IN (SELECT value FROM cleared)
 UNION SELECT j.instruction FROM guard_jobs AS j WHERE j.space IN (SELECT value FROM cleared)
@@ -52,8 +52,8 @@ UPDATE events SET data = CAST(json_replace(CAST(data AS TEXT), '$.text', '', '$.
 WHERE (space IN (SELECT value FROM cleared) OR instruction IN (SELECT value FROM work)) AND data IS NOT NULL
 """
 
-# Recorded answers must remain for repeated requests; of answers about documents of these spaces, only the structure
-# does.
+# Recorded answers must remain for repeated requests. Of answers about documents in these spaces,
+# only the structure remains.
 ERASE_ANSWERS: Final = """
 UPDATE idempotency SET response = CAST(json_replace(CAST(response AS TEXT), '$.text', '', '$.steps', json('[]'),
   '$.input', NULL, '$.reason', '', '$.decision_reason', '', '$.title', '', '$.description', '',
@@ -91,7 +91,7 @@ SPENT: Final = "DELETE FROM spending WHERE agent = ?"
 
 
 class Erased(NamedTuple):
-    """Numbers of messages and instructions that lost their texts."""
+    """Number of messages and number of instructions whose texts were deleted."""
 
     messages: int
     instructions: int
@@ -99,7 +99,6 @@ class Erased(NamedTuple):
 
 @contextmanager
 def _listed(conn: apsw.Connection, spaces: Iterable[str]) -> Generator[None]:
-    """Fill the temporary tables with ``spaces``, the spaces below them and their work."""
     conn.execute(MAKE_LISTS).fetchall()
     conn.executemany(ADD_SPACE, [(space,) for space in with_those_below(conn, spaces)])
     conn.execute(WORK)
@@ -108,7 +107,7 @@ def _listed(conn: apsw.Connection, spaces: Iterable[str]) -> Generator[None]:
 
 
 def erase(tx: Transaction, spaces: Iterable[str]) -> Erased:
-    """Delete the contents of ``spaces`` and of the spaces below them. The caller has to call ``tx.forget``."""
+    """Delete the texts of ``spaces`` and of the spaces below. The caller calls ``tx.forget``."""
     conn = tx.conn
     with _listed(conn, spaces):
         for number, epoch in cast("list[tuple[int, int]]", conn.execute(ASKED_OPEN).fetchall()):
@@ -134,7 +133,7 @@ def erase(tx: Transaction, spaces: Iterable[str]) -> Erased:
 
 
 def end(tx: Transaction, space: str) -> int:
-    """Delete everything that ends with the last run of ``space``, or with its agent. Return the number of rows."""
+    """Delete what ends with a space's last run, or with its agent. Return the number of rows."""
     conn = tx.conn
     before = conn.total_changes()
     with _listed(conn, [space]):
@@ -154,9 +153,8 @@ WHERE space = ? AND state IN ('queued', 'leased', 'running', 'yielded', 'waiting
 
 
 def clear(tx: Transaction, space: str, *more: str) -> Cleared:
-    """Delete the contents of ``space``, of ``more`` with the same name and of the spaces below; cancel their proposals.
-
-    Raises Refused (conflict) while work there has not ended.
+    """Delete the contents of ``space``, of ``more`` with its public name, and of the spaces below
+    them; cancel their proposals. Raises Refused (conflict) while work in them has not ended.
     """
     spaces = with_those_below(tx.conn, (space, *more))
     expire_proposals(tx)  # this may create work
@@ -181,9 +179,10 @@ def clear(tx: Transaction, space: str, *more: str) -> Cleared:
 
 
 def delete_agent(tx: Transaction, key: AgentKey) -> None:
-    """Delete an agent without open work, and its messages. Raises Refused (unknown_agent, conflict).
+    """Delete an agent without open work, and its messages. Raises Refused (unknown_agent,
+    conflict).
 
-    An agent whose file was deleted earlier may have left messages behind.
+    If only its messages remain, because its file was deleted earlier, delete these.
     """
     home = personal_space(key)
     try:

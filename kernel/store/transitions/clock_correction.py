@@ -1,9 +1,10 @@
-"""Correct stored times if the clock of an earlier kernel was set differently. Part of recovery.
+"""Correct stored times if the clock was changed since an earlier kernel. Part of recovery.
 
-If the machine has not been rebooted, the difference is known and all relevant times are shifted: a clock change without
-a kernel affects no wait, floor or window (promises P2, P12, P21). Otherwise only a clock that was set back is
-detectable: waits keep their length (fault TF14) but start again (fault TF01). Ended work keeps its displayed times;
-``skipped`` returns how to read them (kernel.policy.timing).
+Without a reboot in between, the difference is known, and all relevant times are shifted by it: a
+clock change without a kernel affects no wait, floor or window (promises P2, P12, P21). After a
+reboot, only a clock that was set back is noticed: waits keep their length (fault TF14) but start
+again (fault TF01). Ended work keeps its displayed times; ``skipped`` returns how to read them
+(kernel.policy.timing).
 """
 
 from typing import Final
@@ -63,7 +64,7 @@ ALL: Final = (ANSWERS, WAITS, AGES, BREAKERS, HOLDS, CRASHES, DEADLINES, INTERVA
 
 
 class HostClock(msgspec.Struct, frozen=True):
-    """Relation of a kernel's time to its machine: the boot id, and the kernel's time at that boot."""
+    """Clock of a machine: the id of its boot, and the kernel's time at that boot."""
 
     boot_id: str
     offset_ms: int
@@ -109,15 +110,16 @@ WHERE state = 'open'
 
 
 def correct_clock(tx: Transaction, machine: HostClock | None = None) -> bool:
-    """Adjust stored times to the clock of the new kernel. Return False if nothing had to change."""
+    """Adjust stored times to the clock of the new kernel. Return whether anything changed."""
     by_ms = _set_by(tx, machine)
     return _put_back(tx) if by_ms is None else _moved(tx, by_ms)
 
 
 def skipped(tx: Transaction, machine: HostClock | None = None) -> int:
-    """Return how far the new kernel's clock is ahead (or behind) of the time that is known to have passed.
+    """Return the ms by which the clock jumped since the previous kernel; negative: it was set back.
 
-    Call this before emitting an event: the newest event is the last known time of the previous kernel.
+    Call this before emitting an event: the newest event is the last known time of the previous
+    kernel.
     """
     by_ms = _set_by(tx, machine)
     if by_ms is not None:
@@ -127,7 +129,7 @@ def skipped(tx: Transaction, machine: HostClock | None = None) -> int:
 
 
 def _set_by(tx: Transaction, machine: HostClock | None) -> int | None:
-    """Return by how much the clock was set since the last kernel; None after a reboot."""
+    """Return by how many ms the clock was set since the last kernel; None after a reboot."""
     row = tx.conn.execute(LAST).fetchone()
     if machine is None or not machine.boot_id or row is None or row[0] != machine.boot_id:
         return None
@@ -143,7 +145,7 @@ def _moved(tx: Transaction, by_ms: int) -> bool:
 
 
 def _put_back(tx: Transaction) -> bool:
-    """Set future times back to now. Return False if the clock was not set back since the last event."""
+    """Set future times to now. Return whether the clock was set back, so that this was needed."""
     row = tx.conn.execute(NEWEST).fetchone()
     if row is None or int(row[0]) <= tx.now_ms:
         return False

@@ -1,12 +1,14 @@
-"""End an instruction: its attempt, its deliveries, its cost and the message that reports it, in one transaction.
+"""End an instruction: its attempt, its deliveries, its cost and the message that reports it, in one
+transaction.
 
-The attempt of a completed instruction ends in a later transaction, so that the reply is available at once.
+The attempt of a completed instruction ends in a later transaction, so that the reply is available
+at once. An instruction is closed by its attempt, answered or cancelled by a person, ended at a
+limit, or ended with an ephemeral agent when the kernel stops. Cost that a worker reports after a
+cancellation is still booked.
 
-An instruction is closed by its attempt, answered or cancelled by a person, ended at a limit, or ended with an ephemeral
-agent when the kernel stops. Cost that a worker reports after a cancellation is still booked.
-
-A space below a run's is closed once its work and its opener's work, or the run, has ended. The same commit cancels its
-votes and tasks. An opener that does other work is woken with the last message.
+A space below a run's is closed when the run has ended, or when no work in the space and no work of
+its opener is open. The same commit cancels its votes and tasks. If the opener continues with other
+work, it is woken with the last message.
 """
 
 from collections.abc import Callable, Mapping
@@ -62,14 +64,14 @@ ENDS: Final[Mapping[EndStatus, _EndKind]] = {
 
 
 class Closed(msgspec.Struct, frozen=True, kw_only=True):
-    """Result of closing: the sequence number of its message, and the instructions that the reply created."""
+    """Result of closing: number of the end's message, and instructions that the message created."""
 
     seq: int
     instruction_ids: tuple[InstructionId, ...] = ()
 
 
 class Closing(msgspec.Struct, frozen=True, kw_only=True):
-    """End of an instruction. ``usage`` is the part that its entries have not booked."""
+    """End of an instruction. ``usage`` is the usage that its entries have not booked yet."""
 
     status: EndStatus
     text: str = ""
@@ -96,7 +98,7 @@ def close(
     crash_jitter: float | None = None,
     failure: ProviderFailure | None = None,
 ) -> Closed:
-    """End the instruction that ``epoch`` holds. Raises Refused (stale_attempt)."""
+    """End the instruction as its attempt ``epoch`` reports. Raises Refused (stale_attempt)."""
     number = number_of(instruction, "i")
     conclusion = Closing(status=status, text=text, usage=usage, cause=cause, crash_jitter=crash_jitter, failure=failure)
     ending = AttemptEnding(outcome or status, exit, stderr_tail)
@@ -113,9 +115,10 @@ def reply(
     text: str,
     write_last: Callable[[Transaction, str, int], object] | None,
 ) -> Closed:
-    """End the instruction as done, with its last entry, which ``write_last`` writes if it is not stored yet.
+    """End the instruction as done. ``write_last`` (None: stored already) stores its last entry.
 
-    Its attempt continues until the worker leaves (attempts.leave). Raises Refused (stale_attempt; conflict).
+    Its attempt ends when the worker exits (attempts.leave). Raises Refused (stale_attempt;
+    conflict).
     """
     if write_last is not None:
         write_last(tx, instruction, epoch)
@@ -127,13 +130,13 @@ def reply(
 
 
 def close_cancelled(tx: Transaction, number: int, epoch: int) -> Closed | None:
-    """Cancel an instruction that has not ended, held by an attempt or not. Return None if it changed meanwhile."""
+    """Cancel an open instruction and its attempt, if any. Return None if it changed meanwhile."""
     conclusion = Closing(status="cancelled", cause="cancelled")
     return _conclude(tx, number, epoch, conclusion, AttemptEnding("cancelled"), step="cancel")
 
 
 def close_incomplete(tx: Transaction, number: int, epoch: int, cause: IncompleteCause) -> Closed | None:
-    """End an instruction that a budget, limit or person blocks; retain its thread. Return None if it changed."""
+    """End an open instruction as incomplete; it can be continued. Return None if it changed."""
     conclusion = Closing(status="incomplete", cause=cause)
     return _conclude(tx, number, epoch, conclusion, AttemptEnding(cause), step="cancel")
 
@@ -142,10 +145,10 @@ WAITS_FOR_PERSON: Final = "SELECT 1 FROM instructions WHERE id = ? AND state = '
 
 
 def answer_for(tx: Transaction, instruction: str, text: str, name: str | None = None) -> Closed:
-    """End an instruction that waits for a human agent, with ``text`` as its reply.
+    """End an instruction of a human agent as done, with the reply ``text``.
 
-    ``name`` is the agent that answers. Raises Refused: too_large; not_found; conflict if the instruction waits for no
-    person, was answered, or belongs to another agent.
+    ``name``: human agent that must be asked (None: any). Raises Refused: too_large; not_found;
+    conflict if the instruction waits for no person, was answered, or belongs to another agent.
     """
     if len(text.encode("utf-8", "replace")) > TEXT_LIMIT_BYTES:
         raise Refused("too_large", f"answer too large: the limit is {TEXT_LIMIT_BYTES} bytes", TOO_LARGE_HINT)
@@ -205,7 +208,6 @@ def _conclude(
     *,
     step: Literal["done", "answer", "cancel"] = "done",
 ) -> Closed | None:
-    """Record the end of the work and, with ``ending``, of its attempt. ``step`` determines which states may end."""
     error_class = None if conclusion.cause is None else CLASS_OF_CAUSE[conclusion.cause]
     values = {
         "id": number,
@@ -268,16 +270,13 @@ def _conclude(
     if row.asked_by is not None:
         answer(tx, row.asked_by)
     close_what_is_over(tx, number, space, row.hops + 1)
-    # Last, so that the last message is visible before the end is.
+    # Last: readers of this event must find the instruction's last message.
     tx.emit("instruction.ended", space=space, agent=name, instruction=number, data=data)
     return Closed(seq=recorder.first_seq, instruction_ids=tuple(recorder.instructions))
 
 
 def cancel(tx: Transaction, instruction: str) -> None:
-    """Cancel an instruction in any open state; the kernel stops its worker.
-
-    Raises Refused: not_found; conflict if it has ended, with the way it ended.
-    """
+    """Cancel an open instruction and stop its worker. Raises Refused: not_found, conflict."""
     found = find(tx.conn, instruction)
     if close_cancelled(tx, found.number, found.epoch) is None:
         why = f" ({found.cause})" if found.cause and found.cause != found.state else ""
@@ -312,7 +311,7 @@ RETURNING agent, run
 
 
 def book_late(tx: Transaction, instruction: str, epoch: int, entry: Entry) -> None:
-    """Store ``entry``, the next one of a cancelled instruction, and book its usage. Raises Refused (stale_attempt)."""
+    """Store and book an entry of a cancelled instruction. Raises Refused (stale_attempt)."""
     number = number_of(instruction, "i")
     assert entry.usage is not None, "there is something to book"
     values = {"id": number, "epoch": epoch, "k": entry.k, **amounts_of(entry.usage)}
@@ -330,7 +329,7 @@ LAST_CHARACTERS: Final = 4000
 
 
 def close_what_is_over(tx: Transaction, instruction: int, space: str, hops: int) -> None:
-    """Close the spaces that have no work left after the end of ``instruction`` in ``space``."""
+    """Close the spaces in which no work is left after the end of ``instruction``."""
     for row in spaces.affected_by(tx.conn, instruction, space):
         at_work = spaces.opener_at_work(tx.conn, row)
         if not is_over(opener_at_work=at_work, work_open=spaces.work_open(tx.conn, row.space)):
@@ -341,7 +340,7 @@ def close_what_is_over(tx: Transaction, instruction: int, space: str, hops: int)
 
 
 def close_space(tx: Transaction, row: Subspace, why: str) -> None:
-    """Close a space and cancel its votes and tasks without waking an agent. The caller ends the work in it."""
+    """Close a space with its votes and tasks; wake no agent. The caller ends its instructions."""
     reason = f"the space {row.name} is closed"
     cancel_open(tx, row.space, reason)
     for number in cast("list[tuple[int]]", tx.conn.execute(UNFINISHED, (row.space,)).fetchall()):
@@ -357,7 +356,7 @@ UNFINISHED: Final = "SELECT id FROM tasks WHERE space = ? AND state IN ('open', 
 
 
 def _wake_opener(tx: Transaction, row: Subspace, hops: int) -> None:
-    """Notify the opener in the run's space but not in its channel: the other members may not know the space."""
+    """Wake the opener by a message to its inbox only: other members may not know the space."""
     last = spaces.last_words(tx.conn, row.space)
     text = f"[SPACE] {row.name}, which you opened, is closed: all work in it has ended."
     if last is not None:

@@ -101,8 +101,6 @@ _VERBS: Final = {
 def _following(
     tx: Transaction, space: str, file: str, document: StoredDocument | None, asked: DocumentChange
 ) -> NextVersion | None:
-    """Return the next version. Raises Refused, also if the space has too many documents."""
-
     def text_of(version: int) -> str:
         return "" if document is None else "\n".join(documents.lines_at(tx.conn, document, version))
 
@@ -146,7 +144,7 @@ VALUES (:document, :version, :action, :message, :author, :instruction,
 
 
 def add_version(tx: Transaction, space: str, file: str, new: NewVersion) -> int:
-    """Write the next version of ``file`` and return its number."""
+    """Store the next version of ``file`` and return its number."""
     values = {"space": space, "file": file, "content": new.content or "", "deleted": new.content is None}
     row = tx.conn.execute(PUT, values).fetchone()
     assert row is not None, "an upsert returns its row"
@@ -179,10 +177,6 @@ def _put(
     text: str,
     reason: str,
 ) -> tuple[int, int]:
-    """Write a version with its author's name and instruction, announced by ``by``.
-
-    Return the numbers of the version and the message.
-    """
     old = [] if document is None else document.lines
     new = [] if following.text is None else lines_of(following.text)
     undo = undoing(old, new)
@@ -222,9 +216,10 @@ def suggest(
     author: Author | None = None,
     call_key: str | None = None,
 ) -> SuggestionMade:
-    """Suggest ``content`` as the text of ``file``, based on version ``since`` (None: the newest), and wake its owner.
+    """Suggest ``content`` as the next text of ``file`` and wake its owner.
 
-    Raises Refused as ``change`` does, except for ownership.
+    ``since``: version that the text is based on (None: the newest). Raises Refused as ``change``
+    does, but not for documents of other owners.
     """
     who = speaker(tx, space, author, ("suggest", file, content, reason, since), call_key)
     if (before := who.known(SuggestionMade)) is not None:
@@ -240,7 +235,7 @@ def suggest(
         raise Refused("bad_request", f"{name} has no version {since}", f"its newest is {version}")
     base = version if since is None else since
     old = [] if document is None else documents.lines_at(tx.conn, document, base)
-    # The text as if accepted now: it must fit, and change something.
+    # Merge as if it were accepted now: the text must not be too long, and must change something.
     standing = DocumentState(base, "\n".join(old) if old else None)
     if next_version(name, DocumentChange("write", content, base), standing, lambda _: "") is None:
         raise Refused("bad_request", f"suggestion equals the current text of {name}", "suggest a changed text")
@@ -294,7 +289,7 @@ def decide(
 
 
 def decide_by_vote(tx: Transaction, space: str, name: str, winner: str | None, proposal: str) -> None:
-    """Apply a binding vote on a suggestion. If the change conflicts, announce that the suggestion stays open."""
+    """Decide a suggestion as a binding vote did. On a conflict, announce that it stays open."""
     system = Speaker(SYSTEM)
     row = DOCUMENT.find(tx.conn, space, name)
     if row.state != "open" or winner is None:
@@ -329,6 +324,5 @@ def _decide(
 
 
 def _say(tx: Transaction, space: str, by: Speaker, text: str, row: SuggestionInfo) -> int:
-    """Announce the decision on a suggestion to its author's inbox. Return the number of the message."""
     draft = Draft(kind="document", space=space, sender=by.name, text=text, mentions=(row.author,))
     return by.say(tx, draft).first_seq

@@ -1,8 +1,8 @@
-"""Apply changes that are due: expired waits, breakers to probe, starved work and expired requests.
+"""Apply changes that are due: ended waits, breakers to probe, starved work and expired requests.
 
-Work that waits for a person moves to another member at the user's request or when the time to answer is over. The
-instruction stays the same, so that its author receives the answer of either. The channel is notified, and so is the
-first member, who may be about to answer.
+An instruction that waits for a person moves to another member at the user's request, or when no
+answer came in time. It stays the same instruction, so that its author gets the answer of either
+member. The channel is notified, and so is the first member, who may be about to answer.
 """
 
 from typing import Final, cast
@@ -29,9 +29,10 @@ from protocol.names import AgentKey, instruction_id, is_personal, place_of, spli
 
 
 def reassign(tx: Transaction, instruction: str, to: str) -> None:
-    """Move an instruction that waits for a person to the member ``to``. A model starts at once.
+    """Move an instruction that waits for a person to the member ``to``; a model starts at once.
 
-    Raises Refused: not_found; conflict if it waits for no person or was answered; not_a_participant.
+    Raises Refused: not_found; conflict if it waits for no person or was answered;
+    not_a_participant.
     """
     found, see = find(tx.conn, instruction), f"see it: awk show {instruction}"
     if found.state in ENDED:
@@ -65,7 +66,7 @@ LEFT JOIN members AS m ON m.space = i.space AND m.name = i.name AND m.agent = i.
 WHERE i.state = 'waiting' AND i.answer_by_ms > 0 AND i.answer_by_ms <= ? AND i.waits_for = 'person'
 ORDER BY i.answer_by_ms, i.id
 """
-# Members that the message reached were asked too, or before: this prevents circles.
+# The message's recipients are or were asked already: work does not go back to them.
 REACHED: Final = """
 SELECT 1 FROM instructions AS i CROSS JOIN deliveries AS d ON d.message = i.message AND d.agent = ? WHERE i.id = ?
 """
@@ -123,7 +124,7 @@ WHERE state = 'waiting' AND not_before_ms > 0 AND not_before_ms <= ? AND wait_ke
 ORDER BY lane, id
 """
 
-# Return half-open breakers, and when the slot of the probing instruction becomes free for another one.
+# Half-open breakers: the probing instruction, and the time at which another one may probe instead.
 PLACES: Final = """
 SELECT b.probe, CASE
   -- it can be leased but was not yet: it keeps the slot for :patience
@@ -159,7 +160,7 @@ ORDER BY b.key
 
 
 def apply_due(tx: Transaction, starvation_ms: int) -> None:
-    """Apply a limited number of due changes; call again for more. Write nothing if nothing is due."""
+    """Apply some of the due changes; call again until nothing is due. Writes nothing then."""
     aged = tx.conn.execute(AGE, (tx.now_ms - starvation_ms, AGED)).fetchall()
     for number, name, space, state in cast("list[tuple[int, str, str, str]]", aged):
         waits.tell_queued(tx, number, name, space, 0, state)
@@ -195,7 +196,7 @@ NEVER: Final = 2**62
 
 
 def next_due_ms(conn: apsw.Connection, starvation_ms: int) -> int | None:
-    """Return the time of the next due change; None if none is scheduled."""
+    """Return the time of the next due change, or None."""
     row = conn.execute(NEXT, {"starvation": starvation_ms, "never": NEVER}).fetchone()
     due_ms = min((NEVER if row is None else int(row[0]), *(free_ms for _probe, free_ms in _places(conn))))
     return None if due_ms == NEVER else due_ms

@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 class GrantChanged(msgspec.Struct, frozen=True, kw_only=True):
-    """Result of giving or revoking a grant: its id and the message that announces it."""
+    """Result of giving or revoking a grant. ``until``: its end, if it has one."""
 
     id: str
     message_id: str
@@ -32,7 +32,7 @@ class GrantChanged(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Receiver(NamedTuple):
-    """Receiver of a grant."""
+    """Agent that receives a grant: its key and its name in the space."""
 
     key: AgentKey
     name: str
@@ -41,10 +41,11 @@ class Receiver(NamedTuple):
 def under_grant(
     tx: Transaction, author: Author, scope: Scope, job: Callable[[Transaction], T], *, counts: bool
 ) -> tuple[T, bool]:
-    """Run ``job`` under the author's grant of ``scope``. Return its result, and whether it counted as a use.
+    """Run ``job`` under the author's grant of ``scope``. Return its result, and whether a use was
+    counted.
 
-    With ``counts``, a job that changes something is a use. A repeated call gets its recorded answer even if no use is
-    left. Raises Refused: stale_attempt, forbidden, and errors of the job.
+    With ``counts``, a job that changes something counts as a use. A repeated call gets its recorded
+    answer even if no use is left. Raises Refused: stale_attempt, forbidden, and errors of the job.
     """
     name, found = _authority(tx, author, scope)
     before = tx.conn.total_changes()
@@ -92,7 +93,8 @@ def give(
     author: Author | None = None,
     call_key: str | None = None,
 ) -> GrantChanged:
-    """Grant a scope to ``to`` (its name in ``space``); an agent can grant only its own scopes. A message announces it.
+    """Grant a scope to ``to`` (a name in ``space``), announced by a message. Agents grant their own
+    scopes.
 
     Raises Refused: stale_attempt, forbidden, not_a_participant, bad_request, quota_reached.
     """
@@ -124,7 +126,7 @@ def give(
 
 
 def answer(tx: Transaction, space: str, request: str, *, author: Author, call_key: str | None = None) -> GrantChanged:
-    """Approve another agent's call, as an agent with the scope auth.
+    """Grant the approval ``request`` of another agent. The author needs the scope auth.
 
     Raises Refused: stale_attempt, not_found, forbidden, conflict, quota_reached.
     """
@@ -160,10 +162,10 @@ ASKER: Final = "SELECT agent, name FROM approvals WHERE id = ? AND space = ?"
 def revoke(
     tx: Transaction, space: str | None, grant: str, *, author: Author | None = None, call_key: str | None = None
 ) -> GrantChanged:
-    """Revoke a grant and its derived grants from the next call on. Revoking it again changes nothing.
+    """Revoke a grant and the grants derived from it. Revoking it again changes nothing.
 
-    ``space`` None: in any space, as a person. Raises Refused: not_found; forbidden if another agent gave it; conflict
-    if it answered one request; stale_attempt, quota_reached.
+    ``space`` None: in any space, as a person. Raises Refused: not_found; forbidden if another agent
+    gave it; conflict if it answered one request; stale_attempt, quota_reached.
     """
     row = grants.find(tx.conn, grant)
     if row is None or (space is not None and row.space != space):
@@ -219,6 +221,5 @@ def _row(
 
 
 def _said(tx: Transaction, who: Speaker, space: str, text: str, name: str, result: GrantChanged) -> GrantChanged:
-    """Announce a change in the channel and in the inbox of ``name``, without waking the agent."""
     seq = who.say(tx, Draft(kind="document", space=space, sender=who.name, text=text, mentions=(name,))).first_seq
     return who.keep(tx, msgspec.structs.replace(result, message_id=message_id(seq)))

@@ -1,7 +1,7 @@
-"""Questions to a guard's model: asked in the commit that ends a run or for a waiting call, and settled.
+"""Questions to a guard's model, asked in the commit that ends a run or for a waiting call.
 
-A question is an instruction of the guard's own agent in its personal space. It has a budget, retries and a journal like
-other work, but belongs to no run and does not delay the end of one.
+A question is an instruction of the guard's own agent in its personal space. It has a budget,
+retries and a journal like other work, but belongs to no run, so that no run's end waits for it.
 """
 
 from collections.abc import Sequence
@@ -41,7 +41,7 @@ ASKED: Final = "SELECT id FROM guard_jobs WHERE call = ?"
 
 
 class GuardQuestion(msgspec.Struct, frozen=True, kw_only=True):
-    """Question to a guard for an agent's waiting call. ``call`` identifies the call, if it has a key."""
+    """Question to a guard. ``call``: key of the agent's call that waits for it, if any."""
 
     purpose: Purpose
     text: str
@@ -57,9 +57,9 @@ _vouched: Final = msgspec.json.Decoder(tuple[str, ...])
 
 
 def ask_guard(tx: Transaction, space: str) -> None:
-    """Ask the guard of ``space``, whose run has just ended, what its agents should remember, if so configured.
+    """Ask the guard of ``space`` what the agents should remember of the run that has ended.
 
-    A run ends even if its guard cannot be asked.
+    Does nothing without a guard that stores automatically, or if the guard cannot be asked.
     """
     row = tx.conn.execute(RUN, (space,)).fetchone()
     settings = None if row is None else _guarded.decode(_bytes(row[0])).guard
@@ -76,9 +76,10 @@ def ask_guard(tx: Transaction, space: str) -> None:
 
 
 def ask_for_call(tx: Transaction, settings: GuardSettings, question: GuardQuestion, *, author: Author) -> int | None:
-    """Ask the guard of the author's space for a waiting call. Return the job, the same job for a repeated call.
+    """Ask the guard of the author's space about a waiting call. Return the number of the guard job.
 
-    Return None if the guard cannot be asked. Raises Refused (stale_attempt).
+    A repeated call gets the same job. None: the guard cannot be asked. Raises Refused
+    (stale_attempt).
     """
     space = held(tx.conn, author.instruction, author.epoch).space
     before = None if question.call is None else tx.conn.execute(ASKED, (question.call,)).fetchone()
@@ -96,7 +97,6 @@ def _ask(
     vouched: tuple[str, ...],
     evidence: bytes,
 ) -> int | None:
-    """Send a question to the guard's agent of ``space``. Return the job; None if refused, which changes nothing."""
     home = personal_space(NAME)
     key = inline_key(NAME, home if is_personal(space) else place_of(space))
     told = len(tx.events)
@@ -127,7 +127,7 @@ DISMISS: Final = "UPDATE instructions SET dismissed = 1 WHERE id = ?"
 
 
 def settle(tx: Transaction, job: GuardJob, found: Sequence[Extracted]) -> None:
-    """Put the extracted memories into trays, once, and close a question that failed or waits for a person."""
+    """End a guard job, once: put extracted memories into trays, and cancel an open question."""
     if job.state not in ENDED:
         close_cancelled(tx, job.instruction, job.epoch)
     if tx.conn.execute(SETTLE, ("done" if job.state == "done" else "failed", job.id)).fetchone() is None:
@@ -141,7 +141,7 @@ def settle(tx: Transaction, job: GuardJob, found: Sequence[Extracted]) -> None:
 
 
 def give_up(tx: Transaction, number: int) -> None:
-    """Settle an open question whose call no longer waits."""
+    """Settle a guard job, if it is open, without a result: its call no longer waits."""
     job = job_of(tx.conn, number)
     if job is not None and not job.settled:
         settle(tx, job, ())

@@ -1,6 +1,6 @@
 """Make one entry of an attempt durable, and return whether the attempt should yield.
 
-The first entry's commit also stores its prompt.
+The commit of the first entry also stores the attempt's prompt.
 """
 
 from typing import Final, Literal
@@ -29,14 +29,14 @@ WHERE id = :id
 
 
 class PromptSnapshot(msgspec.Struct, frozen=True):
-    """Prompt to store with the first entry of an attempt. Entries before ``aside`` belong to another prompt."""
+    """Prompt to store with the first entry. Entries below ``aside`` belong to another prompt."""
 
     prompt: FrozenPrompt
     aside: int = 0
 
 
 def save_prompt(tx: Transaction, number: int, frozen: PromptSnapshot) -> None:
-    """Store the prompt that every later attempt of the instruction uses."""
+    """Store the prompt of instruction ``number`` for all its later attempts."""
     prompt = frozen.prompt
     part = put(tx, prompt.system.encode()) if prompt.system else None
     prefix = put(tx, encode_json(msgspec.structs.replace(prompt, system="")), part=part)
@@ -76,11 +76,13 @@ def journal(
     beginning: Beginning | None = None,
     metered: bool = False,
 ) -> Pressing | None:
-    """Write entry ``entry.k`` and book its usage. Repeating an entry changes nothing. Return why to yield, if at all.
+    """Store an entry and book its usage; repeating it changes nothing. Return why to yield, or
+    None.
 
-    ``first`` is the first entry of this attempt, with which the prompt ``frozen`` is stored. ``beginning`` is set if
-    the start of the worker was not reported yet. ``metered``: the entry counts against the instruction's quota of
-    bytes. Raises Refused (stale_attempt; conflict if k is not the next or has another body; quota_reached).
+    ``first`` is the number of this attempt's first entry, with which the prompt ``frozen`` is
+    stored. ``beginning`` is set if the worker's start is not recorded yet. ``metered``: the entry
+    counts against the instruction's quota of bytes. Raises Refused (stale_attempt; quota_reached;
+    conflict if k is not the next number, or is taken by another body).
     """
     number = number_of(instruction, "i")
     usage = entry.usage or _NO_USAGE
@@ -125,7 +127,7 @@ ASKS: Final = "SELECT 1 FROM instructions INDEXED BY instructions_asked WHERE as
 
 
 def _asks(tx: Transaction, number: int | None, entry: Entry) -> bool:
-    """Return whether the entry is a new question to an agent. Other tools do not pay for the query."""
+    """Return whether the entry has asked an agent. Only that tool's entries cost a query."""
     asked = entry.kind == "tool" and entry.name == ASK_AGENT
     return asked and tx.conn.execute(ASKS, (number,)).fetchone() is not None
 

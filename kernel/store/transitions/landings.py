@@ -21,7 +21,7 @@ from protocol.workflow import RUN_SECONDS, Deliver
 
 
 class LandingTerms(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Terms of a landing: the branches of all agents or of ``agent``, and how they are merged."""
+    """Terms of a landing: which branches (of ``agent``, or of all agents) are merged, and how."""
 
     agent: str | None = None
     squash: bool = False
@@ -30,7 +30,7 @@ class LandingTerms(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Landing(Queued, frozen=True):
-    """A landing. A checked one moves ``branch`` from ``expected`` to ``tip``."""
+    """Landing. If it is checked, ``branch`` is to move from commit ``expected`` to ``tip``."""
 
     run: int
     space: str
@@ -88,7 +88,7 @@ NEWEST: Final = f"{COLUMNS} WHERE run = :run AND (NOT :delivers OR delivers) ORD
 
 
 def newest(conn: apsw.Connection, run: int, *, delivers: bool = False) -> Landing | None:
-    """Return the newest landing of ``run``; ``delivers``: of those requested by the workflow file."""
+    """Return the newest landing of ``run``, or None; with ``delivers``, of its workflow's file."""
     return rows.one(conn.execute(NEWEST, {"run": run, "delivers": delivers}), NEWEST, _landing)
 
 
@@ -96,10 +96,7 @@ BEFORE: Final = f"{COLUMNS} WHERE run = ? AND id < ? AND delivers ORDER BY id DE
 
 
 def came_back_unchanged(conn: apsw.Connection, landing: Landing, agent: str, tip: str) -> bool:
-    """Return whether the last delivery was already returned to ``agent`` and its branch is still at ``tip``.
-
-    The same commit is not returned twice.
-    """
+    """Return whether the last delivery returned the same commit (``tip``) to ``agent`` already."""
     before = rows.one(conn.execute(BEFORE, (landing.run, landing.id)), BEFORE, _landing) if landing.delivers else None
     if before is None or not before.outcome.returned_to:
         return False
@@ -107,7 +104,7 @@ def came_back_unchanged(conn: apsw.Connection, landing: Landing, agent: str, tip
 
 
 def last_delivery(conn: apsw.Connection, run: int) -> LastDelivery | None:
-    """Return the newest landing that the workflow's file requested in ``run``."""
+    """Return the newest landing that the workflow's file requested in ``run``, or None."""
     found = newest(conn, run, delivers=True)
     return None if found is None else LastDelivery(found.state, found.after, found.outcome.why)
 
@@ -122,7 +119,7 @@ SELECT id, max(hops) OVER () FROM instructions WHERE run = ? AND name = ? ORDER 
 
 
 def work_of(conn: apsw.Connection, run: int, name: str) -> tuple[tuple[int, ...], int]:
-    """Return the last 50 instructions of agent ``name`` in ``run``, oldest first, and the maximum hops of all."""
+    """Return the last 50 instructions of ``name`` in ``run``, oldest first, and the most hops."""
     found = cast("list[tuple[int, int]]", conn.execute(WORK, (run, name)).fetchall())
     return tuple(number for number, _ in reversed(found)), max((hops for _, hops in found), default=0)
 
@@ -166,7 +163,7 @@ NO_TREES: Final = "its agents have no branches: it has no workspace: {git: workt
 
 
 class MergePlan(NamedTuple):
-    """Terms of a landing: the request combined with the workflow's file."""
+    """Landing to request: a request's terms, completed by the workflow's file."""
 
     repository: str
     branch: str
@@ -176,7 +173,7 @@ class MergePlan(NamedTuple):
 def plan_landing(
     conn: apsw.Connection, record: WorkflowRecord, asked: MergeRequest, deliver: Deliver | None
 ) -> MergePlan:
-    """Return the landing that a request means for the run ``record``. Raises Refused (bad_request) without a branch."""
+    """Return the landing that ``asked`` means. Raises Refused (bad_request) without a branch."""
     repository = repository_of(conn, record.id)
     if repository is None:
         raise Refused("bad_request", f"{run_id(record.id)} has nothing to merge: {NO_TREES}")
@@ -195,7 +192,7 @@ def plan_landing(
 
 
 def request_landing(tx: Transaction, record: WorkflowRecord, plan: MergePlan, *, delivers: bool = False) -> Landing:
-    """Add a landing of the run to the queue, and return the landing."""
+    """Add a landing of the run to the queue, and return it."""
     values = {
         "run": record.id,
         "space": record.space,
@@ -262,9 +259,9 @@ def _step(
 STOPPED: Final = "its run was stopped before it was merged"
 
 
-# A stopped run delivers nothing.
+# A delivery ends with its run; a landing that a person requested does not.
 def begin_landings(tx: Transaction, batch: Sequence[Landing]) -> tuple[Landing, ...]:
-    """Start the landings, refuse landings of stopped runs, and return the started ones."""
+    """Start the landings of ``batch`` and return them; refuse those whose run was stopped."""
     begun: list[Landing] = []
     for one in batch:
         record = workflows.by_id(tx.conn, one.run)
@@ -278,13 +275,13 @@ def begin_landings(tx: Transaction, batch: Sequence[Landing]) -> tuple[Landing, 
 
 
 def landings_again(tx: Transaction, batch: Sequence[Landing], why: str) -> None:
-    """Requeue the landings at their previous places, for the reason ``why``."""
+    """Return the landings to their places in the queue, for the reason ``why``."""
     for one in batch:
         _step(tx, one, "again", MergeOutcome(why=why))
 
 
 class Sound(NamedTuple):
-    """Landing that passed its checks, with its own commit among those that are merged together."""
+    """Landing that passed its checks. ``result``: its own commit on the branch."""
 
     landing: Landing
     result: str
@@ -292,7 +289,7 @@ class Sound(NamedTuple):
 
 
 def landings_checked(tx: Transaction, batch: Sequence[Sound], expected: str, tip: str) -> tuple[Landing, ...]:
-    """Record the move of the branch before the move, so that a restart can complete it. Return the checked landings."""
+    """Record that the branch is about to move to ``tip``. Return the checked landings."""
     for one in batch:
         _step(tx, one.landing, "pass", one.outcome, moves=(expected, tip, one.result))
     found = (by_id(tx.conn, one.landing.id) for one in batch)
@@ -300,7 +297,7 @@ def landings_checked(tx: Transaction, batch: Sequence[Sound], expected: str, tip
 
 
 def landings_merged(tx: Transaction, batch: Sequence[Landing], note: str = "") -> None:
-    """Record that the landings are on the branch."""
+    """Record that the branch contains the landings."""
     for one in batch:
         outcome = msgspec.structs.replace(one.outcome, commit=one.result or None, why=note or one.outcome.why)
         _step(tx, one, "land", outcome, moves=(one.expected, one.tip, one.result))
@@ -316,7 +313,7 @@ class Return(NamedTuple):
 def landing_refused(
     tx: Transaction, landing: Landing, outcome: MergeOutcome, returns: Sequence[Return] = ()
 ) -> tuple[InstructionId, ...]:
-    """Refuse a landing and turn its ``returns`` into work of its run, which resumes. Return the instructions."""
+    """Refuse a landing and give ``returns`` back to its run. Return the new instructions."""
     made, why = give_back(tx, landing, returns) if returns else ((), "")
     note = f"{outcome.why}; {why}" if why else outcome.why
     _step(tx, landing, "refuse", msgspec.structs.replace(outcome, why=note, returned_to=made))
@@ -324,7 +321,7 @@ def landing_refused(
 
 
 def give_back(tx: Transaction, landing: Landing, returns: Sequence[Return]) -> tuple[tuple[InstructionId, ...], str]:
-    """Return refused work to its authors as new instructions. Return the instructions, and why one failed, or ""."""
+    """Make instructions of refused work in its run. Return them, and why one is missing, or ""."""
     record = workflows.by_id(tx.conn, landing.run)
     if record is None or (record.state != "running" and not _take_up(tx, record)):
         return (
@@ -351,13 +348,13 @@ SELECT 1 FROM workflows AS w WHERE w.id = :run AND w.state = 'stopped' AND w.wor
   AND NOT EXISTS (SELECT 1 FROM workflows AS n WHERE n.name = w.name AND n.tag = w.tag AND n.state = 'running')
   AND NOT EXISTS (SELECT 1 FROM workflows AS n WHERE n.space = w.space AND n.id > w.id)
 """
-# The run gets its time again, and ends automatically even if it was started without an end.
+# The run gets its whole time again. It now ends automatically, even if started without an end.
 TAKE_UP: Final = """
 UPDATE workflows SET state = 'running', mode = 'run', status = NULL, exit_code = NULL, ended_ms = NULL,
   deadline_ms = :now + coalesce(CASE mode WHEN 'run' THEN deadline_ms - started_ms END, wall_time_ms, :usual)
 WHERE id = :run
 """
-# Retained trees are used again; work in them is committed at the end of each instruction.
+# Agents use retained trees again. Files in these are committed when each instruction ends.
 WORK_ON: Final = "UPDATE worktrees SET state = 'made', why = '' WHERE run = ? AND state = 'kept'"
 # A deleted tree is planned again for its agent, unless its path is used by another tree.
 PLAN_AGAIN: Final = """

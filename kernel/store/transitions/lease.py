@@ -1,4 +1,4 @@
-"""Lease an instruction to an attempt."""
+"""Lease: assign a queued instruction to a new attempt."""
 
 from typing import Final, cast
 
@@ -19,9 +19,10 @@ from protocol.names import (
 
 
 class LeaseColumns(AgentInSpace, frozen=True, kw_only=True):
-    """Leased instruction and its state. ``epoch`` counts all its leases.
+    """Columns of a leased instruction. ``epoch`` is the number of all its leases.
 
-    ``attempts`` are the charged ones without a crash, including this one; ``crashes`` those with a crash.
+    ``attempts``: charged attempts, including this one, without crashed ones; ``crashes``: crashed
+    ones.
     """
 
     epoch: int
@@ -49,8 +50,8 @@ class LeaseColumns(AgentInSpace, frozen=True, kw_only=True):
 class Leased(LeaseColumns, frozen=True, kw_only=True):
     """New attempt. ``n`` counts the charged attempts.
 
-    ``text`` is the agent's input, ``source_text`` the message as sent, and ``sender`` its author. Both texts include
-    mentions that joined the queued instruction.
+    ``text`` is the agent's input, ``source_text`` the message as sent, ``sender`` its author. Both
+    texts include messages that joined the instruction while it was queued.
     """
 
     instruction: InstructionId
@@ -103,7 +104,7 @@ WHERE d.instruction = ? ORDER BY m.seq
 
 DELIVERIES: Final = delivery_sql("UPDATE deliveries SET state = {lease} WHERE instruction = ? AND state {before lease}")
 
-# Only attempts that count: a retry by a person resets earlier crashes.
+# At most as many as ``crashes`` counts: a person's retry resets that number.
 CRASHED: Final = """
 SELECT ended_ms FROM attempts WHERE instruction = ? AND outcome IN ('crash', 'unresponsive', 'protocol')
 ORDER BY epoch DESC LIMIT ?
@@ -128,9 +129,10 @@ _NOTHING: Final = (0, "", "")
 
 
 def lease(tx: Transaction, instruction: str, token_hash: bytes, node: str = "") -> Leased | None:
-    """Start an attempt on ``node`` ("": here), charged unless ``requeue`` refunds it.
+    """Start an attempt on ``node`` ("": the kernel's machine). ``requeue`` may refund its charge.
 
-    Return None if the instruction is not queued, or its agent has a live attempt, is paused, held or in a backoff.
+    Return None if the instruction is not queued, or its agent is running, paused, held or in a
+    backoff.
     """
     number = number_of(instruction, "i")
     row = rows.one(

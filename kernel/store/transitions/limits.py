@@ -28,7 +28,7 @@ END_REST: Final = "UPDATE agents SET resume_at_ms = 0 WHERE key = ?"
 
 
 def grant(tx: Transaction, space: str) -> tuple[InstructionId, ...]:
-    """Reset the limits of the workflow in ``space``. Return the instructions that may start now.
+    """Reset the limits of the workflow in ``space``. Return the instructions that waited for them.
 
     Raises Refused (workflow_not_running).
     """
@@ -40,9 +40,10 @@ def grant(tx: Transaction, space: str) -> tuple[InstructionId, ...]:
 
 
 def grant_agent(tx: Transaction, agent: str) -> tuple[InstructionId, ...]:
-    """Reset the budget of an agent, as if its window started now. Return the instructions that may start now.
+    """Reset the budget of an agent, as if its window began now. Return the instructions that
+    waited.
 
-    If a workflow's own limit is also reached, work there waits again at its next lease.
+    If the limit of a workflow is also reached, its instructions wait again at their next lease.
     """
     tx.conn.execute(FORGET_SPENDING, (agent,))
     tx.conn.execute(END_REST, (agent,))
@@ -58,9 +59,10 @@ RETURNING space, name, tag, mode, budget_tokens, budget_usd, spent_tokens, spent
 
 
 def limit(tx: Transaction, run: int, by: By) -> bool:
-    """Hold the workflow until it is continued. Return False if it is already held or does not run.
+    """Hold a run at the limit ``by`` until it is continued. Return False if it is held or not
+    running.
 
-    Running attempts are notified with their next entry.
+    Live attempts are notified when they store their next entry.
     """
     row = tx.conn.execute(LIMIT, {"by": by, "run": run}).fetchone()
     if row is None:
@@ -127,9 +129,9 @@ ON CONFLICT (backend, model) DO UPDATE SET input_tokens = min(input_tokens + exc
 
 
 def spend(tx: Transaction, *, agent: str, run: int | None, usage: Usage, instruction: int | None) -> None:
-    """Add ``usage`` to the spending of ``agent``, ``run`` and the model of ``instruction``.
+    """Add ``usage`` to the spending of ``agent``, of ``run`` and of the model of ``instruction``.
 
-    A run that exceeds its budget is held at once.
+    A run over its budget is held at once.
     """
     tokens = min(usage.tokens, LARGEST)
     if not tokens and not usage.cost_usd:

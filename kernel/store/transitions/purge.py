@@ -167,11 +167,11 @@ LEFT: Final = (
 
 
 class Wiped(NamedTuple):
-    """Result of a purge: numbers of the messages and instructions that lost their texts, and descriptions of what
-    remains.
+    """Result of a purge: messages and instructions that lost their texts, and texts for people
+    about the remaining data (``left``).
 
-    ``homes``: agents and spaces of this work, whose programs may have stored the texts. ``paused``: the agent is paused
-    until its files are purged too.
+    ``homes``: agents and spaces of these instructions, whose programs may have stored the texts.
+    ``paused``: the purge paused the agent; resume it when its files are purged too.
     """
 
     messages: tuple[int, ...]
@@ -182,7 +182,7 @@ class Wiped(NamedTuple):
 
 
 def purge(tx: Transaction, key: AgentKey, traces: ProvenanceMarks) -> Wiped:
-    """Delete the copies of the agent's purged memory items; only the reported ones remain after the commit.
+    """Delete the copies of the agent's purged memory items. Return also where copies remain.
 
     Raises Refused (conflict) while the agent runs or open work of any agent contains an item.
     """

@@ -1,11 +1,12 @@
 """Recovery: settle the work of the previous kernel, so that nothing is lost and nothing runs twice.
 
-Recovery is one transaction. If the kernel dies in it, the state is unchanged and the next kernel repeats it. Call it
-only when no worker of the previous kernel is left (every keeper's lock was acquired). Starts are logged, so that crash
-loops are detected. Volatile state is reset: refused credentials and empty accounts are retried, because a new kernel
-may have another environment.
+Recovery is one transaction. If the kernel dies in it, the state is unchanged and the next kernel
+repeats it. Call it only when no worker of the previous kernel is left (every keeper's lock was
+acquired). Starts are logged, so that crash loops are detected. Refused credentials and empty
+accounts are tried again, because a new kernel may have another environment.
 
-An upgrade replaces the program of a running kernel: only work that does not continue is requeued.
+An upgrade replaces the program of a running kernel: only instructions whose attempts do not
+continue are requeued.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -48,7 +49,7 @@ predecessor_died = Sql("SELECT stopped_ms IS NULL FROM boots ORDER BY id DESC LI
 
 
 def in_a_loop(tx: Transaction) -> bool:
-    """Return whether the last kernels died in quick succession without any progress."""
+    """Return whether the last kernels died soon after each other, without any progress."""
     rows = cast("list[tuple[int, int, int]]", tx.conn.execute(LAST, (LOOP_BOOTS,)).fetchall())
     if not in_boot_loop([PastBoot(at, bool(clean)) for at, clean, _seq in rows], tx.now_ms):
         return False
@@ -64,7 +65,7 @@ NEXT_TERM: Final = "SELECT coalesce(max(term), 0) + 1 FROM boots"
 
 
 def next_term(conn: apsw.Connection) -> int:
-    """Return the next term, higher than all earlier ones. Only the holder of the project's lock may take it."""
+    """Return a term above all earlier ones. The caller must hold the project's lock."""
     (term,) = cast("tuple[int]", conn.execute(NEXT_TERM).fetchone())
     return term
 
@@ -86,9 +87,9 @@ def took_over(
 ) -> int:
     """Record the start of this kernel and return its term.
 
-    ``working`` is the work in progress when the previous kernel died, or None if it did not die: an instruction among
-    it may have killed the kernel (fault PF24). ``kept_by`` is the service that started this kernel, and what it
-    observed of that death.
+    ``working``: instructions in progress when the previous kernel died, one of which may have
+    killed it (fault PF24); None if it did not die. ``kept_by``: the service that started this
+    kernel, and what the service observed of that death.
     """
     term = next_term(tx.conn)
     data: dict[str, object] = {"pid": pid, "version": version, "requeued": requeued, "safe_mode": safe, "term": term}
@@ -107,10 +108,10 @@ UPDATE boots SET stopped_ms = ? WHERE id = (SELECT max(id) FROM boots) AND stopp
 
 
 def asked_to_stop(tx: Transaction, by: str = "request", *, wanted: bool = True) -> None:
-    """Record the request to stop, so that the end of this kernel is not counted as a crash.
+    """Record that this kernel stops, so that its end is not counted as a crash.
 
-    ``by`` is a request or the name of a signal. Pass ``wanted=False`` if the kernel ends because of an internal
-    failure: that counts as a crash.
+    ``by`` is "request" or the name of a signal. With ``wanted=False``, for an internal failure, the
+    end counts as a crash.
     """
     tx.emit("kernel.stopping", data={"by": by})
     if wanted:
@@ -122,14 +123,14 @@ def touch(tx: Transaction) -> None:
     write_anew(tx.conn)
 
 
-# The probing instruction was requeued or has ended, so that no probe would ever report a result.
+# The probing instruction was requeued or has ended: its probe would never have a result.
 STOP_PROBES: Final = "UPDATE breakers SET state = 'open', probe = NULL WHERE state = 'half_open'"
 
 WITHOUT_TIME: Final = """
 SELECT key FROM breakers WHERE reason IN ('credentials', 'quota') AND open_until_ms = 0 ORDER BY key
 """
 
-# Closing a breaker releases its waiting work. The breaker of these is gone, so that nothing would ever wake them.
+# Closing a breaker wakes its waiting work. These instructions have no open breaker to wake them.
 STRANDED: Final = """
 SELECT id FROM instructions INDEXED BY instructions_waiting
 WHERE state = 'waiting' AND waits_for IN ('provider', 'credentials', 'quota')
@@ -151,7 +152,7 @@ ORDER BY i.id
 
 
 def reset_volatile(tx: Transaction) -> None:
-    """Release work that no longer needs to wait. Work that a person has paused stays paused."""
+    """Wake work that has no reason to wait any more. Work that a person paused stays paused."""
     tx.conn.execute(STOP_PROBES)
     for (key,) in tx.conn.execute(WITHOUT_TIME).fetchall():
         circuit_breakers.close(tx, str(key))
@@ -174,10 +175,10 @@ _REQUEUED: Final = Requeue(status="queued", outcome="kernel_restart", cause="ker
 
 
 class Recovered(msgspec.Struct, frozen=True, kw_only=True):
-    """Result of a recovery: the instructions that were requeued, closed (their last reply was durable) or
-    dead-lettered.
+    """Result of a recovery. ``closed``: instructions whose final reply was durable.
 
-    ``safe_mode``: the last kernels died without progress, so that this one starts no work.
+    ``given_up``: dead-lettered ones. ``safe_mode``: this kernel starts no work, because the last
+    kernels died without progress.
     """
 
     requeued: tuple[InstructionId, ...] = ()
@@ -199,9 +200,10 @@ def recover(
     in_flight: Collection[InstructionId] | None = None,
     kept_by: Mapping[str, str | None] | None = None,
 ) -> Recovered:
-    """Settle the work of the previous kernel. No attempt is charged for the death of a kernel.
+    """Settle the instructions of the previous kernel. Its death charges no attempt.
 
-    A death counts against the instructions that ran when it happened (``in_flight``), or against all open ones if None.
+    The death counts against the instructions that were running (``in_flight``), or (None) against
+    all live ones: three deaths dead-letter an instruction.
     """
     skipped_ms = skipped(tx, machine)
     correct_clock(tx, machine)
@@ -247,9 +249,9 @@ WHERE fenced_until_ms < 0 OR key IN (SELECT i.agent FROM attempts AS a INDEXED B
 
 
 def fence(tx: Transaction) -> None:
-    """Block leases for agents that may still run on a node until the lease of the node has certainly expired.
+    """Lease nothing to agents that may still run on a node, until the node's lease has expired.
 
-    If the log is a copy (kernel.store.snapshot), this applies to all agents that need a node or had one.
+    In a copy of a log (kernel.store.snapshot), these are all agents that need a node or had one.
     """
     tx.conn.execute(FENCE, {"until": tx.now_ms + FENCED_MS})
 
@@ -268,7 +270,7 @@ SET_DEATHS: Final = "UPDATE instructions SET kernel_deaths = ?, progress_mark = 
 
 
 class _Left(msgspec.Struct):
-    """Settles the instructions of the previous kernel, one by one. ``counts``: that kernel crashed."""
+    """Settles the previous kernel's instructions. ``counts``: that kernel crashed."""
 
     tx: Transaction
     counts: bool
@@ -332,7 +334,7 @@ SERVES: Final = "UPDATE boots SET term = ? WHERE id = (SELECT max(id) FROM boots
 
 
 def settle(tx: Transaction, going_on: Collection[InstructionId], term: int) -> tuple[InstructionId, ...]:
-    """Requeue, without a charge, the work that was live during the upgrade and does not continue. Return its ids.
+    """Requeue, uncharged, the live work that does not continue after an upgrade. Return its ids.
 
     Commit this before any lease, and before a node receives ``term``, the term of the new program.
     """
@@ -349,15 +351,13 @@ RENAME: Final = "UPDATE boots SET version = ?, pid = ? WHERE id = (SELECT max(id
 
 
 def upgraded(tx: Transaction, *, pid: int, version: str, before: str, attempts: int, waited_seconds: float) -> None:
-    """Record that the program of ``version`` has replaced ``before``, and how many attempts waited for how long at
-    most.
-    """
+    """Record the upgrade from ``before``, and how long its ``attempts`` waited at most."""
     tx.conn.execute(RENAME, (version, pid))
     data = {"from": before, "to": version, "pid": pid, "attempts": attempts, "waited_seconds": waited_seconds}
     tx.emit("kernel.upgraded", data=data)
 
 
 def upgrade_failed(tx: Transaction, *, pid: int, version: str, to: str, reason: str) -> None:
-    """Record that the upgrade to ``to`` failed for ``reason`` and the program of ``version`` continues."""
+    """Record that the upgrade to ``to`` failed, and that the program of ``version`` continues."""
     tx.conn.execute(RENAME, (version, pid))
     tx.emit("kernel.upgrade_failed", data={"from": version, "to": to, "pid": pid, "reason": reason})

@@ -24,12 +24,13 @@ Charge = Literal["attempt", "crash", "none"]
 
 
 class Requeue(msgspec.Struct, frozen=True, kw_only=True):
-    """Return of an instruction from its attempt to its lane, or into a wait.
+    """How an instruction returns from its attempt to its lane, or starts to wait.
 
-    ``not_before_ms`` is in kernel time, 0 for now (for a wait: no known time). ``charge`` is how the attempt counts.
-    ``holds``: the agent's other work waits for ``wait_key`` too. ``crash_jitter`` is set if the worker exited
-    unexpectedly, ``trip`` if its provider failed; both may delay the work further. ``seen_shut``: the only reason is
-    that the breaker ``wait_key`` was open; if it has closed since, the work does not wait.
+    ``not_before_ms`` is kernel time; 0: now, or for a wait, no known time. ``charge``: how the
+    attempt counts. ``holds``: the agent's other work waits for ``wait_key`` too. ``crash_jitter``
+    is set if the worker crashed, ``trip`` if its provider failed; both may delay the work further.
+    ``seen_shut``: the only reason to wait is that the breaker ``wait_key`` was open; if the breaker
+    has closed since, the instruction is queued.
     """
 
     status: Literal["queued", "yielded", "waiting"]
@@ -55,7 +56,7 @@ class Requeue(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Retried(msgspec.Struct, frozen=True, kw_only=True):
-    """Failure ``text`` of the attempt ``n``; at most ``left`` attempts follow (None: not counted)."""
+    """Failure of attempt ``n``. At most ``left`` attempts follow (None: they are not counted)."""
 
     n: int
     left: int | None
@@ -85,9 +86,10 @@ SELECT w.paused FROM instructions AS i CROSS JOIN workflows AS w ON w.id = i.run
 
 
 def requeue(tx: Transaction, instruction: str, epoch: int, parking: Requeue) -> None:
-    """End the attempt and return its instruction to its place in the lane (ordered by lane, then id).
+    """End the attempt and return its instruction to its place in the lane (ordered by lane, then
+    id).
 
-    Open questions of the instruction come first: it waits for them. Raises Refused (stale_attempt).
+    An instruction that has asked others waits for the answers. Raises Refused (stale_attempt).
     """
     number = number_of(instruction, "i")
     if number is None:
@@ -113,7 +115,7 @@ def requeue(tx: Transaction, instruction: str, epoch: int, parking: Requeue) -> 
     if row is None:
         raise stale(instruction, epoch)
     agent, name, space, lane, preempted = row
-    # Work that was preempted too often moves up.
+    # An instruction that was preempted too often moves to a more urgent lane.
     better = lane_after(lane, preempted)
     if better != lane:
         tx.conn.execute(SET_LANE, (better, number))
@@ -164,7 +166,7 @@ def _with_wait(tx: Transaction, number: int, parking: Requeue) -> Requeue:
             not_before_ms=until_ms,
             holds=True,
         )
-    # This turns the answers that have arrived into notes.
+    # This also stores the answers that have arrived, as notes.
     still_open = take_answers(tx, number)
     if still_open is not None and parking.status != "waiting":
         parking = msgspec.structs.replace(

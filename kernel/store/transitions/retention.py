@@ -1,9 +1,9 @@
-"""Delete expired data: journals and effects of ended work, whole runs, events, recorded answers and blobs.
+"""Delete expired data: journals and effects of ended work, whole runs, events, answers and blobs.
 
-A sweep deletes in small commits, so that other writers are not blocked. The queries that find old data read whole
-tables: run them in a thread, and check again before deleting. Direct messages to an agent remain, and so do the status,
-cost and attempts of its instructions. A run is deleted completely: first its row, so that it cannot be continued, then
-the rest of its space.
+A sweep deletes in small commits, so that other writers are not blocked. The queries that find old
+data read whole tables: run them in a thread. Each deletion checks again. Direct messages to an
+agent remain, and so do the status, cost and attempts of its instructions. A run is deleted
+completely: first its row, so that it cannot be continued, then the rest of its space.
 """
 
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ FORGET: Final = "UPDATE instructions SET entries = 0, aside = 0, carried_steps =
 
 
 def sweep_instructions(tx: Transaction, numbers: Sequence[int], before_ms: int) -> int:
-    """Delete the journals of the first ``numbers`` that ended before ``before_ms``. Return how many were processed."""
+    """Delete old journals, about ROWS rows. Return how many of ``numbers`` were processed."""
     rows = 0
     for done, number in enumerate(numbers):
         if rows >= ROWS:
@@ -49,7 +49,7 @@ MISSING: Final = "UPDATE kept SET events = max(events, ?) WHERE id = 1"
 
 
 def sweep_events(tx: Transaction, seqs: Sequence[int]) -> None:
-    """Delete at most ROWS events, in order, and record up to which number events are missing."""
+    """Delete the events ``seqs``, at most ROWS in order; record the last as deleted."""
     tx.conn.executemany(EVENT, [(seq,) for seq in seqs])
     tx.conn.execute(MISSING, (seqs[-1],))
 
@@ -61,7 +61,7 @@ HAVING max(state = 'running') = 0 AND max(bound) = 0 AND max(ended_ms) < :before
 
 
 def clear_runs(tx: Transaction, spaces: Sequence[str], before_ms: int) -> int:
-    """Delete the messages of ``spaces`` whose runs all ended before ``before_ms``. Return the number of ``spaces``."""
+    """Delete the messages of ``spaces`` whose runs are all old. Return the number of ``spaces``."""
     over = [one for one in spaces if tx.conn.execute(OVER, {"space": one, "before": before_ms}).fetchone()]
     erase(tx, over)
     for space in over:
@@ -70,7 +70,7 @@ def clear_runs(tx: Transaction, spaces: Sequence[str], before_ms: int) -> int:
     return len(spaces)
 
 
-# Mirror files contain the messages until they are rewritten, which needs the rows of the runs.
+# The rows of runs remain until the mirror files, which contain their messages, are rewritten.
 DROP_RUNS: Final = """
 DELETE FROM workflows WHERE space = :space AND NOT EXISTS (
   SELECT 1 FROM workflows AS w WHERE w.space = :space AND (w.state = 'running' OR w.bound OR w.ended_ms >= :before
@@ -80,7 +80,7 @@ RETURNING 1
 
 
 def sweep_runs(tx: Transaction, spaces: Sequence[str], before_ms: int) -> int:
-    """Delete the runs of the first of ``spaces`` if all ended before ``before_ms``. Return how many were processed."""
+    """Delete the runs of old ``spaces``, about ROWS rows. Return how many were processed."""
     rows = 0
     for done, space in enumerate(spaces):
         if rows >= ROWS:
@@ -97,7 +97,7 @@ MESSAGE: Final = "DELETE FROM messages WHERE seq = ?"
 
 
 def sweep_messages(tx: Transaction, seqs: Sequence[int]) -> None:
-    """Delete at most ROWS messages of deleted runs, and their deliveries."""
+    """Delete these messages of deleted runs (at most ROWS) and their deliveries."""
     for statement in (DELIVERIES, MESSAGE):
         tx.conn.executemany(statement, [(seq,) for seq in seqs])
 
@@ -106,7 +106,7 @@ INSTRUCTION: Final = "DELETE FROM instructions WHERE id = ?"
 
 
 def sweep_left(tx: Transaction, numbers: Sequence[int]) -> None:
-    """Delete at most ROWS instructions of deleted runs."""
+    """Delete these instructions of deleted runs (at most ROWS)."""
     for statement in (*OF_INSTRUCTION, INSTRUCTION):
         tx.conn.executemany(statement, [(number,) for number in numbers])
 
@@ -115,7 +115,7 @@ BLOB: Final = "DELETE FROM blobs WHERE hash = ? AND put_ms < ?"
 
 
 def sweep_blobs(tx: Transaction, hashes: Sequence[bytes], before_ms: int) -> None:
-    """Delete at most ROWS blobs, except those that were stored since ``before_ms``."""
+    """Delete these blobs, at most ROWS, except those stored again since ``before_ms``."""
     tx.conn.executemany(BLOB, [(digest, before_ms) for digest in hashes])
 
 
@@ -127,12 +127,12 @@ CRASHES: Final = "DELETE FROM crashes WHERE rowid IN (SELECT rowid FROM crashes 
 
 
 def sweep_rows(tx: Transaction, statement: str, before_ms: int) -> int:
-    """Delete at most ROWS old rows with one of the statements above. Return their number."""
+    """Delete at most ROWS rows from before ``before_ms``. Return the number of deleted rows."""
     tx.conn.execute(statement, (before_ms, ROWS))
     return tx.conn.changes()
 
 
-# The queries below have limits: a caller that receives that many rows asks again.
+# The queries below have limits: after as many rows, the caller deletes them and queries again.
 
 skips = Sql("""
 SELECT at_ms, skipped_ms AS by_ms FROM boots WHERE skipped_ms <> 0 ORDER BY id DESC LIMIT 100
@@ -164,7 +164,7 @@ SELECT DISTINCT i.agent, i.space FROM instructions AS i WHERE i.ended_ms IS NULL
 
 
 def spaces_in_use(conn: apsw.Connection, before_ms: int) -> frozenset[tuple[str, str]]:
-    """Return pairs of agent key and space with work that is open or ended since: their data is not old."""
+    """Return (agent's key, space) of work that is open or ended after ``before_ms``."""
     return frozenset(cast("tuple[str, str]", row) for row in conn.execute(WORKPLACES, {"before": before_ms}))
 
 
@@ -178,7 +178,7 @@ LIMIT 20000
 """Return the spaces whose runs have all ended before a time."""
 
 
-# The row of a run creates its space; once it is deleted, the space is never used again.
+# Messages whose space has neither a run nor a row of its own: the runs were deleted.
 messages_left = Sql("""
 SELECT m.seq FROM messages AS m
 WHERE m.space NOT BETWEEN 'dm:' AND 'dm;' AND m.space NOT IN (SELECT w.space FROM workflows AS w)
@@ -217,10 +217,10 @@ GROUP BY w.space ORDER BY 2 LIMIT 100
 
 
 def ended(conn: apsw.Connection) -> tuple[tuple[str, int], ...]:
-    """Return ended spaces that still have messages, and when they ended, the oldest first."""
+    """Return ended spaces that still have messages, with the time of the end, the oldest first."""
     return tuple(conn.execute(WITH_WORDS))
 
 
 def give_back(tx: Transaction) -> None:
-    """Request that the database is rewritten without free pages; change no data."""
+    """Request that the database is rewritten without free pages. No data changes."""
     tx.forget()

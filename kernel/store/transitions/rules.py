@@ -27,13 +27,13 @@ _encode: Final = msgspec.json.Encoder().encode
 
 
 class Defined(msgspec.Struct, frozen=True, kw_only=True):
-    """Result of a definition: the rule as it applies from the next message on."""
+    """Result of a definition: the rule, which applies from the next message on."""
 
     rule: RuleInfo
 
 
 class Invoked(msgspec.Struct, frozen=True, kw_only=True):
-    """Result of an invocation: its message and the work that agents received."""
+    """Result of an invocation: its message, and the instructions that it created."""
 
     message_id: str
     instruction_ids: tuple[InstructionId, ...] = ()
@@ -75,7 +75,7 @@ def define_of_file(tx: Transaction, space: str, specs: Sequence[RuleSpec]) -> No
 
 
 def switch_off(tx: Transaction, space: str, name: str) -> RuleInfo:
-    """Switch a rule off as the user. Raises Refused (not_found, workflow_not_running)."""
+    """Disable a rule as the user; return it. Raises Refused (not_found, workflow_not_running)."""
     who = _speaker(tx, space, None)
     found = find_rule(tx, space, name)
     return found if not found.enabled else _put(tx, space, who, msgspec.structs.replace(found.rule, enabled=False))
@@ -150,7 +150,6 @@ def _speaker(
     words: tuple[object, ...] | None = None,
     call_key: str | None = None,
 ) -> Speaker:
-    """Return who acts in ``space``. Raises Refused: not_a_participant, stale_attempt and others."""
     if is_personal(space):
         text = f"space {space} has no rules: it belongs to {split_space(space)[1]} and the user"
         raise Refused("not_a_participant", text, "define rules in a workspace")

@@ -57,7 +57,7 @@ from protocol.workflow import ELECT, Deliver
 
 
 class StartedRun(msgspec.Struct, frozen=True, kw_only=True):
-    """Workflow that was started. Events of the run follow the event number ``after``."""
+    """Run that was started. The events of the run have numbers above ``after``."""
 
     run: int
     name: str
@@ -73,7 +73,7 @@ class StartedRun(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def place(self) -> SpaceId:
-        """Return the public name of its space."""
+        """Return the public name of the run's space."""
         return workflow_space(self.name, self.tag)
 
 
@@ -89,7 +89,7 @@ class _Planning(msgspec.Struct, frozen=True):
 _definition: Final = msgspec.json.Decoder(_Planning)
 
 
-# The person who starts a run may have fixed the cause of a hold: let one held member probe.
+# The person who starts a run may have fixed the cause of a hold: let held members probe.
 HELD_MEMBERS: Final = """
 SELECT m.agent FROM members AS m CROSS JOIN agents AS a ON a.key = m.agent
 WHERE m.space = ? AND a.hold_key IS NOT NULL AND a.hold_until_ms = 0
@@ -97,9 +97,9 @@ WHERE m.space = ? AND a.hold_key IS NOT NULL AND a.hold_until_ms = 0
 
 
 def started_before(conn: apsw.Connection, request: RequestKey, now_ms: int) -> StartedRun | None:
-    """Return the run that the same request started earlier.
+    """Return the run that the same ``request`` has started, or None.
 
-    Raises Refused (key_reused) if the key belongs to another request.
+    Raises Refused (key_reused) if its key belongs to another request.
     """
     recorded = find_response(conn, request, now_ms)
     return None if recorded is None else _decoder.decode(recorded.response)
@@ -113,12 +113,12 @@ def start_run(
     *,
     continues: bool = False,
 ) -> StartedRun:
-    """Append ``draft``, whose payload describes the run. A repeated ``request`` only returns the first answer.
+    """Start the run that the payload of ``draft`` describes. If ``request`` did so before, return
+    that run.
 
-    The run gets a new space at the draft's place. With ``continues``, or if it is bound as the previous run was, it
-    continues in the space of that run.
-
-    Raises Refused (already_running, key_reused, and errors of proposals).
+    The run gets a new space, unless ``continues`` is set, or this run and the previous one are
+    bound: then it continues in the previous run's space. Raises Refused (already_running,
+    key_reused, and errors of proposals).
     """
     if request is not None and (before := started_before(tx.conn, request, tx.now_ms)) is not None:
         return before
@@ -170,10 +170,6 @@ _owned: Final = msgspec.json.Decoder(_Owned)
 
 
 def _begin(tx: Transaction, draft: Draft) -> Appended:
-    """Append ``draft``, whose payload describes the run. First hold the owner election that its file may require.
-
-    A single member needs no election.
-    """
     started = draft.payload
     assert isinstance(started, RunSpec), started
     workspace = _owned.decode(started.definition).workspace
@@ -193,9 +189,9 @@ def _begin(tx: Transaction, draft: Draft) -> Appended:
 
 
 def _in_its_space(conn: apsw.Connection, draft: Draft, started: RunSpec, *, continues: bool) -> tuple[Draft, bool]:
-    """Return ``draft`` addressed to the run's space and its members there, and whether the space is new.
+    """Return ``draft`` for the run's space and members, and whether that space is new.
 
-    If the workflow runs already, the draft goes to that run, and a rule refuses it.
+    If the workflow is running, the draft goes to the running run, so that a rule refuses it.
     """
     before = workflows.newest_at(conn, draft.space)
     goes_on = before is not None and (
@@ -214,11 +210,10 @@ def _living_in(member: MemberSpec, space: SpaceId) -> MemberSpec:
 
 
 class StoppedWork(msgspec.Struct, frozen=True, kw_only=True):
-    """Instructions that a stop ended.
+    """Instructions that a stop has ended.
 
-    The workers of ``live`` run until the kernel ends them, but can no longer write.
-
-    ``incomplete``: held by a limit or budget, or waiting for an answer of such work.
+    ``incomplete``: they waited for a limit or budget, or for the answer of such an instruction.
+    ``live``: attempts whose workers the kernel has yet to end; they can no longer write.
     """
 
     cancelled: tuple[InstructionId, ...]
@@ -246,9 +241,9 @@ WHERE space = ? AND state IN ('queued', 'leased', 'running', 'yielded', 'waiting
 
 
 def stop_workflow(tx: Transaction, space: str, status: str, exit_code: int, reason: str = "") -> StoppedWork:
-    """Stop the workflow that runs in ``space``. Raises Refused (workflow_not_running)."""
+    """End the run in ``space`` and all its work. Raises Refused (workflow_not_running)."""
     text = f"{place_of(space)} ended: {reason or status}"
-    expire_proposals(tx, over=space)  # all other proposals are cancelled
+    expire_proposals(tx, over=space)  # before call_off cancels all other proposals
     below = spaces.open_below(tx.conn, space)
     for opened in below:
         close_below(tx, opened, "its run has ended")
@@ -279,14 +274,14 @@ def stop_workflow(tx: Transaction, space: str, status: str, exit_code: int, reas
 
 
 class RunJudgement(NamedTuple):
-    """Result of checking the answer ``seq`` against the run's output schema: the mismatch, or None."""
+    """Check of the answer ``seq`` against the output schema. ``misfit``: None if it fits."""
 
     seq: int
     misfit: str | None
 
 
 def end_run(tx: Transaction, run: int, judged: RunJudgement | None = None) -> bool:
-    """End ``run`` if it is running and complete. Return False if it continues, has ended, or has a newer answer."""
+    """End a complete run. Return False if it continues, has ended, or has an unchecked answer."""
     progress = next(iter(running_runs(tx.conn, tx.now_ms, run)), None)
     over = None if progress is None else run_completion(progress, tx.now_ms)
     if progress is None or not isinstance(over, RunCompletion):
@@ -298,7 +293,7 @@ def end_run(tx: Transaction, run: int, judged: RunJudgement | None = None) -> bo
         if judged is None or judged.seq != run_outcomes.last_reply(tx.conn, run, expected.exit_from).seq:
             return False
         over = exit_by_output(over, judged.misfit)
-    expire_proposals(tx, over=progress.space)  # the alarm may not have fired yet, and decisions made in time count
+    expire_proposals(tx, over=progress.space)  # the timer may not have fired yet, but results count
     choice = None
     if expected.verdict is not None:
         answer = voting.of_run(tx.conn, run, expected.verdict.id)
@@ -328,7 +323,6 @@ def end_run(tx: Transaction, run: int, judged: RunJudgement | None = None) -> bo
 
 
 def _deliver(tx: Transaction, run: int, deliver: Deliver) -> None:
-    """Request the merge of the work of ``run`` before it ends; refused work returns to its author."""
     record = workflows.by_id(tx.conn, run)
     assert record is not None, run
     asked = MergeRequest(give_back=True)

@@ -1,11 +1,11 @@
 """Sharing: an agent gives entries of its memory to a colleague, in one commit with an audit row.
 
-The message appears in the channel, as one about a document does, and in the colleague's inbox, without waking it.
-Entries are quoted, each with its source and trust class.
+The message appears in the channel and in the colleague's inbox, without waking the colleague. It
+quotes the entries, each with its source and trust class.
 
-The audit has a row for each answer from another agent's memory, stored in the commit that releases it. A row contains
-the keys of the entries, the receiver and the lengths, never the texts. It also records which entries a guard's model
-rejected or moved.
+The audit has one row for each answer from another agent's memory. The commit that releases the
+answer stores the row: the keys of the entries, the receiver and the lengths, but never texts. The
+audit also records which entries a guard's model rejected or moved.
 """
 
 from collections.abc import Callable, Sequence
@@ -32,7 +32,7 @@ LETTER: Final = "u"
 
 
 class MemoryQuestion(msgspec.Struct, frozen=True, kw_only=True):
-    """Question for a colleague's memory: ``owner`` is the colleague's key, ``name`` its name in the space."""
+    """Question about a colleague's memory. ``owner``: its key; ``name``: its name there."""
 
     owner: AgentKey
     name: str
@@ -50,9 +50,9 @@ MEMBER: Final = "SELECT 1 FROM members WHERE space = ? AND agent = ?"
 def record_ask(
     tx: Transaction, asked: MemoryQuestion, given: Sequence[Given], *, author: Author, note: str = ""
 ) -> str:
-    """Record that the author receives ``given``, with a ``note`` on how. Return the id of the row.
+    """Record in the audit that the author receives ``given`` (``note``: how). Return the row's id.
 
-    Raises Refused: stale_attempt, quota_reached, and not_a_participant if the asked agent is no longer a member.
+    Raises Refused: stale_attempt, quota_reached, and not_a_participant if the asked agent has left.
     """
     holder = held(tx.conn, author.instruction, author.epoch)
     if tx.conn.execute(MEMBER, (holder.space, asked.owner)).fetchone() is None:
@@ -66,7 +66,7 @@ def record_ask(
 def record_share(
     tx: Transaction, holder: Held, receiver: tuple[str, str], given: Sequence[Given], withheld: int
 ) -> str:
-    """Record the memory entries that ``holder`` shares with ``receiver`` (key, name). Return the id of the row."""
+    """Record that ``holder`` shares ``given`` with ``receiver`` (key, name). Return the row id."""
     return _insert(tx, "share", holder, (holder.agent, holder.name), receiver, "", given, withheld)
 
 
@@ -74,7 +74,7 @@ TELL: Final = "UPDATE guard_jobs SET told = 1 WHERE id = ? AND told = 0 RETURNIN
 
 
 def record_verdict(tx: Transaction, job: int, verdict: MemoryVerdict, entry: Entry, *, author: Author) -> None:
-    """Record the verdict of a guard's model on ``entry``, once for each ``job``. Raises Refused (stale_attempt)."""
+    """Record a guard model's decision on ``entry``, once. Raises Refused (stale_attempt)."""
     holder = held(tx.conn, author.instruction, author.epoch)
     if tx.conn.execute(TELL, (job,)).fetchone() is None:
         return
@@ -127,7 +127,7 @@ COUNT: Final = "SELECT count(*) FROM audit WHERE :agent IS NULL OR owner_name = 
 
 
 def newest(conn: apsw.Connection, page: RowPage, agent: str | None = None) -> AuditList:
-    """Return the rows before ``page`` in which ``agent`` (a name) is owner or receiver. Call in a thread."""
+    """Return a page of audit rows, newest first, with ``agent`` (a name) as owner or receiver."""
     values = {"agent": agent, "before": page.after, "limit": page.limit + 1}
     found = rows.all_(conn.execute(NEWEST, values), NEWEST, AuditRow, **_MADE)
     shown, following = page.cut(found, lambda row: row.id)
@@ -138,7 +138,7 @@ WITHHELD: Final = "an entry is given if it exists, is shareable or public, and i
 
 
 class MemoryShared(msgspec.Struct, frozen=True, kw_only=True):
-    """Result of sharing: the message, the shared keys, and the keys that may not be shared."""
+    """Result of sharing: message, keys of shared entries, keys of entries not to be shared."""
 
     message_id: str
     shared: tuple[str, ...]

@@ -66,9 +66,9 @@ def change_members(
     author: Author | None = None,
     call_key: str | None = None,
 ) -> SpaceInfo:
-    """Change the members of the space ``name`` below ``space``; without a change, return them.
+    """Change the members of the space ``name`` below ``space``. Return the space with its members.
 
-    A caller that is not a member gets not_found. Raises Refused, as ``open_space`` does, and not_found.
+    Raises Refused as ``open_space`` does; not_found also if the caller is not a member.
     """
     who = speaker(tx, space, author, ("members", name, *change), call_key)
     if (before := who.known(SpaceInfo)) is not None:
@@ -95,17 +95,17 @@ def change_members(
 
 
 def missing(name: str) -> Refused:
-    """Return the error for a missing space, which is the same for a space that the caller may not know."""
+    """Return the error for a missing space; also used if the caller may not know the space."""
     hint = "you can use spaces that you opened or were added to"
     return Refused("not_found", f"space {name[:40]!r} not found among your spaces", hint)
 
 
 def close_by_person(tx: Transaction, space: str) -> None:
-    """Close a space that an agent opened. A closed space is unchanged."""
+    """Close a space that an agent opened, and cancel its work. Do nothing if it is closed."""
     row = spaces.by_space(tx.conn, space)
     if row is not None and row.closed_ms is None:
         _end_work(tx, row.space, None)
-        if spaces.is_open(tx.conn, row.space):  # ending its work may have closed it
+        if spaces.is_open(tx.conn, row.space):  # the end of its last work may have closed it
             close_space(tx, row, "a person closed it")
 
 
@@ -117,7 +117,7 @@ WHERE space = :space AND state IN ('queued', 'leased', 'running', 'yielded', 'wa
 
 
 def _end_work(tx: Transaction, space: str, name: str | None) -> None:
-    """Cancel the open work of ``name`` in a space, or of all members: their attempts can no longer write."""
+    """Cancel the open instructions of member ``name`` (None: of all members) in a space."""
     found = tx.conn.execute(OPEN_WORK, {"space": space, "name": name}).fetchall()
     for number, epoch in cast("list[tuple[int, int]]", found):
         close_cancelled(tx, number, epoch)
@@ -143,7 +143,6 @@ def _said(
     members: tuple[str, ...],
     told: Sequence[str] | None = None,
 ) -> SpaceInfo:
-    """Announce the change in the space and in the inboxes of the members concerned, without waking them."""
     mentions = tuple(members if told is None else told)
     seq = who.say(tx, Draft(kind="document", space=space, sender=who.name, text=text, mentions=mentions)).first_seq
     tx.emit("space.changed", space=space, agent=who.name, data={"state": "open", "members": members})

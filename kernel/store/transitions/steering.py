@@ -35,10 +35,10 @@ def pause_agent(tx: Transaction, agent: AgentKey) -> None:
 
 
 def resume_agent(tx: Transaction, agent: AgentKey) -> tuple[InstructionId, ...]:
-    """Resume a paused or stopped agent; release an active agent from a provider's hold without a time.
+    """Resume a paused or stopped agent, and end a provider's hold unless the provider named a time.
 
-    A time that the provider named is respected (promise P12); ``reset_agent`` overrides it. Return the released
-    instructions. Raises Refused: unknown_agent; conflict if the agent is in error.
+    Only ``reset_agent`` overrides that time (P12). Return the instructions that no longer wait.
+    Raises Refused: unknown_agent; conflict if the agent is in error.
     """
     state = _state(tx, agent)
     if state == "error":
@@ -72,7 +72,7 @@ FORGET_CRASHES: Final = "DELETE FROM crashes WHERE agent = ?"
 
 
 def reset_agent(tx: Transaction, agent: AgentKey) -> tuple[InstructionId, ...]:
-    """Clear everything that blocks ``agent``: an error, crashes, a backoff, a pause or a provider's hold.
+    """Clear what blocks ``agent``: an error, crashes, a backoff, a pause or a provider's hold.
 
     Return its instructions that waited for a provider or a node. Raises Refused (unknown_agent).
     """
@@ -111,7 +111,7 @@ WHERE space IN (SELECT ?1 UNION ALL SELECT s.space FROM subspaces AS s WHERE s.b
 
 
 def pause_workflow(tx: Transaction, space: str) -> None:
-    """Park all work of ``space``; running work yields after its next entry. A paused workflow is unchanged.
+    """Let all work of ``space`` wait; live attempts yield after their next entry. May be repeated.
 
     The time of a retry is preserved. Raises Refused (workflow_not_running).
     """
@@ -127,7 +127,7 @@ def resume_workflow(tx: Transaction, space: str) -> None:
 
 
 def continue_workflow(tx: Transaction, space: str) -> tuple[InstructionId, ...]:
-    """Grant ``space`` its limits again and return the instructions that waited for hops or a budget and now continue.
+    """Grant the workflow in ``space`` its limits again. Return the instructions that continue.
 
     A paused workflow stays paused. Raises Refused (workflow_not_running).
     """
@@ -180,9 +180,9 @@ RETURNING state
 
 
 def promote(tx: Transaction, instruction: str) -> None:
-    """Move an instruction to the most urgent lane, where nothing preempts its next step.
+    """Move an instruction to the most urgent lane, and protect its next step from preemption.
 
-    Waiting work keeps waiting and comes first afterwards. Raises Refused: not_found, conflict (it runs or has ended).
+    A waiting one keeps waiting. Raises Refused: not_found, conflict (it runs or has ended).
     """
     found = find(tx.conn, instruction)
     row = tx.conn.execute(PROMOTE, (found.number,)).fetchone()
@@ -197,7 +197,7 @@ def promote(tx: Transaction, instruction: str) -> None:
     waits.tell_queued(tx, found.number, found.name, found.space, 0, row[0])
 
 
-# The age restarts, so that last week's failure does not count as starved. The work joins the current run.
+# The age restarts, so that an old failure does not count as starved. It joins the current run.
 RETRY: Final = instruction_sql("""
 UPDATE instructions SET state = {revive}, attempts = 0, crashes = 0, throttled_ms = 0, kernel_deaths = 0,
   progress_mark = -1, promoted = 0, preempted = 0, {no_wait},
@@ -233,10 +233,11 @@ WHERE m.space = ?1 AND m.agent = ?2
 
 
 def retry(tx: Transaction, instruction: str, *, fresh: bool = False) -> None:
-    """Requeue a failed or dead instruction with its retries reset. It continues after its last entry.
+    """Requeue a failed or dead instruction with all its retries. It continues after its last entry.
 
-    ``fresh``: it starts from the beginning, and side effects of its calls may happen twice. Raises Refused: not_found;
-    conflict in any other state; unknown_agent, workflow_not_running and not_a_participant if no agent could run it.
+    ``fresh``: it starts from the beginning; its calls may have side effects twice. Raises Refused:
+    not_found; conflict in any other state; unknown_agent, workflow_not_running if no agent can run
+    it.
     """
     found = find(tx.conn, instruction)
     if found.state not in ("failed", "dead"):
@@ -275,7 +276,7 @@ DISMISS: Final = "UPDATE instructions SET dismissed = 1 WHERE state IN ('failed'
 
 
 def dismiss(tx: Transaction) -> int:
-    """Hide all failed and dead instructions from the lists; they can still be shown and retried. Return how many."""
+    """Hide all failed and dead instructions in lists; return how many. Retries stay possible."""
     tx.conn.execute(DISMISS)
     return tx.conn.changes()
 
@@ -292,7 +293,7 @@ WHERE state = 'open'
 
 
 def rename(tx: Transaction, old: AgentKey, spec: AgentSpec) -> None:
-    """Rename the agent ``old`` and give it ``spec``. Raises Refused (unknown_agent; conflict while it has work)."""
+    """Rename agent ``old`` and store ``spec``. Raises Refused: unknown_agent, conflict."""
     require_idle(tx, old)
     here, there = personal_space(old), personal_space(spec.key)
     for statement in (SOULS, QUESTIONS, *RENAMING):

@@ -22,7 +22,7 @@ from protocol.text import one_line
 def plan_for_rule(tx: Transaction, asked: PlanTask) -> list[Draft]:
     """Plan a rule's task. Return the messages that announce it and, if it is ready, assign it.
 
-    If the task cannot be planned, only a note is stored: the trigger of the rule is not affected.
+    If the task cannot be planned, return only a note, so that the rule's trigger is not undone.
     """
     link, told = asked.chain, len(tx.events)
     tx.conn.execute("SAVEPOINT task")
@@ -47,7 +47,7 @@ def plan_for_rule(tx: Transaction, asked: PlanTask) -> list[Draft]:
 
 
 def may_be_given(tx: Transaction, row: TaskRow) -> bool:
-    """Return whether a ready task may become work of its assignee, considering the files that it changes."""
+    """Return whether a ready task's assignee is a member and no other task reserves its files."""
     view, name = TransactionView(tx.conn), row.for_name
     others = (*tasks.claims(tx.conn, row.space), *tasks.soon_claimed(tx.conn, row.space)) if row.files else ()
     if name is None or view.member(row.space, name) is None:
@@ -56,13 +56,13 @@ def may_be_given(tx: Transaction, row: TaskRow) -> bool:
 
 
 def work_draft(row: TaskRow) -> Draft:
-    """Return the message that gives a task to its assignee."""
+    """Return the message that assigns a task."""
     to = () if row.for_name is None else (row.for_name,)
     return Draft(kind="said", space=row.space, sender=row.creator, text=work_text(row), to=to, mentions=())
 
 
 def work_text(row: TaskRow) -> str:
-    """Return the text with which an agent receives its task."""
+    """Return the text with which an agent receives a task."""
     lines = [
         f"[TASK:{row.id}] {one_line(row.title)}",
         *([row.text.strip()] if row.text.strip() else []),
@@ -83,7 +83,9 @@ def insert_plan(
     before: Sequence[str] = (),
     after: TaskRow | None = None,
 ) -> list[TaskRow]:
-    """Write and return the tasks of ``specs``: each depends on ``before``, and ``after`` on each. Raises Refused."""
+    """Store and return the tasks ``specs``. Each depends on the tasks ``before``; the task
+    ``after`` depends on each. Raises Refused.
+    """
     members = [name for _, name in TransactionView(tx.conn).roster(space)]
     check_plan(specs, members)
     if tasks.unfinished(tx.conn, space) + len(specs) > MOST_OPEN:
@@ -133,13 +135,13 @@ def _refuse_cycle(cycle: Sequence[str], keys: Mapping[str, str]) -> None:
 
 
 def lost_why(row: TaskRow) -> str:
-    """Return the reason for cancelling ``row``, which needs a failed or cancelled task."""
+    """Return the reason for cancelling a task: a dependency failed or was cancelled."""
     lost = ", ".join(one.id for one in row.needs if one.state in ("failed", "cancelled"))
     return f"it needs {lost}, which failed or was cancelled"
 
 
 def plan_line(row: TaskRow) -> str:
-    """Return the line for a planned task in the message about the plan."""
+    """Return the line about a planned task, for the message that announces the plan."""
     parts = [
         *([f"for {row.for_name}"] if row.for_name else []),
         *([f"after {', '.join(one.id for one in row.needs)}"] if row.needs else []),

@@ -1,10 +1,10 @@
-"""Tasks: planned, claimed, done, failed, cancelled and assigned, with all consequences in the same commit.
+"""Tasks: planned, claimed, done, failed, cancelled and assigned, with all consequences in one
+commit.
 
-Without an author, the user acts, who may end any task. An agent's call is recorded, so that a repeated call returns the
-same answer. A ready task for an agent becomes work for it, with the words and the hops of its planner: a graph of tasks
-may be deeper than a chain of messages.
-
-A plan is several tasks, or the parts of a task, that are stored together or not at all.
+Without an author, the user acts, who may end any task. An agent's call is recorded, so that a
+repeated call returns the same answer. A ready task becomes an instruction for its assignee, with
+its planner's hops: a graph of tasks may be deeper than a chain of messages. A plan is several
+tasks, or the parts of a task, that are stored together or not at all.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -32,9 +32,9 @@ from protocol.text import one_line
 
 
 class TaskChanged(msgspec.Struct, frozen=True, kw_only=True):
-    """Result of a step of a task: the task, and the work that other agents received.
+    """Result of a step: the task, and the instructions that other agents got.
 
-    ``withdrawn`` is the instruction that had been created for the task and is no longer needed.
+    ``withdrawn``: unfinished instruction of the task that this step made unnecessary.
     """
 
     task: TaskInfo
@@ -44,9 +44,9 @@ class TaskChanged(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def claim(tx: Transaction, space: str, name: str, *, author: Author | None = None) -> TaskChanged:
-    """Claim a ready task for this attempt or the user. Claiming it again changes nothing.
+    """Claim a ready task for the author's attempt, or the user. Claiming it again changes nothing.
 
-    The call is not recorded: whether the task is still claimed decides. Raises Refused: not_found, conflict, forbidden.
+    The call is not recorded, because the claim is. Raises Refused: not_found, conflict, forbidden.
     """
     who = task_speaker(tx, space, author)
     row = find_task(tx, space, name)
@@ -74,7 +74,7 @@ def finish(
     author: Author | None = None,
     call_key: str | None = None,
 ) -> TaskChanged:
-    """Mark a task as done after its check has passed. Raises Refused: not_found, conflict, forbidden."""
+    """Mark a task as done after its check. Raises Refused: not_found, conflict, forbidden."""
     who = task_speaker(tx, space, author, ("task_done", name, result), call_key)
     if (before := who.known(TaskChanged)) is not None:
         return before
@@ -111,13 +111,13 @@ def cancel_task(tx: Transaction, space: str, name: str, reason: str = "") -> Tas
 
 
 def assignable(tx: Transaction, space: str, names: Iterable[str]) -> frozenset[str]:
-    """Return the ``names`` of tasks that can be assigned: open or ready, and not claimed."""
+    """Return the ``names`` whose tasks can be assigned: tasks that are open or ready."""
     found = {name: tasks.find(tx.conn, space, name) for name in names}
     return frozenset(name for name, row in found.items() if row is not None and row.state in ("open", "ready"))
 
 
 def assign_tasks(tx: Transaction, space: str, takers: Mapping[str, str], vote: str) -> None:
-    """Assign each task to the member that ``vote`` selected. Ended and claimed tasks are unchanged."""
+    """Assign tasks (by name) to the ``takers`` that a ``vote`` chose, unless claimed or ended."""
     view = TransactionView(tx.conn)
     given: list[str] = []
     for name, taker in takers.items():
@@ -131,8 +131,8 @@ def assign_tasks(tx: Transaction, space: str, takers: Mapping[str, str], vote: s
 
 
 def attempt_over(tx: Transaction, instruction: int) -> None:
-    """Release the tasks of an interrupted attempt. Its instruction claims them again, unless another agent does so
-    first.
+    """Release the tasks of an attempt that ended without a reply. The next attempt may claim them
+    again.
     """
     for row in tasks.of_instruction(tx.conn, instruction):
         if row.state != "claimed":
@@ -144,7 +144,7 @@ def attempt_over(tx: Transaction, instruction: int) -> None:
 
 
 def instruction_over(tx: Transaction, instruction: int, status: Status) -> None:
-    """Release the tasks of an ended instruction, and assign the tasks for its agent again."""
+    """Release the tasks of an ended instruction; then give ready tasks to their assignees again."""
     for row in tasks.of_instruction(tx.conn, instruction):
         why = f"{instruction_id(instruction)} ended ({status}), without a report of done or fail"
         if row.state == "claimed":
@@ -156,7 +156,7 @@ def instruction_over(tx: Transaction, instruction: int, status: Status) -> None:
 
 
 def give_out(tx: Transaction, space: str) -> list[InstructionId]:
-    """Create work for the ready tasks of ``space`` with an assignee and no work. Return the new instructions."""
+    """Create instructions for ready, assigned tasks without one. Return the new instructions."""
     given: list[InstructionId] = []
     if TransactionView(tx.conn).workspace(space) is None:
         return given
@@ -172,13 +172,13 @@ def give_out(tx: Transaction, space: str) -> list[InstructionId]:
 
 
 def give_out_again(tx: Transaction, space: str) -> None:
-    """Make the tasks of ``space`` available to its new run, without the claims of an earlier run."""
+    """Give the ready tasks of ``space`` to their assignees in a new run."""
     tasks.begin_again(tx, space)
     give_out(tx, space)
 
 
 def check_holder(row: TaskRow, who: Speaker) -> None:
-    """Raise Refused (conflict) unless ``who`` may end ``row``: only its holder or a person may."""
+    """Raise Refused (conflict) unless ``who`` may end the task: its holder and persons may."""
     if who.held is None or is_holder(row, who.name, who.author):
         return
     if row.state == "claimed":
@@ -190,7 +190,7 @@ def check_holder(row: TaskRow, who: Speaker) -> None:
 
 
 def is_holder(row: TaskRow, name: str, author: Author | None) -> bool:
-    """Return whether ``name`` holds ``row``, by this attempt or as the user."""
+    """Return whether this attempt (``author``), or the user (None), holds the task."""
     if row.state != "claimed" or row.holder != name:
         return False
     if author is None:
@@ -211,7 +211,7 @@ def _not_ready(row: TaskRow) -> str:
 def task_speaker(
     tx: Transaction, space: str, author: Author | None, words: Words | None = None, call_key: str | None = None
 ) -> Speaker:
-    """Return who acts in ``space`` (see speaker). Raises Refused: not_a_participant, stale_attempt and others."""
+    """Return the caller in ``space`` (see speaker). Raises Refused: not_a_participant, etc."""
     if is_personal(space):
         text = f"space {space} has no tasks: it belongs to {split_space(space)[1]} and the user"
         raise Refused("not_a_participant", text, "plan tasks in a workspace")
@@ -220,7 +220,7 @@ def task_speaker(
 
 
 def find_task(tx: Transaction, space: str, name: str) -> TaskRow:
-    """Return the task ``name`` of ``space``. Raises Refused (not_found)."""
+    """Return the task with the id or key ``name`` in ``space``. Raises Refused (not_found)."""
     found = tasks.find(tx.conn, space, name)
     if found is None:
         raise Refused(
@@ -232,7 +232,7 @@ def find_task(tx: Transaction, space: str, name: str) -> TaskRow:
 
 
 def free(tx: Transaction, made: Sequence[TaskRow]) -> list[InstructionId]:
-    """Make tasks without open dependencies ready and assign them. Return the new instructions."""
+    """Make tasks without open dependencies ready. Return instructions for their assignees."""
     ready = False
     for row in made:
         step = next_step(row.on_failure, row.needs)
@@ -245,9 +245,6 @@ def free(tx: Transaction, made: Sequence[TaskRow]) -> list[InstructionId]:
 
 
 def _step(tx: Transaction, row: TaskRow, who: Speaker, change: TaskChange, words: str) -> TaskChanged:
-    """Apply a step to ``row``, announce it and apply its consequences. Raises Refused (conflict) if the step is not
-    allowed.
-    """
     if not make_step(tx, row, change):
         raise Refused("conflict", f"{row.id} is {row.state}" + (f" by {row.ended_by}" if row.ended_by else ""))
     freed, cancelled = ([], []) if change.step == "claim" else _follow(tx, row)
@@ -268,9 +265,7 @@ def _step(tx: Transaction, row: TaskRow, who: Speaker, change: TaskChange, words
 
 
 def _follow(tx: Transaction, row: TaskRow) -> tuple[list[str], list[str]]:
-    """Update the open dependents of ``row``, and their dependents. Return the tasks that became ready and the cancelled
-    ones.
-    """
+    """Update dependents of ``row``. Return the ids of ready tasks, and of cancelled tasks."""
     freed: list[str] = []
     cancelled: list[str] = []
     changed = [row.number]
@@ -290,12 +285,11 @@ def _follow(tx: Transaction, row: TaskRow) -> tuple[list[str], list[str]]:
 
 
 def _tell(tx: Transaction, space: str, text: str, hops: int = 0) -> None:
-    """Announce an action of the kernel in ``space``, at the hops of the task that it changed."""
     Speaker(SYSTEM).say(tx, task_status(space, SYSTEM, text, hops))
 
 
 class Planned(msgspec.Struct, frozen=True, kw_only=True):
-    """Result of a plan: the ids of the tasks by key and in order, and the work that agents received."""
+    """Result of a plan. ``ids``: task ids by key (or by id); ``tasks``: the ids in order."""
 
     ids: dict[str, str]
     tasks: tuple[str, ...]
@@ -366,7 +360,7 @@ def split(
     made = insert_plan(tx, space, inside, new, before=still, after=row)
     text = "\n".join([f"[TASK:{row.id}] split into {len(made)}, and ready again after them:", *map(plan_line, made)])
     message = who.say(tx, task_status(space, who.name, text)).first_seq
-    given = [*free(tx, made), *give_out(tx, space)]  # splitting releases the files of the task
+    given = [*free(tx, made), *give_out(tx, space)]  # others may need files that the split released
     return who.keep(tx, _planned(tx, who, specs, made, message, given))
 
 

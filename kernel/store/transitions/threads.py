@@ -1,9 +1,10 @@
-"""Threads of work: continued by a new instruction, compacted, and extended with the answers to an agent's questions.
+"""Threads of work: continued by a new instruction, compacted, and extended with answers of agents.
 
-Each change is part of another commit. An answer is a note in the asker's conversation. It is written once, when neither
-instruction runs: when the asked work ends or the asker's attempt is requeued. A continued thread is copied with the
-same entry numbers, so that the keys of its calls do not change; its cost stays booked on the old instruction. The
-user's new message becomes a note at its end. The new instruction inherits the old one's trust.
+Each change is part of another commit. An answer is a note in the asker's conversation, stored once,
+when neither instruction has a live attempt: when the asked one ends or the asker is requeued. A
+continued thread is copied with the same entry numbers, so that the keys of its calls do not change;
+its cost remains with the old instruction. The user's new message becomes a note at its end. The new
+instruction inherits the trust of the old one.
 """
 
 from typing import Final, NamedTuple, cast
@@ -55,7 +56,7 @@ _encode: Final = msgspec.json.Encoder().encode
 def continue_thread(tx: Transaction, new: int, old: int, text: str) -> bool:
     """Continue the thread of ``old`` in instruction ``new``, with ``text`` as the last note.
 
-    Return whether there was anything to continue.
+    Return False if ``old`` has no entries: ``new`` starts from the beginning.
     """
     copied = tx.conn.execute(COPY, {"new": new, "old": old}).fetchall()
     if not copied:
@@ -69,7 +70,7 @@ def continue_thread(tx: Transaction, new: int, old: int, text: str) -> bool:
 
 
 def add_note(tx: Transaction, number: int, k: int, text: str) -> None:
-    """Write a note as entry ``k``; the caller counts it."""
+    """Store a note as entry ``k``. The caller increments the number of entries."""
     cut = text if len(text) <= NOTE_CHARACTERS else f"{text[:NOTE_CHARACTERS]}\n[cut here]"
     note = Entry(k=k, kind="note", text=cut)
     tx.conn.execute(NOTE, (number, k, *store_body(tx, _encode(note)), tx.now_ms))
@@ -82,7 +83,7 @@ STATE: Final = "SELECT state, waits_for FROM instructions WHERE id = ?"
 
 
 def answer(tx: Transaction, asker: int) -> None:
-    """Deliver the ended work that ``asker`` had requested, and wake ``asker`` once all answers have arrived."""
+    """Store the answers that ``asker`` has got; wake it if no answer is missing any more."""
     row = tx.conn.execute(STATE, (asker,)).fetchone()
     if row is None or row[0] in ENDED or row[0] in LIVE:
         return  # the asker has ended, or receives the answer when its attempt is requeued
@@ -115,7 +116,7 @@ COUNT: Final = "UPDATE instructions SET entries = entries + 1 WHERE id = ? RETUR
 
 
 def take_answers(tx: Transaction, asker: int) -> InstructionId | None:
-    """Store all new answers for ``asker``, which no attempt holds. Return the first request that is still open."""
+    """Store new answers as entries of ``asker``. Return the first request without an answer."""
     rows = [
         _Asked(*cast("tuple[int, str, Status, str | None, str | None, str]", row))
         for row in cast("list[object]", tx.conn.execute(ASKED, (asker,)).fetchall())
@@ -123,7 +124,7 @@ def take_answers(tx: Transaction, asker: int) -> InstructionId | None:
     for one in rows:
         if one.state in ENDED:
             (k,) = cast("tuple[int]", tx.conn.execute(COUNT, (asker,)).fetchone())
-            # The note for the asker. Only the text of a completed answer is in the agent's own words.
+            # The note for the asker. Only if ``one`` is done, its text is the agent's answer.
             which = instruction_id(one.number)
             if one.state != "done":
                 why = ": ".join(part for part in (one.error_class, one.cause) if part) or "cause unknown"
@@ -139,7 +140,7 @@ def take_answers(tx: Transaction, asker: int) -> InstructionId | None:
 
 
 def wait_for_answers(tx: Transaction, asker: int) -> bool:
-    """Park a queued instruction that still expects an answer. Return whether it waits."""
+    """Let a queued instruction wait if an answer is missing. Return whether it waits."""
     still_open = take_answers(tx, asker)
     return still_open is not None and waits.wait(tx, asker, "answer", still_open)
 
@@ -148,7 +149,7 @@ INHERIT: Final = "UPDATE instructions SET asked_by = :new WHERE asked_by = :old 
 
 
 def inherit_questions(tx: Transaction, new: int, old: int) -> None:
-    """Transfer the open questions of ``old`` to ``new``, which continues its thread and waits for the answers."""
+    """Let ``new``, which continues ``old``, wait for the answers that ``old`` expected."""
     tx.conn.execute(INHERIT, {"new": new, "old": old})
     wait_for_answers(tx, new)
 
@@ -168,7 +169,7 @@ COUNT_NOTE: Final = "UPDATE instructions SET entries = entries + 1 WHERE id = ?"
 
 
 def compact(tx: Transaction, number: int) -> None:
-    """Add the note that lets work continue after a reply was cut off at the context limit."""
+    """Add a note to continue from, if the last reply was cut off at the context limit."""
     row = tx.conn.execute(LAST, (number,)).fetchone()
     if row is None:
         return

@@ -46,7 +46,7 @@ from protocol.voting import YES, BallotInfo, BallotState, ProposalTerms, Resolut
 
 
 class ProposalMade(msgspec.Struct, frozen=True, kw_only=True):
-    """Result of a new proposal: the ballot, and the work that agents received."""
+    """Result of a new proposal: the ballot, and the instructions that agents got."""
 
     ballot: BallotInfo
     message_id: str
@@ -54,7 +54,7 @@ class ProposalMade(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class VoteCast(msgspec.Struct, frozen=True, kw_only=True):
-    """Result of a vote: the ballot. ``again``: the same vote existed, and nothing changed."""
+    """Result of a vote. ``again``: the voter repeated the same vote, and nothing changed."""
 
     ballot: BallotInfo
     message_id: str = ""
@@ -77,9 +77,9 @@ def create(
     call_key: str | None = None,
     salt: str = "",
 ) -> ProposalMade:
-    """Create a proposal. Raises Refused (kernel.rule.rules.routing, kernel.policy.voting), and stale_attempt.
+    """Create a proposal. Raises Refused (stale_attempt, and as rules and kernel.policy.voting do).
 
-    ``salt`` decides ties by lot and must be unpredictable.
+    ``salt`` must be unpredictable: it decides ties by lot.
     """
     who = speaker(tx, space, author, ("proposal", _words(asked)), call_key)
     if (before := who.known(ProposalMade)) is not None:
@@ -119,7 +119,7 @@ def vote(
     call_key: str | None = None,
     seen: str = "",
 ) -> VoteCast:
-    """Cast a vote once; repeating it changes nothing. A creator may break a tie. Raises Refused as ``create`` does.
+    """Cast a vote, once. The proposal's creator may break a tie. Raises Refused as ``create`` does.
 
     ``seen`` is the text that the voter saw; it is published with the vote.
     """
@@ -196,7 +196,6 @@ def _end(
     by: str | None = None,
     quietly: bool = False,
 ) -> None:
-    """End ``ballot`` with a message, and wake its creator unless ``who`` is its creator."""
     state: BallotState = "expired" if expired(ballot, votes, decided) else "resolved"
     voting.put_end(tx, ballot, EndedBallot(state, decided.winner, decided.why, by))
     wakes = None if quietly or who.name == ballot.creator else _creator(ballot)
@@ -219,7 +218,7 @@ DUE: Final = "SELECT space, name FROM ballots WHERE state = 'open' AND expires_m
 
 
 def expire_proposals(tx: Transaction, over: str | None = None) -> None:
-    """End the proposals whose time is over; each may still have a winner. Wake no agent in the space ``over``."""
+    """End proposals after their deadline, maybe with a winner. Wake no agent in ``over``."""
     for space, name in cast("list[tuple[str, str]]", tx.conn.execute(DUE, (tx.now_ms,)).fetchall()):
         ballot = voting.find(tx.conn, space, name)
         result = Undecided() if ballot is None else tally(ballot, ballot.choices, tx.now_ms)
@@ -246,7 +245,7 @@ def cancel_open(tx: Transaction, space: str, reason: str) -> None:
 
 
 class HeldKickoff(msgspec.Struct, frozen=True, kw_only=True):
-    """First message of a run, held until the members have decided ``election``."""
+    """First message of a run, sent after its members have decided the vote ``election``."""
 
     election: str
     text: str = ""
@@ -262,12 +261,12 @@ HELD: Final = "SELECT held_kickoff FROM workflows WHERE space = ? AND state = 'r
 
 
 def hold_kickoff(tx: Transaction, space: str, kickoff: HeldKickoff | None) -> None:
-    """Hold the first message until an election has ended; None releases it."""
+    """Hold the run's first message ``kickoff`` until its election has ended; None: no longer."""
     tx.conn.execute(HOLD, (None if kickoff is None else _encode(kickoff), space))
 
 
 def held_kickoff(conn: apsw.Connection, space: str) -> HeldKickoff | None:
-    """Return the first message of the run in ``space``, if it waits for an election."""
+    """Return the active run's first message if it waits for an election, or None."""
     row = conn.execute(HELD, (space,)).fetchone()
     return None if row is None or row[0] is None else _held.decode(row[0])
 
@@ -277,7 +276,7 @@ ELECTION: Final = "document-owner"
 
 
 def elect_owner(tx: Transaction, space: str, kickoff: HeldKickoff) -> None:
-    """Start the election of the documents' owner; the first message waits for its end."""
+    """Start the election of the documents' owner, for which the first message waits."""
     hold_kickoff(tx, space, kickoff)
     members = tuple(member for _, member in TransactionView(tx.conn).roster(space))
     asked = ProposalTerms(
@@ -294,7 +293,6 @@ def elect_owner(tx: Transaction, space: str, kickoff: HeldKickoff) -> None:
 
 
 def _settle(tx: Transaction, space: str, name: str, *, quietly: bool = False) -> None:
-    """Apply a binding proposal that has ended. ``quietly``: start no work."""
     ended = run_outcomes.binding_outcome(tx.conn, name, space)
     if ended is None:
         return
@@ -327,7 +325,7 @@ def _settle(tx: Transaction, space: str, name: str, *, quietly: bool = False) ->
             append(tx, draft)
 
 
-# The number after the highest used one. Only generated names (p1, p2, ...) of limited length are considered.
+# The number after the highest one in a generated name (p1, p2, ...) of limited length.
 FREE: Final = """
 WITH run (id) AS (SELECT coalesce((SELECT s.run FROM subspaces AS s WHERE s.space = :space),
     (SELECT w.id FROM workflows AS w WHERE w.space = :space ORDER BY w.id DESC LIMIT 1))),
@@ -363,10 +361,10 @@ TAKE: Final = "UPDATE decisions SET vote = ? WHERE kind = 'memory' AND number = 
 
 
 def tray_at_stake(tx: Transaction, space: str, name: str) -> str:
-    """Return the text of the tray's proposal ``name`` for the voters.
+    """Return the text about the memory proposal ``name`` that voters see.
 
-    The proposal must come from a run of the same workspace, whose members could read its sources. Raises Refused
-    (not_found), also for a proposal of another workspace.
+    The proposal must come from a run of the same workspace, because members can read its sources.
+    Raises Refused (not_found) otherwise.
     """
     row = tx.conn.execute(ONE, (number_of(name, MEMORY.letter) or 0,)).fetchone()
     if row is None or place_of(str(row[5])) != place_of(space):
@@ -378,7 +376,7 @@ def tray_at_stake(tx: Transaction, space: str, name: str) -> str:
 
 
 def decide_tray_by_vote(tx: Transaction, space: str, name: str, winner: str | None, vote: str) -> None:
-    """Apply a binding vote on a proposal of a tray. The guard writes it into the memory after the commit."""
+    """Decide a memory proposal by a binding vote; the guard writes the memory after COMMIT."""
     row = tx.conn.execute(ONE, (number_of(name, MEMORY.letter) or 0,)).fetchone()
     if winner is None:
         return

@@ -25,9 +25,9 @@ SHARED: Final = "shared"
 
 
 class PlannedTree(msgspec.Struct, frozen=True):
-    """Plan of the working tree of a member (``name`` in the workflow).
+    """Plan of the working tree of the member ``name`` of a workflow.
 
-    Paths are absolute; ``folder`` is the project's directory within the tree.
+    Paths are absolute. ``folder`` is the directory in the tree that corresponds to the project's.
     """
 
     name: str
@@ -41,9 +41,9 @@ class PlannedTree(msgspec.Struct, frozen=True):
 class Worktree(PlannedTree, frozen=True):
     """Working tree of one member of a run, or of all members (``agent`` is "").
 
-    ``tip`` is the last known commit of its branch and ``ahead`` the number of commits since its base. ``follows`` is
-    the member whose commits the tree is updated to; ``note`` is the reason if that failed. ``confined``: a confined
-    agent works there or did so.
+    ``tip`` is the last known commit of its branch, ``ahead`` the number of commits since its base.
+    ``follows`` is the member to whose commits the tree is updated; ``note``: why that failed.
+    ``confined``: a confined agent has worked there.
     """
 
     run: int
@@ -66,12 +66,12 @@ class Worktree(PlannedTree, frozen=True):
 
     @property
     def head(self) -> str:
-        """Return the last known commit of the branch."""
+        """Return the last known commit of the tree's branch; at first, its base."""
         return self.tip or self.base
 
     @property
     def cwd(self) -> str:
-        """Return the working directory of the agent."""
+        """Return the agent's working directory in the tree."""
         return f"{self.path}/{self.folder}".rstrip("/")
 
 
@@ -151,7 +151,7 @@ BEGAN_ON: Final = "UPDATE workflows SET began_on = ? WHERE id = ?"
 
 
 class TreePlan(msgspec.Struct, frozen=True, kw_only=True):
-    """Plan of the working trees of a run. ``note`` lists changes that the trees do not contain, if any."""
+    """Plan of the working trees of a run. ``note``: uncommitted changes that the trees lack."""
 
     trees: Callable[[RunId], tuple[PlannedTree, ...]]
     """Return the trees for the id of a run. May raise Refused."""
@@ -185,7 +185,7 @@ def plan_worktrees(tx: Transaction, run: int, space: str, plan: TreePlan, keys: 
 
 
 def worktree_made(tx: Transaction, tree: Worktree, git_dir: str) -> None:
-    """Record that the tree exists; from now on its contents are the agent's work."""
+    """Record that the tree exists. From now on, an agent's work may be in it."""
     _set(tx, tree, "made", git_dir=git_dir)
     tx.emit("worktree.made", space=tree.space, agent=tree.name, data={"branch": tree.branch, "path": tree.path})
 
@@ -194,7 +194,7 @@ CONFINED: Final = "UPDATE worktrees SET confined = 1 WHERE run = ? AND agent = ?
 
 
 def worktree_confined(tx: Transaction, tree: Worktree) -> None:
-    """Record that a confined agent works in the tree. The mark is permanent."""
+    """Record permanently that a confined agent has worked in the tree."""
     tx.conn.execute(CONFINED, (tree.run, tree.agent))
 
 
@@ -204,7 +204,7 @@ TIP: Final = "UPDATE worktrees SET tip = ?, ahead = ?, note = ? WHERE run = ? AN
 def worktree_moved(
     tx: Transaction, tree: Worktree, tip: str, ahead: int, note: str = "", instruction: str = ""
 ) -> None:
-    """Record that the branch is at ``tip``, ``ahead`` commits after its base; emit an event if that changed."""
+    """Record the branch's ``tip`` and its commits since the base; an event announces a new tip."""
     tx.conn.execute(TIP, (tip, ahead, note, tree.run, tree.agent))
     if tip != tree.head:
         data = {
@@ -217,7 +217,7 @@ def worktree_moved(
 
 
 def worktree_going(tx: Transaction, tree: Worktree) -> bool:
-    """Mark a tree without unsaved work for deletion, so that a restart completes it. Return False for an active run."""
+    """Mark a tree for deletion before deleting it. Return False if its run is active."""
     ended = _ended(tx, tree)
     if ended:
         _set(tx, tree, "removing", git_dir=tree.git_dir)
@@ -225,9 +225,7 @@ def worktree_going(tx: Transaction, tree: Worktree) -> bool:
 
 
 def worktree_kept(tx: Transaction, tree: Worktree, why: str) -> None:
-    """Record why the tree of an ended run is retained; emit an event if that changed. Do nothing while the run is
-    active.
-    """
+    """Record why the tree of an ended run is retained; an event announces a change of that."""
     if not _ended(tx, tree):
         return
     _set(tx, tree, "kept", git_dir=tree.git_dir, why=why)
@@ -237,7 +235,7 @@ def worktree_kept(tx: Transaction, tree: Worktree, why: str) -> None:
 
 
 def worktree_gone(tx: Transaction, tree: Worktree) -> None:
-    """Record that the tree was deleted. If its run is active again, plan the tree again."""
+    """Record that the tree was deleted; plan it again if its run is active again."""
     _set(tx, tree, "gone" if _ended(tx, tree) else "planned", git_dir="")
     data = {"branch": tree.branch, "path": tree.path}
     tx.emit("worktree.removed", space=tree.space, agent=tree.name, data=data)
