@@ -42,8 +42,8 @@ def four_agents_did_their_part(team: Project) -> None:
     votes = [one["text"].splitlines()[1] for one in run["messages"] if one["kind"] == "vote"]
     assert sorted(votes) == [f"(seen: commit {merged[:12]} of {name})" for name in (reviewer, tester)]
     assert team.git("log", "--first-parent", "--format=%s").splitlines() == [
-        "Merge what tester did in r1 of team:main",
-        "Merge what coder did in r1 of team:main",
+        "Merge the work of tester in r1 of team:main",
+        "Merge the work of coder in r1 of team:main",
         "Begin",
     ]
     assert team.git("diff", "--name-only", "HEAD", merged) == ""
