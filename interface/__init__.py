@@ -1,1 +1,1 @@
-"""Talks to people: stateless, speaks HTTP like any other client. It never imports the kernel."""
+"""Command line, web page and HTTP client. Stateless; only interface.offline imports the kernel."""

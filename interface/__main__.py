@@ -1,4 +1,4 @@
-"""Entry point of our command line: ``python -I -m interface PROGRAM SYSTEM_AWK WORD...``, as shim.sh calls it."""
+"""Entry point of the command line: ``python -I -m interface PROGRAM SYSTEM_AWK WORD...``, called by agent-worker.sh."""
 
 import os
 import signal
@@ -6,16 +6,16 @@ import sys
 
 INTERRUPTED = 130
 UNWRITTEN = 120
-"""As Python says it where its output cannot be written at its end."""
+"""Exit code if the output cannot be written at exit, as Python returns."""
 
 
 def main() -> int:
-    """Run the command line. Returns an exit code; a Ctrl-C while our modules are read ends it without a word."""
+    """Run the command line and return its exit code. Ctrl-C during the imports ends the process silently."""
     program, system_awk, *words = sys.argv[1:]
     ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN
     if not ignored:
         signal.signal(signal.SIGINT, lambda _number, _frame: os._exit(INTERRUPTED))
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # the shim has it wait for this moment
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # the shell script blocked it until the handler was set
 
     from interface.cli.main import main as ours  # noqa: PLC0415  (from here on a Ctrl-C is answered)
 
@@ -31,7 +31,7 @@ def main() -> int:
 
 
 def leave(exit_code: int) -> None:
-    """End the process once all is written. To take apart what was imported takes a sixth of a command's CPU."""
+    """Flush the output and end the process at once: the interpreter's cleanup would take a sixth of a command's CPU."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()

@@ -31,7 +31,7 @@ KEY: Final = "context.dir"
 
 
 class AgentDir(NamedTuple):
-    """Agent of a project. ``file`` and ``directory`` are relative to ``root``; the directory may not exist."""
+    """Agent of a project: its file and context directory, relative to ``root``. The directory may not exist."""
 
     root: str
     name: str
@@ -40,7 +40,7 @@ class AgentDir(NamedTuple):
 
 
 def agent_name(text: str) -> str:
-    """Return ``text`` as the name of an agent. Raises Failure (usage) with the rule."""
+    """Return ``text`` if it is a valid agent name. Raises Failure (usage), which explains the naming rule."""
     try:
         return check_name(text)
     except NameRejected as error:
@@ -143,7 +143,7 @@ def is_marked(place: AgentDir) -> bool:
 
 
 def _owner(folder: SafeDir, place: AgentDir) -> str:
-    """Return the agent that owns a directory by its marker; None if unmarked or at the default path of the agent."""
+    """Return the name in the directory's marker, or ``place.name`` at its default path or without a marker."""
     if os.path.normpath(place.directory) == default_dir(place.name):
         return place.name
     try:
@@ -157,16 +157,16 @@ def _is_inside(path: str, root: str) -> bool:
 
 
 NAMES: Final = (".agents.yaml", "moniro.yaml")
-"""Return the path of the project file, in the order in which the kernel looks for it, or the default path."""
+"""Names of the project file, in the order in which the kernel looks for it. A new file gets the first name."""
 
 
 def file_name(root: str) -> str:
-    """Return the name of the project file in ``root``."""
+    """Return the name of the project file in ``root``, or of the file to create."""
     return next((name for name in NAMES if os.path.lexists(os.path.join(root, name))), NAMES[0])
 
 
 def read_project_file(root: str) -> str:
-    """Read the file; "" if it does not exist. Raises Failure."""
+    """Return the text of the project file; "" if it does not exist. Raises Failure."""
     name = file_name(root)
     try:
         with SafeDir.open(root, ".") as folder:
@@ -178,7 +178,7 @@ def read_project_file(root: str) -> str:
 
 
 def change_project_file(root: str, change: Callable[[str], str]) -> bool:
-    """Replace the text of the file by the result of ``change``. Returns whether it differs.
+    """Replace the text of the project file by ``change(text)``. Returns whether the text changed.
 
     Raises Failure: bad_definition with the locations, failed, or any failure of ``change``.
     """

@@ -1,7 +1,7 @@
 """Start of a project's kernel, at most once even if many commands need it at the same time (fault PF13).
 
 Starters use no lock: each spawns a kernel, and only the kernel that gets the flock continues. All starters connect to
-the kernel that proves its identity. A kernel inherits only an environment from its starter.
+the kernel that proves its identity. A kernel inherits nothing from its starter but environment variables.
 """
 
 import os
@@ -33,7 +33,7 @@ _FIRST_PAUSE_SECONDS: Final = 0.005
 _LONGEST_PAUSE_SECONDS: Final = 0.05
 _AGAIN_SECONDS: Final = 1.0
 _PROOF_SECONDS: Final = 1.0
-"""Timeout of a proof, short because a wrong guess only costs a process that finds the lock taken."""
+"""Timeout of a proof. Short, because a kernel that is started needlessly exits when it finds the lock taken."""
 _TAIL_BYTES: Final = 4096
 _TAIL_LINES: Final = 15
 _NOT_INHERITED: Final = (
@@ -55,15 +55,15 @@ class Spawned(NamedTuple):
 
 
 def command(project: Project, *flags: str) -> list[str]:
-    """Return the command line of a kernel. ``-I``: no folder of the project or the environment may shadow packages."""
+    """Return the command line of a kernel. ``-I``: folders of the project or PYTHONPATH must not shadow packages."""
     return [sys.executable, "-I", "-m", "kernel", "--project", project.root, *flags]
 
 
 def kernel_environment(environ: Mapping[str, str], project: Project) -> dict[str, str]:
-    """Return the environment of a kernel: this process's without the variables of _NOT_INHERITED."""
+    """Return ``environ`` for a kernel, without the variables of _NOT_INHERITED."""
     kept = {name: value for name, value in environ.items() if not name.startswith(_NOT_INHERITED)}
     if environ.get(HOME):
-        kept[HOME] = os.path.dirname(os.path.dirname(project.state))  # the variable may be relative to this directory
+        kept[HOME] = os.path.dirname(os.path.dirname(project.state))  # the given value may be relative
     return kept
 
 
@@ -133,18 +133,18 @@ class Starter:
         self._endpoint: KernelEndpoint | None = None
         self._warned = False
         self.started_pid = 0
-        """Process id of the kernel that this process started, once it responds."""
+        """Process id of the kernel that this starter spawned; 0 until that kernel responds."""
 
     @property
     def unproved(self) -> "subprocess.Popen[bytes] | None":
-        """Return the running process of a kernel that was started here and does not respond yet."""
+        """Return the process of a spawned kernel that runs but does not respond yet; None if there is none."""
         process = None if self._spawned is None or self._child else self._spawned.process
         return process if process is not None and process.poll() is None else None
 
     def client(self) -> Client:
         """Return a client when the kernel is ready. Raises Failure if it fails to start.
 
-        If it may not spawn a kernel, raises Unreachable as soon as no kernel responds.
+        Without ``may_spawn``, raises Unreachable as soon as no kernel responds.
         """
         deadline = self._clock.now() + START_SECONDS
         pause = _FIRST_PAUSE_SECONDS
@@ -156,7 +156,7 @@ class Starter:
                 if proof.idle:
                     self._say(IDLE)
                 if self._spawned is not None and self._child is None:
-                    # Release the kernel; if another one was faster, end the process that was started here.
+                    # Release the spawned kernel. If another kernel was faster, kill the spawned one.
                     process = self._spawned.process
                     if process.pid == self._endpoint.pid:
                         process.returncode = 0  # the kernel outlives this process: no ResourceWarning of Popen
@@ -196,7 +196,7 @@ class Starter:
         except NotOurKernel as error:
             if (
                 not self._warned and recorded_endpoint(self._project) == self._endpoint
-            ):  # otherwise another kernel took the port
+            ):  # otherwise the record has changed meanwhile
                 self._say(f"{error}; starting a kernel")
                 self._warned = True
             return None

@@ -1,6 +1,6 @@
-"""Agent files of Claude Code (``.claude/agents/x.md``) as keys of ours; what has no counterpart is said, not guessed.
+"""Conversion of Claude Code's agent files (``.claude/agents/x.md``) to our agent files, with a list of lost settings.
 
-Their front matter is often no YAML (a description with ``: `` in it); then it is read line by line.
+The front matter is often invalid YAML (a description that contains ``: ``). It is then read line by line.
 """
 
 import os
@@ -23,22 +23,22 @@ _TAKEN: Final = frozenset({"name", "description", "model", "tools"})
 _TOOLS: Final = MappingProxyType(
     {"Bash": "bash", **dict.fromkeys(("Read", "Grep", "Glob", "LS", "Edit", "MultiEdit", "Write"), "files")}
 )
-"""Tools of Claude Code, and the word that switches on what has the same purpose here."""
+"""Tools of Claude Code, and the value of the key ``tools`` that enables the same ability here."""
 _CHANGING: Final = frozenset({"Edit", "MultiEdit", "Write"})
 _HOME: Final = ".claude"
 _MODELS: Final = frozenset({"sonnet", "opus", "haiku"})
-"""Names of models that mean the same to us."""
+"""Model names that agent files accept unchanged."""
 
 
 class Translated(NamedTuple):
-    """Keys of an agent file, and what was left behind, one sentence each."""
+    """Keys of an agent file, and a sentence about each setting without counterpart (``lost``)."""
 
     keys: dict[str, Value]
     lost: tuple[str, ...]
 
 
 def translate(path: str, name: str) -> Translated:
-    """The agent in the file at ``path``, to be called ``name``. Raises Failure."""
+    """Convert the Claude Code file at ``path`` to an agent ``name``. Raises Failure."""
     text = read_text(path)
     match = _FRONT.match(text)
     if match is None:
@@ -55,7 +55,7 @@ def translate(path: str, name: str) -> Translated:
     lost = [f"{key}: {_shown(value)} has no counterpart yet" for key, value in front.items() if key not in _TAKEN]
     if _HOME in os.path.abspath(path).split(os.sep):
         keys["backend"] = "claude"
-    # Of the tools only some have a counterpart; Bash(git:*) is one that has none.
+    # Split at commas outside parentheses. A restricted tool such as Bash(git:*) has no counterpart.
     asked = [word for word in re.split(r",\s*(?![^(]*\))", _shown(front.get("tools"))) if word]
     ours = list(dict.fromkeys(_TOOLS[word] for word in asked if word in _TOOLS))
     if ours:
@@ -98,7 +98,7 @@ def _shown(value: object) -> str:
 
 
 def read_text(path: str) -> str:
-    """The text of the file at ``path``. Raises Failure."""
+    """Return the text of the regular file at ``path``, of at most LIMIT_BYTES. Raises Failure."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
         with open(descriptor, "rb") as file:

@@ -1,7 +1,7 @@
 """Requests to one kernel: JSON in, JSON out, streams of server-sent events, and refusals as Failure.
 
-Every connection is proved before it carries the token. Knows the routes' manners (idempotency keys, problem+json),
-not the routes; bodies of answers are handed on unread.
+The server proves its identity on each connection before the token is sent. The module handles idempotency keys and
+errors (problem+json) of all routes; it returns the bodies of answers unparsed.
 """
 
 import json
@@ -200,7 +200,7 @@ class Stream:
         self._connection.wait_at_most(seconds)
 
     def close(self) -> None:
-        """Stop listening; running work continues."""
+        """Close the stream; running work of the kernel continues."""
         self._connection.close()
 
 

@@ -1,8 +1,8 @@
 """Discovery of the kernel of a project; only a kernel that proves its identity receives the token.
 
-Discovery is ``AGENT_WORKER_URL`` with ``AGENT_WORKER_TOKEN``, else the project's own record, and nothing else
-(contracts 3). A record is believed only if it is private to us; what listens there, only if it
-answers a nonce with the HMAC of our token (faults PF12, HF27). Starts nothing: that is interface.autostart.
+The address comes from ``AGENT_WORKER_URL`` with ``AGENT_WORKER_TOKEN``, otherwise from the project's record (contracts
+3). A record must be a private file of this user. The server at the address must answer a nonce with the HMAC of the
+token (faults PF12, HF27). This module starts no kernel; interface.autostart does.
 """
 
 import fcntl
@@ -32,31 +32,31 @@ TOKEN: Final = "AGENT_WORKER_TOKEN"
 HOME: Final = "AGENT_WORKER_HOME"
 
 PROOF_SECONDS: Final = 5.0
-"""How long what listens may take to prove itself; a kernel needs a millisecond."""
+"""Timeout of the proof of identity; a kernel needs a millisecond."""
 RECORD_LIMIT_BYTES: Final = 64 * 1024
 
 
 class Project(NamedTuple):
-    """A project root (real, absolute) and the directory where its kernel's state lives."""
+    """Project by its root (real, absolute path), and the directory of its kernel's state."""
 
     root: str
     state: str
 
 
 class KernelEndpoint(NamedTuple):
-    """The address that a kernel is said to have, and the token it must prove to hold. ``pid`` is 0 if not known."""
+    """Unproved address of a kernel, and the token that the kernel must prove to have. ``pid`` is 0 if unknown."""
 
     address: Address
     token: str
     pid: int
     origin: str
-    """The file or variable that says so, for messages."""
+    """File or variable that contains the address, for messages."""
     start_time: int = 0
     """Start time of ``pid`` in clock ticks since boot; 0 if unknown."""
 
 
 class Proof(NamedTuple):
-    """A connection to what proved to be our kernel, and how it feels."""
+    """Connection to a kernel that has proved its identity, with the kernel's status and version."""
 
     connection: Connection
     status: str
@@ -73,16 +73,16 @@ class Unverified(Unreachable):
 
 
 class NotOurKernel(Unreachable):
-    """Something listens where our kernel should, and could not prove to be it. It has seen no token."""
+    """The server at the kernel's address failed to prove its identity. It received no token."""
 
 
 class Hanging(Failure):
-    """A kernel holds the lock of the project and does not answer. Not raised where no kernel runs: see Unreachable."""
+    """A kernel holds the lock of the project but does not answer. Unreachable is raised if no kernel runs."""
 
     def __init__(self, project: Project, why: Exception) -> None:
         endpoint = recorded_endpoint(project)
         self.endpoint = endpoint if endpoint is not None and lives(endpoint) else None
-        """The kernel; None where its process is not known."""
+        """Endpoint of the kernel; None if its process is unknown."""
         named = f"pid {self.endpoint.pid}" if self.endpoint else f"it holds {os.path.join(project.state, LOCK)}"
         hint = (
             "kill it: awk stop --now; awk start continues its work"
@@ -93,7 +93,7 @@ class Hanging(Failure):
 
 
 def find_project(environ: Mapping[str, str], cwd: str, asked: str | None) -> Project:
-    """The project of a command run in ``cwd``, or the one ``asked`` for. Raises Failure (usage)."""
+    """Return the project at ``asked`` (``--project``), or the project that contains ``cwd``. Raises Failure."""
     if not cwd and not (asked and os.path.isabs(asked)):
         raise Failure(
             "usage", "the working directory no longer exists", "change to an existing directory, or use --project"
@@ -103,7 +103,7 @@ def find_project(environ: Mapping[str, str], cwd: str, asked: str | None) -> Pro
     root = os.path.realpath(os.path.join(cwd, asked)) if asked is not None else nearest_root(os.path.realpath(cwd))
     try:
         root.encode()
-    except UnicodeEncodeError as error:  # bytes that are no text reach us as lone surrogates
+    except UnicodeEncodeError as error:  # non-UTF-8 bytes of a path become lone surrogates
         text = f"the project's path is not UTF-8 text: {root!r}"
         raise Failure("usage", text, "rename that directory") from error
     return Project(root=root, state=project_state(state_folder(environ, cwd), root))
@@ -118,7 +118,7 @@ def state_folder(environ: Mapping[str, str], cwd: str) -> str:
 
 
 def nearest_root(directory: str) -> str:
-    """The nearest of ``directory`` and its parents that holds a mark of a project; else ``directory`` itself."""
+    """Return the nearest of ``directory`` and its parents that has one of PROJECT_MARKS; else ``directory``."""
     place = directory
     while True:
         if any(os.path.exists(os.path.join(place, mark)) for mark in PROJECT_MARKS):
@@ -130,7 +130,7 @@ def nearest_root(directory: str) -> str:
 
 
 def given_endpoint(environ: Mapping[str, str]) -> KernelEndpoint | None:
-    """Return the kernel from the environment. Raises Failure if incomplete or not an http address."""
+    """Return the kernel that AGENT_WORKER_URL names, if any. Raises Failure for a missing token or invalid URL."""
     url, token = environ.get(URL), environ.get(TOKEN)
     if not url:
         return None
@@ -150,7 +150,7 @@ def recorded_endpoint(project: Project) -> KernelEndpoint | None:
     try:
         record = json.loads(read_private(path, RECORD_LIMIT_BYTES))
         address, token = parse_address(str(record["url"])), str(record["token"])
-        with suppress(FileNotFoundError):  # of an earlier version, whose record has the administrator's token
+        with suppress(FileNotFoundError):  # written by an earlier version: its record has the administrator's token
             admin = json.loads(read_private(os.path.join(project.state, ADMIN), RECORD_LIMIT_BYTES))
             token = str(admin["token"]) if admin["record"] == digest(token.encode()) else token
         started = int(record.get("start_time", 0))
@@ -172,9 +172,9 @@ def reject_reason(project: Project) -> str | None:
 
 
 def prove(endpoint: KernelEndpoint, timeout_seconds: float = PROOF_SECONDS) -> Proof:
-    """Connect, and have the other side prove that it holds the token, before it sees it.
+    """Connect, and verify that the server knows the token, without sending the token.
 
-    Raises Unreachable where nothing answers, NotOurKernel where something else does.
+    Raises Unreachable if no server answers, NotOurKernel if the proof fails.
     """
     connection = Connection(endpoint.address, timeout_seconds)
     nonce = os.urandom(16).hex()

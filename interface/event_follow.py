@@ -1,4 +1,4 @@
-"""Event streams that outlive the kernel, and waits for instructions, which follow one.
+"""Event streams that continue across kernel restarts, and waits for instructions, which use such a stream.
 
 A follower finds the next kernel and continues after the last event that it received. Waits are level-triggered: the
 state is queried after every connect and every ping. Events only speed this up.
@@ -53,7 +53,7 @@ class Follower:
         self._deadline = deadline
         self._last_id = last_id
         self.client: Client | None = None
-        """Return the client of the current kernel, for queries about its events."""
+        """Client of the current kernel, for queries about its events; None before the first connect."""
 
     def __iter__(self) -> Iterator[ServerEvent]:
         """Yield events until the consumer stops. Raises Expired, or Failure (no_kernel) if no kernel returns."""
@@ -80,7 +80,7 @@ class Follower:
                 yield event
 
     def _reconnect(self, patience_seconds: float = STOPPED_SECONDS) -> Client:
-        """Return the next kernel. Raises as iteration does."""
+        """Return a client of the next kernel. Raises Expired or Failure (no_kernel)."""
         give_up = self._clock.now() + patience_seconds
         told = False
         while True:
@@ -170,13 +170,13 @@ class InstructionWait:
             try:
                 info = json.loads(follower.client.get(f"/instructions/{name}"))
             except Unreachable:
-                return  # the stream breaks too, and the next connect queries again
+                return  # the stream breaks as well, and the query is repeated after its next connect
             asks = info.get("waits_for") == "approval" and self._approve is None
             approval = info.get("approval")
             if self._approve is not None and approval is not None and approval not in self._put:
                 self._put.add(approval)
                 self._approve(approval)
-                left.append(name)  # it may have resumed or ended
+                left.append(name)  # the instruction may have resumed or ended
                 continue
             if self._answer is not None and info.get("waits_for") == "person" and name not in self._put:
                 self._put.add(name)

@@ -1,4 +1,4 @@
-"""Failures of commands: said once, shown once. The ``code`` fixes the exit code (interface.cli.exits)."""
+"""Failures of commands. The ``code`` determines the exit code (interface.cli.exits)."""
 
 import errno
 import os
@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 SCARCE: Final = frozenset({errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.ENOMEM})
-"""Errors of a system that has no more processes, descriptors or memory for this user."""
+"""Errors of the system if it lacks processes, descriptors or memory for this user."""
 _FILE_BYTES: Final = 2**20
 _LINE_CHARACTERS: Final = 200
 
@@ -25,7 +25,7 @@ class Place(NamedTuple):
 
 
 def with_lines(places: Sequence[Place], root: str) -> tuple[Place, ...]:
-    """Return ``places`` with their lines, read from the user's own files: the kernel sends no lines of files."""
+    """Return ``places`` with the text of their lines, read from the files: the kernel sends no file contents."""
     return tuple(
         place if place.source else place._replace(source=line_of(os.path.join(root, place.path), place.line))
         for place in places
@@ -45,10 +45,9 @@ def line_of(path: str, number: int) -> str:
 
 
 class Failure(Exception):
-    """The command cannot do what was asked. ``text`` says what, ``hint`` what to do about it.
+    """Failure of a command that a user or an operator can fix: ``text`` is the problem, ``hint`` the suggested action.
 
-    Raised for what a user or an operator can mend: ``code`` is the kernel's code of refusal, or one of those
-    that interface.cli.exits adds. Not raised for bugs: those show as such.
+    ``code`` is an error code of the kernel, or a code that interface.cli.exits adds. Bugs raise other exceptions.
     """
 
     def __init__(
@@ -68,8 +67,8 @@ class Failure(Exception):
         self.places = tuple(places)
         self.http_status = http_status
         self.wants = tuple(wants)
-        """Of ``untrusted``: what a person could agree to (protocol.trust.Demand, as JSON)."""
+        """For ``untrusted``: the demands that a person can agree to (protocol.trust.Demand as JSON)."""
 
 
 class Unreachable(Exception):
-    """The kernel could not be reached, or went away in the middle: nothing is known about what it did."""
+    """The kernel could not be reached, or the connection broke. The request may have had its effect."""

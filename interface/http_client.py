@@ -61,7 +61,7 @@ class Connection:
 
     def wait_at_most(self, seconds: float | None) -> None:
         """Set the timeout for further data; None: no timeout."""
-        if self.closed:  # a stopping kernel closes it with its last answer
+        if self.closed:  # a stopping kernel closes the socket after its last answer
             raise self._broken("the connection was closed")
         self._socket.settimeout(seconds)
 
@@ -90,7 +90,7 @@ class Connection:
         return Response(self, int(status), read_head_headers)
 
     def _send(self, data: bytes) -> bool:
-        """Send ``data``. Returns False if the response arrives first, as for refused requests."""
+        """Send ``data``. Returns False if the response arrives before all is sent, as for refused requests."""
         if len(data) <= _CHUNK:
             self._socket.sendall(data)
             return True
@@ -106,7 +106,7 @@ class Connection:
         return True
 
     def receive(self) -> bytes:
-        """Return the next bytes; empty at the end of the stream."""
+        """Return the next bytes of the response; empty at the end of the stream."""
         if self._buffer:
             piece, self._buffer = bytes(self._buffer), bytearray()
             return piece

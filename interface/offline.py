@@ -54,7 +54,7 @@ __all__ = (
     "validate",
 )
 _NOT_INHERITED = ("PYTHON", "LD_", "DYLD_")
-"""Prefixes of variables that would steer programs that are started, and their libraries."""
+"""Prefixes of environment variables that change the behaviour of started programs or their libraries."""
 
 
 class _Module:
@@ -101,7 +101,7 @@ def _ask(module: str, function: str, *args: Any, **keywords: Any) -> Any:
 
 
 def places_of(errors: "Iterable[FileError]") -> tuple[Place, ...]:
-    """Return mistakes as a Failure has them."""
+    """Convert mistakes in files to the form that Failure has."""
     return tuple(Place(**asdict(error)) for error in errors)
 
 
@@ -133,7 +133,7 @@ def mistakes(root: str, files: Sequence[str]) -> tuple[Place, ...]:
 
 
 def _fetched(project: Project, asked: str, environ: Mapping[str, str]) -> Any:
-    """Return the checkout of a workflow of another repository; None for one of the project, which imports less."""
+    """Return the checkout of a workflow from another repository; None for a workflow of the project."""
     return _ask("programs", "fetch_readonly", *paths(project), asked, environ) if is_remote(asked) else None
 
 
@@ -148,7 +148,7 @@ def plan(
 
 
 def trust_demands(project: Project, asked: Sequence[str], environ: Mapping[str, str]) -> "Demands":
-    """Return what the named files demand, all of the project's without any. Raises Failure."""
+    """Return the trust demands of the ``asked`` files (default: all files of the project). Raises Failure."""
     root, state = paths(project)
     shell = shell_environment(environ)
     found: Demands = _ask("trust", "trust_demands", root, asked, partial(_fetched, project, environ=shell), state)

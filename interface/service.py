@@ -30,7 +30,7 @@ from protocol.discovery import DATABASE, ENDED, LOG, SERVICE, project_slug
 MARK: Final = "# Made by awk service install. Changes are lost when it is made again."
 RESTARTS: Final = 5
 WINDOW_SECONDS: Final = 600
-"""Number of starts within the interval after which it stays stopped and reports it."""
+"""After RESTARTS starts within this time, a kernel remains stopped."""
 NOT_RESTARTED: Final = (75, 78)
 """Exit codes (sysexits.h) after which a restart would fail again: another kernel runs (EX_TEMPFAIL), or files have
 mistakes (EX_CONFIG)."""
@@ -46,7 +46,7 @@ class Service(NamedTuple):
     """Settings of a service; ``argv`` is its command line, ``environ`` its environment."""
 
     root: str
-    """Project whose kernel it runs; "" for the service of all projects of the user."""
+    """Root of the project whose kernel the service runs; "" for all projects of the user."""
     state: str
     """Directory of the log."""
     argv: Sequence[str]
@@ -127,7 +127,7 @@ def word(text: str) -> str:
 
 
 def unit_path(path: str) -> str:
-    """Return ``path`` for the rest of a unit line. Raises Failure (usage) if systemd would change it."""
+    """Return ``path`` as the value of a path setting of a unit. Raises Failure (usage) if systemd would change it."""
     _check_text(path)
     if path != path.strip() or not path.isprintable() or path.endswith("\\"):
         text = (
@@ -179,11 +179,11 @@ def plist_text(service: Service) -> str:
 LOOK_SECONDS: Final = 5.0
 _ANSWER_SECONDS: Final = 60.0
 FILES: Final = (".agents.yaml", "moniro.yaml", ".agents", ".workflows")
-"""Fingerprint of the files of a project; a change invalidates earlier answers."""
+"""Files of a project whose changes invalidate the cached answer of ``_needed``."""
 
 
 class Observation(NamedTuple):
-    """Snapshot of a project; ``needed`` is None if a kernel runs or the record decides."""
+    """Snapshot of a project; ``needed`` is None unless ``kernel`` is "none"."""
 
     kernel: Literal["runs", "died", "none", "unknown"]
     needed: bool | None = None
@@ -209,10 +209,10 @@ class UserService:
         self._kernels: dict[Project, subprocess.Popen[bytes]] = {}
         self._starts: dict[Project, list[float]] = {}
         self._asked: dict[Project, tuple[object, bool]] = {}
-        """What a project's log and files were like when it was asked whether a kernel is needed, and the answer."""
+        """Cache of ``_needed`` by project: modification times and sizes of the files, and the answer."""
 
     def run(self, stop: threading.Event) -> None:
-        """Look until ``stop`` is set; then have the kernels that were started here end, and wait for them."""
+        """Inspect all projects periodically until ``stop`` is set. Then end the kernels that this service started."""
         while not stop.is_set():
             self.look_at_all()
             stop.wait(LOOK_SECONDS)
@@ -226,7 +226,7 @@ class UserService:
                 self._say(f"{project.root}: its kernel has not ended in {STOP_SECONDS} s")
 
     def look_at_all(self) -> None:
-        """Note which kernels have ended, and start what is to be started. What goes wrong with one is said."""
+        """Reap exited kernels and start needed kernels. A failure of a project is logged and affects no other."""
         for project, kernel in tuple(self._kernels.items()):
             code = kernel.poll()
             if code is None:
@@ -235,7 +235,7 @@ class UserService:
             how = f"with {code}" if code >= 0 else f"by signal {-code}"
             if code:
                 self._say(f"{project.root}: its kernel ended {how}; see {os.path.join(project.state, 'kernel.log')}")
-            if code in NOT_RESTARTED:  # another start would meet the same: no more of them in this window
+            if code in NOT_RESTARTED:  # another start would fail again: prevent starts within this window
                 self._starts[project] += [self._clock.now()] * RESTARTS
         for project in projects_of_user(self._environ, self._cwd):
             try:

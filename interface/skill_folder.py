@@ -1,7 +1,7 @@
-"""Imported skills in the project: ``.agents/skills/<name>/``, and a lock that says what each was when it came.
+"""Imported skills of the project: ``.agents/skills/<name>/``, and a lock file with the source and digest of each skill.
 
-A skill is put in place whole: written beside, then renamed. What the user changed in it is noticed by its digest, and
-never written over unasked.
+A skill is written to a temporary directory and then renamed, so it is never incomplete. The digest in the lock file
+shows whether the user has changed the skill.
 """
 
 import os
@@ -28,12 +28,12 @@ _decode: Final = msgspec.json.Decoder(dict[str, SkillPin]).decode
 
 
 def path_of(name: str) -> str:
-    """The folder of an imported skill, as seen from the root."""
+    """Return the path of an imported skill, relative to the root."""
     return f"{HOME}/{name}"
 
 
 def pins(root: str) -> dict[str, SkillPin]:
-    """The pins of imported skills. Raises Failure (bad_definition) where the lock cannot be read."""
+    """Return the pins of imported skills by name. Raises Failure (bad_definition) if the lock file is invalid."""
     try:
         with _home(root) as folder:
             found = _decode(folder.read(LOCK).encode())
@@ -42,7 +42,7 @@ def pins(root: str) -> dict[str, SkillPin]:
     except (OSError, msgspec.MsgspecError) as error:
         raise Failure("bad_definition", f"{HOME}/{LOCK} cannot be read: {error}", _HINT) from error
     wrong = next((name for name in found if not _NAME.fullmatch(name)), None)
-    if wrong is not None:  # it becomes a path
+    if wrong is not None:  # a name becomes a path
         raise Failure("bad_definition", f"{HOME}/{LOCK} has {wrong[:80]!r}, which is not a skill name", _HINT)
     return found
 
@@ -56,7 +56,7 @@ def put(root: str, source: str, commit: str, skill: FetchedSkill) -> None:
             name = skill.name
             new = os.path.join(home, f"{_NEW}{name}")
             _clear(new)
-            os.mkdir(new)  # and nothing else is there: a link that came with the project would lead out of it
+            os.mkdir(new)  # fails if the path exists: it could be a link out of the project
             try:
                 for file in skill.files:
                     path = os.path.join(new, file.name)
@@ -87,7 +87,7 @@ def remove(root: str, name: str) -> None:
 
 
 def _home(root: str, *, make: bool = False) -> SafeDir:
-    """Open the home of skills. Raises OSError, also for symbolic links."""
+    """Open the directory of skills. Raises OSError, also if part of its path is a symbolic link."""
     with SafeDir.open(root, ".") as top:
         above, name = HOME.split("/")
         with top.folder(above, make=make) as folder:
@@ -107,7 +107,7 @@ def _clear(path: str) -> None:
         os.unlink(path)
     except FileNotFoundError:
         return
-    except (IsADirectoryError, PermissionError):  # the latter is what POSIX says of a folder
+    except (IsADirectoryError, PermissionError):  # POSIX: unlink of a directory fails with EPERM
         shutil.rmtree(path)
 
 

@@ -62,7 +62,7 @@ class TrustFile:
         return new
 
     def revoke(self, doomed: Callable[[Grant], bool]) -> tuple[Grant, ...]:
-        """Revoke the grants for which ``doomed`` returns true. Returns them."""
+        """Revoke the grants for which ``doomed`` returns true. Returns the revoked grants."""
         gone: list[Grant] = []
 
         def without(old: tuple[Grant, ...]) -> tuple[Grant, ...]:
@@ -113,7 +113,7 @@ class Running(NamedTuple):
 
 
 def is_below(other: Running) -> bool:
-    """Return whether ``other`` is this process or an ancestor of it."""
+    """Return whether this process is ``other`` or one of its descendants."""
     pid = os.getpid()
     while pid > 0:
         try:

@@ -213,11 +213,11 @@ class WorkerCheck:
 
 
 class _Timeout:
-    """No frame arrived in time."""
+    """Result of a wait in which no frame arrived in time."""
 
 
 class _Gone:
-    """Whether the program exited or closed its standard output."""
+    """Marks the end of the output: the program exited or closed its standard output."""
 
 
 def _named(frame: object, program: "_Program") -> str:
@@ -256,11 +256,9 @@ class _Program:
         self._reader.start()
 
     def __enter__(self) -> Self:
-        """Return the program."""
         return self
 
     def __exit__(self, *_error: object) -> None:
-        """Kill all processes of the session."""
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
@@ -287,7 +285,7 @@ class _Program:
             return _Timeout()
 
     def next_durable(self, seconds: float) -> object:
-        """Return a frame that the program wrongly writes within ``seconds``, before an answer; None if it waits."""
+        """Return a durable frame that the program wrongly writes before an answer; None if it waits ``seconds``."""
         until = time.monotonic() + seconds
         while not isinstance(frame := self._later(until), _Timeout):
             self._kept.append(frame)
@@ -308,12 +306,12 @@ class _Program:
         return self._process.returncode is not None
 
     def code(self) -> int | None:
-        """Return the exit code, once it is known."""
+        """Return the exit code after at most LEAVE_SECONDS; None if the program still runs."""
         self.leaves(LEAVE_SECONDS)
         return self._process.returncode
 
     def complaint(self) -> str:
-        """Return the last line of its standard error."""
+        """Return the last line of the program's standard error, shortened."""
         size = self._errors.seek(0, os.SEEK_END)
         self._errors.seek(max(0, size - LINE_BYTES))
         lines = self._errors.read().decode("utf-8", "replace").strip().splitlines()
@@ -349,12 +347,10 @@ class _Tools:
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}/mcp"
 
     def __enter__(self) -> Self:
-        """Start serving."""
         threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
         return self
 
     def __exit__(self, *_error: object) -> None:
-        """Stop serving."""
         self._server.shutdown()
         self._server.server_close()
         self._temporary.cleanup()
@@ -379,7 +375,6 @@ class _ToolsHandler(BaseHTTPRequestHandler):
     """Handler that only answers POST requests with the token of the start frame."""
 
     def do_POST(self) -> None:
-        """Answer a message."""
         size = min(int(self.headers.get("content-length") or 0), LINE_BYTES)
         body = self.rfile.read(size)
         status, answer = 401, b"{}"

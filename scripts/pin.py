@@ -1,9 +1,9 @@
-"""Writes the hashes into constraints.txt: `.venv/bin/python scripts/pin.py`, after a version there was changed by hand.
+"""Update the hashes in constraints.txt after a manual change of a version: `.venv/bin/python scripts/pin.py`.
 
-Every line gets the SHA-256 of each wheel of its version for Linux and macOS and Pythons that we support, as pip's own
-index has them (whichever pip is configured with). What runs the product comes first, then what only its development
-needs: scripts/environment installs the first part, or all of it. It reads names and versions from the file, and says
-what the installed environment needs and the file does not have.
+Each pinned version gets the SHA-256 of all its wheels for Linux, macOS and the supported Pythons, from the package
+index that pip is configured to use. The packages that run the product come first, then the packages that only
+development needs: scripts/environment installs the first part, or both. Names and versions come from constraints.txt.
+The script fails if the product, as installed here, needs a package that the file does not contain.
 """
 
 import hashlib
@@ -22,7 +22,7 @@ from pip._vendor.packaging.utils import canonicalize_name, parse_wheel_filename
 
 FILE: Final = Path(__file__).resolve().parent.parent / "constraints.txt"
 DEVELOPMENT: Final = "# Development needs besides:"
-"""The line that parts the file. scripts/environment knows it."""
+"""Line between the two parts of the file. scripts/environment contains the same text."""
 HEADER: Final = """\
 # The versions everything is tested with, and the SHA-256 of their wheels (Linux, macOS; Python 3.11 to 3.14): what
 # scripts/environment installs. Change a version here, then renew the hashes: .venv/bin/python scripts/pin.py
@@ -34,7 +34,7 @@ _PIN: Final = re.compile(r"^([A-Za-z0-9._-]+)==([^\s\\]+)", re.MULTILINE)
 
 
 def main() -> int:
-    """Rewrite the file; 1 where something is missing, and then nothing is written."""
+    """Rewrite constraints.txt. Returns 1 without writing if a required package or a wheel is missing."""
     pins = {canonicalize_name(name): (name, version) for name, version in _PIN.findall(FILE.read_text())}
     product = _closure(ROOTS)
     missing = sorted(product.difference(pins, {ROOTS[0]}))
@@ -54,7 +54,7 @@ def main() -> int:
 
 
 class _Index:
-    """The files of a project, wherever pip is configured to look."""
+    """Files of packages in the index that pip is configured to use."""
 
     def __init__(self) -> None:
         command: Any = create_command("download")
@@ -64,7 +64,7 @@ class _Index:
         self._collector: Any = finder._link_collector  # noqa: SLF001  (as above)
 
     def hashes(self, name: str, version: str) -> tuple[str, ...]:
-        """Of all wheels of ``version`` that may be installed somewhere."""
+        """Return the sorted SHA-256 hashes of all supported wheels of ``name`` in ``version``."""
         found: dict[str, str] = {}
         for link in self._links(name):
             if _is_meant(link.filename, version) and not link.is_yanked:
@@ -109,7 +109,7 @@ def _line(name: str, version: str, hashes: Iterable[str]) -> str:
 
 
 def _closure(roots: Iterable[str]) -> set[str]:
-    """``roots`` and all that they need here; what an extra brings only where it is asked for."""
+    """Return ``roots`` and their transitive dependencies, as installed here, with requested extras only."""
     waiting = [(name, frozenset[str]()) for name in roots]
     seen: set[tuple[str, frozenset[str]]] = set()
     while waiting:
@@ -119,7 +119,7 @@ def _closure(roots: Iterable[str]) -> set[str]:
         seen.add(one)
         try:
             needs = distribution(name).requires or ()
-        except PackageNotFoundError:  # for another system or Python
+        except PackageNotFoundError:  # not installed: for another system or Python
             continue
         for text in needs:
             need = Requirement(text)

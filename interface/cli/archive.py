@@ -45,7 +45,7 @@ _ANSWERED: Final = (
 
 
 class _Line(msgspec.Struct, frozen=True):
-    """Line of an archive after the first: a row, or the end."""
+    """Line of an archive after its head: a row of a part, or the end with the row counts."""
 
     part: str
     run: str | None = None
@@ -54,7 +54,7 @@ class _Line(msgspec.Struct, frozen=True):
 
 
 class Row(NamedTuple):
-    """Index entry of a row: run, keys and position in the file."""
+    """Index entry of a row: run, key, and the position and length of the row's line in bytes."""
 
     run: str | None
     key: str
@@ -66,7 +66,7 @@ Document = dict[str, Any]
 
 
 class Archive:
-    """Rows of an archive by part, read on demand. Raises Failure."""
+    """Index of an archive file by part; rows are read on demand. Raises Failure if the file is invalid."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -88,7 +88,7 @@ class Archive:
             raise
 
     def close(self) -> None:
-        """Close the file: rows cannot be read any more."""
+        """Close the archive file. ``read`` fails afterwards."""
         self._file.close()
 
     def _unreadable(self, error: OSError) -> Failure:
@@ -135,7 +135,7 @@ class Archive:
         raise Failure("failed", f"{one_line(self._path)} is incomplete: its end is missing", "export it again")
 
     def read(self, row: Row) -> Any:
-        """Return the row at this position."""
+        """Read the row of an index entry from the archive file."""
         self._file.seek(row.at)
         return json.loads(self._file.read(row.length))["row"]
 
@@ -148,7 +148,7 @@ class ArchiveClient(Client):
         self._archive = Archive(path)
 
     def get(self, path: str, query: Mapping[str, str] | None = None, *, wait_seconds: float | None = None) -> bytes:
-        """Return the document at ``path``. Raises Failure if the archive does not contain it."""
+        """Return the answer of the kernel's API at ``path``. Raises Failure if the archive lacks the data."""
         from urllib.parse import unquote  # noqa: PLC0415  (25 ms, as in the client)
 
         for pattern, answer in _ROUTES:
@@ -157,7 +157,7 @@ class ArchiveClient(Client):
         raise Failure("usage", "this query is not available for archives", _ANSWERED)
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the archive file."""
         self._archive.close()
 
     def post(self, path: str, body: object, *, key: str, wait_seconds: float | None = None) -> bytes:
@@ -198,7 +198,7 @@ def _check_space(archive: Archive, asked: str) -> None:
 
 
 def channel(archive: Archive, space: str, query: Mapping[str, str]) -> Document:
-    """Return messages of a run: the newest, or those after a message."""
+    """Return messages of a run: the newest messages, or the messages after a given one."""
     _check_space(archive, space)
     run = _row_of_run(archive, query.get("run")).key if archive.rows[RUN] else None
     rows = [row for row in archive.rows[CHANNEL] if row.run == run]
@@ -358,7 +358,7 @@ def task(archive: Archive, place: str, _query: Mapping[str, str]) -> Document:
 
 
 def resource(archive: Archive, name: str, query: Mapping[str, str]) -> Document:
-    """Return a text to which messages refer, or a part of it."""
+    """Return a resource (a long text to which messages refer), or the requested part of its text."""
     row = next((row for row in archive.rows[RESOURCES] if row.key == name.removeprefix("resource:")), None)
     if row is None:
         raise Failure("not_found", f"resource {one_line(name)} is not in this archive")

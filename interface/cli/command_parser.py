@@ -1,11 +1,7 @@
-"""Argument parsing with argparse: one parser per command, with common flags and error texts.
+"""Argument parsing with argparse: parsers of commands and subcommands, and argument types (money, tokens, durations).
 
-Also commands with subcommands (``awk agent list``), and the actions that the subcommands of ``agent`` share.
-
-Amounts are parsed as people type them: money in USD, and numbers of tokens. An invalid limit is an error and never
+All parsers have the common flags, and errors in the form of other errors. An invalid limit is an error and never
 ignored.
-
-Durations are parsed as people type them: ``500ms``, ``10s``, ``1h30m``, or bare seconds.
 """
 
 import argparse
@@ -40,9 +36,9 @@ _OURS: Final = tuple(
 
 
 def in_our_words(message: str) -> str:
-    """Return an argparse message in the style of other errors; return unknown messages unchanged."""
+    """Return a message of argparse in the style of other errors. Unknown messages are returned unchanged."""
     head, choose, choices = message.partition(" (choose from ")
-    message = f"{head}{choose}{choices.replace(chr(39), '')}"  # quoted up to Python 3.11
+    message = f"{head}{choose}{choices.replace(chr(39), '')}"  # Python 3.11 quotes the choices
     found = ((theirs.fullmatch(message), ours) for theirs, ours in _OURS)
     return next((match.expand(ours) for match, ours in found if match is not None), message)
 
@@ -79,7 +75,7 @@ def name_argument(parser: argparse.ArgumentParser) -> None:
 
 
 def common_flags(parser: argparse.ArgumentParser) -> None:
-    """Add the flags that every command accepts, also after its arguments."""
+    """Add the flags that every command accepts, before or after its arguments."""
     hidden = argparse.SUPPRESS
     parser.add_argument("--json", action="store_true", default=hidden, help="print one JSON document")
     parser.add_argument("--project", metavar="DIR", default=hidden, help=hidden)
@@ -87,7 +83,7 @@ def common_flags(parser: argparse.ArgumentParser) -> None:
 
 
 class AgentArguments:
-    """Parser of the actions after NAME, each with its own arguments."""
+    """Parsers of the actions after NAME (``awk agent memory NAME get``)."""
 
     def __init__(self, parser: argparse.ArgumentParser, shown: str, more: str = "") -> None:
         self._words = parser.add_subparsers(
@@ -95,7 +91,7 @@ class AgentArguments:
         )
 
     def add(self, word: str, about: str) -> argparse.ArgumentParser:
-        """Add a verb and return its parser."""
+        """Add the action ``word`` and return its parser."""
         parser = self._words.add_parser(word, help=about, description=f"{about}.", allow_abbrev=False)
         common_flags(parser)
         return parser
@@ -131,7 +127,7 @@ class Subcommands(NamedTuple):
     """Whether the command requires a subcommand."""
 
     def configure(self, parser: argparse.ArgumentParser) -> None:
-        """Declare VERB and its arguments."""
+        """Declare a parser for each subcommand."""
         words = ", ".join(verb.word for verb in self.verbs)
         verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=self.required, help=words)
         for verb in self.verbs:
@@ -141,7 +137,7 @@ class Subcommands(NamedTuple):
         json_flag(parser)
 
     def run(self, context: Context) -> int:
-        """Run the subcommand."""
+        """Run the subcommand that the user named. Returns its exit code."""
         verb = next(verb for verb in self.verbs if verb.word == context.args.verb)
         return self._load(verb)[1](context)
 
@@ -158,7 +154,7 @@ _TOKENS: Final = re.compile(r"\d{1,12}", re.ASCII)
 
 
 def usd(text: str) -> float:
-    """Parse ``0.50`` or ``$2``. Raises ArgumentTypeError, which argparse reports as a usage error."""
+    """Parse an amount in USD: ``0.50`` or ``$2``. Raises ArgumentTypeError, which argparse reports as a usage error."""
     match = _USD.fullmatch(text)
     if match is None or not 0 < float(match[1]) <= 1_000_000:
         raise ArgumentTypeError(f"{text!r} is not a valid amount in USD; use a number above 0, such as 0.50")
@@ -166,14 +162,14 @@ def usd(text: str) -> float:
 
 
 def tokens(text: str) -> int:
-    """Parse an integer above 0. Raises ArgumentTypeError."""
+    """Parse a number of tokens above 0. Raises ArgumentTypeError."""
     if not _TOKENS.fullmatch(text) or int(text) == 0:
         raise ArgumentTypeError(f"{text!r} is not a valid number of tokens; use a number above 0, such as 50000")
     return int(text)
 
 
 def pairs(text: str) -> int:
-    """Parse a number of pairs, 1 to 1,000. Raises ArgumentTypeError."""
+    """Parse a number of pairs of runs, 1 to 1,000. Raises ArgumentTypeError."""
     if not _TOKENS.fullmatch(text) or not 1 <= int(text) <= 1000:
         raise ArgumentTypeError(f"{text!r} is not a valid number of pairs; use 1 to 1000")
     return int(text)
@@ -192,7 +188,7 @@ _PLAIN: Final = re.compile(r"\d+(?:\.\d+)?", re.ASCII)
 
 
 def duration(text: str) -> float:
-    """Parse a duration to seconds. Raises ArgumentTypeError, which argparse reports as a usage error."""
+    """Parse ``500ms``, ``10s``, ``1h30m`` or bare seconds; return seconds. Raises ArgumentTypeError."""
     if _PLAIN.fullmatch(text):
         return float(text)
     parts = _PART.findall(text)

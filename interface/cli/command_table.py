@@ -16,7 +16,7 @@ Run = Callable[[Context], int]
 
 
 class Command(NamedTuple):
-    """A command."""
+    """Row of the command table."""
 
     word: str
     help: str
@@ -30,7 +30,7 @@ class Command(NamedTuple):
 
     @property
     def module(self) -> ModuleType:
-        """Import the module of the command."""
+        """Import and return the module that implements the command."""
         return import_module(f"interface.cli.commands.{self.file or self.word}")
 
     def load(self) -> tuple[Configure, Run]:
@@ -43,7 +43,7 @@ class Command(NamedTuple):
 
 
 def load(module: ModuleType, words: str, configure: Configure, run: Run | None = None) -> tuple[Configure, Run]:
-    """Return ``configure_WORDS`` and ``run_WORDS`` of ``module``, with the given functions as defaults."""
+    """Return ``configure_WORDS`` and ``run_WORDS`` of ``module``; ``configure`` and ``run`` are defaults."""
     name = words.strip("_").replace("-", "_").replace(" ", "_")
     own: Run | None = getattr(module, f"run_{name}", run)
     assert own is not None
@@ -168,13 +168,13 @@ ALIASES: Final = MappingProxyType(
         "pending": ("needs", "--approvals"),
     }
 )
-"""Words of earlier versions and the command lines that replace them; help, completion and reference omit them."""
+"""Words of earlier versions with their replacements. Help, completion and reference omit these words."""
 
 BY_WORD: Final = MappingProxyType({command.word: command for command in (*COMMANDS, *HIDDEN)})
 
 
 def without_alias(words: Sequence[str]) -> list[str]:
-    """Return a command line with its alias, if any, replaced."""
+    """Return a command line in which an alias of an earlier version is replaced by today's words."""
     return [*ALIASES.get(words[0], words[:1]), *words[1:]]
 
 
@@ -192,6 +192,6 @@ def meant_command(word: str) -> str | None:
     known = [command for command in BY_WORD if command[0] != "_"]
     swapped = [
         command for command in known if sorted(command) == sorted(small)
-    ]  # strat means start, although stats is as similar
+    ]  # strat means start (swapped letters), although stats is as similar
     close = swapped or get_close_matches(small, known, n=1, cutoff=_CLOSE)
     return close[0] if close else None

@@ -50,7 +50,7 @@ class Streams(NamedTuple):
 
 
 class Context:
-    """Environment of a command."""
+    """Access of a command to its arguments, output, project, clock and kernel."""
 
     def __init__(self, streams: Streams, args: "argparse.Namespace", params: tuple[str, ...], cwd: str) -> None:
         self.program, self.stdin, self.out, self.environ, self.clock, self.system_awk = streams
@@ -221,7 +221,7 @@ class Context:
         return os.path.relpath(path, root)
 
     def why_down(self, error: Unreachable) -> str:
-        """Return the note about a kernel that is not running. Raises Hanging if it only does not respond."""
+        """Return the note that no kernel runs, with the reason. Raises Hanging if it runs but does not respond."""
         if self._is_locked():
             raise Hanging(self.project, error) from error
         told = bool(self.environ.get(URL)) or isinstance(error, (Unverified, NotOurKernel))

@@ -32,9 +32,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def show(context: Context, space: str | None, wanted: Callable[[Event], bool]) -> int:
-    """Print the stored events that are ``wanted``, or the last ``-n``; with ``-f`` also new ones.
+    """Print the ``wanted`` stored events, at most the last ``-n``; with ``-f`` also new events.
 
-    Returns the number of printed events.
+    Returns the number of wanted events, including stored ones that ``-n`` omits.
     """
     shown = 0
     lines = _Lines(context)
@@ -66,9 +66,9 @@ def show_part(
     wanted: Callable[[Event], bool],
     part: Callable[[Sequence[Event]], Sequence[int]],
 ) -> int:
-    """Print the stored lines at the positions from ``part`` that are ``wanted``, or the last ``-n``.
+    """Print the part of the ``wanted`` stored events at the positions that ``part`` returns, at most the last ``-n``.
 
-    Returns the number of printed lines.
+    Returns the number of events in the part, including events that ``-n`` omits.
     """
     lines = _Lines(context)
     found = list(_received(context, space, wanted, follow=False))
@@ -83,7 +83,7 @@ def show_part(
 def _received(
     context: Context, space: str | None, wanted: Callable[[Event], bool], *, follow: bool, last_id: str = ""
 ) -> Iterator[tuple[ServerEvent, Event]]:
-    """Yield wanted stored events with their lines, then new ones with ``follow``."""
+    """Yield each wanted event, raw and parsed: the stored events, then new events if ``follow`` is true."""
     query = {} if space is None else {"space": space}
     if not follow or (context.args.since is not None and not last_id):
         query["since"] = "0"
@@ -99,7 +99,7 @@ def _received(
                 if datetime.fromisoformat(event["at"]).timestamp() < after:
                     continue
             except (ValueError, KeyError, TypeError):
-                pass  # an event without a time that we can read is shown
+                pass  # an event with an invalid time is shown
         yield received, event
 
 
@@ -121,7 +121,6 @@ class _Lines:
         self._steps = StepReader(context) if context.args.verbose else None
 
     def show(self, received: ServerEvent, event: Event) -> None:
-        """Print one event."""
         out = self._context.out
         if self._context.args.jsonl:
             out.document(received.data)
@@ -133,7 +132,7 @@ class _Lines:
             out.lines([event_line(event_of(received.data), out.screen)])
 
     def tell_rest(self, shown: int, total: int) -> None:
-        """Print the total number if not all are shown."""
+        """Print the total number of events if not all are shown."""
         if shown < total:
             self._context.out.note(f"{shown:,} of {total:,} (-n 0 for all)")
 
@@ -203,7 +202,7 @@ def event_line(event: events.Event, screen: Screen) -> str:
 def asked_line(event: events.Event, program: str, *, can_approve: bool) -> str | None:
     """Return the instruction for a person to answer an event of a run: approve a call, or vote.
 
-    Without ``can_approve`` there is none for approvals, because the run ends before a person could answer.
+    Returns None for other events, and for approvals without ``can_approve``: the run ends before a person can answer.
     """
     if event.type == "proposal.opened" and can_approve:
         name = one_line(typed_name(str(event.data.get("id")), str(event.space)))

@@ -95,7 +95,7 @@ def worst(results: Iterable[Mapping[str, object]]) -> Exit:
 
 
 def of_result(result: Mapping[str, object]) -> Exit:
-    """Return the exit code of an instruction from its cause or the reason for its wait, if any."""
+    """Return the exit code of an instruction by its status, cause or wait reason."""
     status = str(result["status"])
     if status in ("done", "incomplete"):
         return OF_STATUS[status]

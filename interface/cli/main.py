@@ -100,7 +100,7 @@ def run_command(command: Command, words: Sequence[str], streams: Streams) -> int
             from interface.cli.command_parser import parser_for  # noqa: PLC0415  (takes argparse)
 
             args = parser_for(command, streams.program, configure).parse_args(own)
-    except SystemExit:  # it printed its help
+    except SystemExit:  # argparse printed the help
         return Exit.OK
     except Failure as failure:
         return _failed(failure, streams.out, as_json="--json" in own)

@@ -90,7 +90,7 @@ class Screen(NamedTuple):
 
 
 class OutputLost(Exception):
-    """The output cannot be written; the text is the reason. A closed pipe raises BrokenPipeError instead."""
+    """The output cannot be written, for the reason in the text. A closed pipe raises BrokenPipeError instead."""
 
 
 @contextmanager
@@ -155,7 +155,7 @@ class Output:
         return DEFAULT_WIDTH
 
     def lines(self, lines: Iterable[str]) -> None:
-        """Print lines that are ready for a terminal, and show them now."""
+        """Print lines that are already escaped, and flush the output."""
         with self.aside(), _writing():
             for line in lines:
                 self._stdout.write(line + "\n")
@@ -236,7 +236,7 @@ class Output:
         _to_nowhere(self._stdout)
 
     def speak_if_heard(self) -> None:
-        """Ignore failures to write notes from now on, because cleanup has to finish."""
+        """Ignore failures to write to standard error from now on, because cleanup has to finish."""
         self._if_heard = True
 
     def _colour(self, stream: TextIO) -> bool:
@@ -296,9 +296,9 @@ def view_lines(view: Callable[..., list[str]], document: object, screen: Screen,
 
 
 def read_fields(body: bytes) -> Any:
-    """Return a document of the kernel with its fields as attributes, for frequent views.
+    """Return a document of the kernel with its fields as attributes, without validation.
 
-    It is not validated, because msgspec would double the time of ``ps``.
+    Frequent views use this function, because msgspec would double the time of ``ps``.
     """
     return json.loads(body, object_hook=lambda fields: SimpleNamespace(**fields))
 
@@ -330,7 +330,7 @@ def width(text: str) -> int:
 
 
 def cut(text: str, columns: int | None) -> str:
-    """Return ``text`` in at most ``columns``, with an ellipsis if it is truncated."""
+    """Return ``text`` in at most ``columns`` (None: no limit), with an ellipsis if it is truncated."""
     if columns is None or width(text) <= columns:
         return text
     kept, used = [], 1
@@ -358,7 +358,7 @@ def wrapped(text: str, columns: int) -> list[str]:
 
 
 def behind(mark: str, text: str, columns: int | None) -> list[str]:
-    """Return ``text`` (one line, escaped) after ``mark``, in rows of at most ``columns``. None: no terminal.
+    """Return ``text`` (one line, escaped) in rows of at most ``columns`` (None: no limit), each after ``mark``.
 
     The mark in every row distinguishes the text from lines of this program.
     """

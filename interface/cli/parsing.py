@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import argparse
 
 _SUPPRESS: Final = "==SUPPRESS=="
-"""argparse.SUPPRESS."""
+"""Value of argparse.SUPPRESS, without the import."""
 TARGET: Final = "alice, @review[:tag] or alice@review[:tag]"
 AGENT: Final = "agent: alice or alice@review[:tag]"
 
@@ -23,7 +23,7 @@ class _Declared:
         self.defaults: dict[str, Any] = {"project": None, "verbose": 0}
         self.flags: dict[str, str] = {}
         self.places: list[tuple[str, bool]] = []
-        """The name of each word, and whether it may be left out."""
+        """Name of each positional word, and whether the word is optional."""
         self.plain = True
 
     def add_argument(self, *names: str, **how: Any) -> None:
@@ -44,7 +44,7 @@ class _Declared:
             self.plain &= valued and not how.get("required") and (default is None or "type" not in how)
 
     def __getattr__(self, name: str) -> Any:
-        """Leave other parser features to argparse."""
+        """Record that the command uses other parser features and needs argparse."""
         self.plain = False
         return self._more
 
@@ -130,5 +130,5 @@ def target_argument(parser: "argparse.ArgumentParser", about: str = TARGET) -> "
 
 
 def message_argument(parser: "argparse.ArgumentParser") -> "argparse.Action":
-    """Add the argument MESSAGE, of which ``-`` means standard input."""
+    """Add the argument MESSAGE; ``-`` means standard input."""
     return parser.add_argument("message", metavar="MESSAGE", help="text, or - to read standard input")

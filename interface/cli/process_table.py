@@ -51,7 +51,7 @@ BY_WORD: Final = MappingProxyType({column.title.lower().rstrip("%$"): column for
 
 
 def sort_key(word: str) -> "Callable[[PsRow], Any]":
-    """Return the sort key of a column: the largest number first, texts alphabetically."""
+    """Return the sort key for a column: numbers descending, texts alphabetically."""
 
     def key(row: "PsRow") -> Any:
         usage = row.usage
@@ -68,7 +68,7 @@ def sort_key(word: str) -> "Callable[[PsRow], Any]":
         }
         if word in numbers:
             return -numbers[word]
-        if word == "last":  # the latest first
+        if word == "last":  # the latest time first
             return [-ord(character) for character in row.last_event_at or ""] or [0]
         texts = {
             "state": row.state,
@@ -94,7 +94,7 @@ def status_of(row: "PsRow") -> str:
 
 
 SHOWN: Final = 3
-"""Tasks in one cell."""
+"""Maximum number of tasks in one cell."""
 
 
 def cells(row: "PsRow", now: float, columns: "Sequence[Column]" = COLUMNS) -> tuple[str, ...]:

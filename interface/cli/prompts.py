@@ -43,7 +43,7 @@ def _asked(context: Context, question: str) -> str:
 
 
 def _forget_typed(context: Context) -> None:
-    with suppress(OSError, ValueError, termios.error):  # it is no terminal
+    with suppress(OSError, ValueError, termios.error):  # standard input is no terminal
         termios.tcflush(context.stdin.fileno(), termios.TCIFLUSH)
 
 
@@ -101,7 +101,7 @@ def is_question(event: Mapping[str, Any]) -> bool:
 
 
 def answer_in_place(context: Context, instruction: str) -> None:
-    """Show a question to a person who is an agent, and read the answer: lines up to an empty one. No line: not now."""
+    """Show a question to the person who is an agent, and send the typed answer. An empty answer leaves it open."""
     try:
         with closing(context.find_kernel()) as client:
             asked = json.loads(client.get(f"/instructions/{quoted(instruction)}"))
@@ -137,7 +137,7 @@ def always_pattern(asked: Mapping[str, Any]) -> str | None:
 
 
 def decided(client: Client, asked: Mapping[str, Any], answer: str) -> str:
-    """Send an answer: ``y`` once, ``a`` always, ``n`` no. Returns the result in a line."""
+    """Send the answer to an approval request: ``y`` once, ``a`` always, ``n`` no. Returns the result as a line."""
     body = {"always": always_pattern(asked)} if answer == "a" else {}
     what = "deny" if answer == "n" else "approve"
     found = json.loads(client.post(f"/approvals/{quoted(str(asked['id']))}/{what}", body, key=new_key()))
@@ -199,8 +199,8 @@ def with_trust(context: Context, request: Request, ask: Callable[[Request], T]) 
 
 
 def agrees_to_trust(context: Context, refused: Failure) -> bool:
-    """Show the demands, and ask the user. Consent is stored before any other action."""
-    local = not context.environ.get(URL)  # a kernel that the environment names may have its state elsewhere
+    """Show the refused demands and return whether the user agrees, for this request or permanently (stored)."""
+    local = not context.environ.get(URL)  # a kernel from the environment may use another state directory
     context.out.note("The files of this project are not trusted yet. They would:")
     for want in refused.wants:
         context.out.notes(unit_lines(want, context.out.error_screen))

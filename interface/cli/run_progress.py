@@ -51,7 +51,7 @@ class Working:
     def __init__(self) -> None:
         self._work: dict[str, Work] = {}
         self._used: dict[str, tuple[int, float | None]] = {}
-        """Tokens and cost of each instruction there was."""
+        """Tokens and cost in USD of each instruction of the run so far."""
 
     def take(self, event: Mapping[str, Any], now: float) -> None:
         """Update the active agents from an event (protocol.message.Event as JSON)."""
@@ -103,7 +103,7 @@ class RunProgress:
         self._out = out
         self._clock = clock
         self.name = "the run"
-        """Return the name of the run in a progress line."""
+        """Name of the run in progress lines."""
         self._working = Working()
         self._began_at = self._told_at = clock.now()
         self._lock = threading.RLock()
@@ -133,7 +133,7 @@ class RunProgress:
             self._out.leave_aside()
 
     def take(self, event: Mapping[str, Any]) -> None:
-        """Update the display from an event of the run."""
+        """Update the display from an event of the run (protocol.message.Event as JSON)."""
         with self._lock:
             self._working.take(event, self._clock.now())
 

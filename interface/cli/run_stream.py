@@ -23,7 +23,7 @@ class Run:
     """Workflow run; ``name`` (``review:main``) and ``id`` (``r12``) are set when the kernel accepts it.
 
     ``connect`` finds the kernel again after a lost connection; None: as for the command that started the run. ``key``
-    is the key of a request that may have been sent before. A known run has ``name`` and ``id_``.
+    is the key of a request that may have been sent before. ``name`` and ``id_`` identify a run accepted before.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class Run:
         self.name = name
         self.id = id_
         self.document: bytes | None = None
-        """Return the report, once it exists."""
+        """Report of the run as JSON; None until it exists."""
         self._last_id = ""
 
     def begin(self, request: Mapping[str, object]) -> Iterator[ServerEvent]:
@@ -88,7 +88,7 @@ class Run:
                 try:
                     report = self.report(follower.client)
                 except Unreachable:
-                    continue  # the stream breaks too, and the next connect queries again
+                    continue  # the stream breaks as well, and the query is repeated after its next connect
                 if json.loads(report)["status"] != "running":
                     self.document = report
                     yield ServerEvent("result", report.decode())
@@ -99,13 +99,13 @@ class Run:
 
         ``exit_code`` is the exit code of this command, which the report includes.
 
-        Returns whether the kernel has, or had, a run to report.
+        Returns whether the kernel has accepted the run, so that a report follows.
         """
         accepted = self.name is not None
         self.name = self.name or expected
         workflow, _, tag = self.name.partition(":")
         try:
-            query = _SIGNALS.get(exit_code, "")  # the stream reports its end, so no wait here
+            query = _SIGNALS.get(exit_code, "")  # do not wait: the stream reports the end of the run
             self._context.find_kernel().delete(f"/workflows/{quoted(workflow)}/{quoted(tag)}?wait=false{query}")
         except (Failure, Unreachable) as error:
             early = not accepted and isinstance(error, Failure) and error.code == "workflow_not_running"

@@ -104,7 +104,7 @@ class TopView:
         self.title = ""
         self._ours: Sequence[str] = ()
         self._quoted: Sequence[str] = ()
-        """Source of the displayed lines."""
+        """Unwrapped source of the displayed lines."""
         self._columns = 0
         self.first = 0
         """Index of the first displayed line."""
@@ -149,7 +149,7 @@ class TopView:
         return self.lines[self.first : self.first + self._room()]
 
     def read(self) -> bool:
-        """Return whether the end of the lines was shown."""
+        """Return whether the user has seen the last of the displayed lines."""
         return self.first + self._room() >= len(self.lines)
 
     def _room(self) -> int:
@@ -193,7 +193,7 @@ class TopView:
             self.question = asked._replace(change=())
             self._show(self.title, (), [*asked.change, *self._quoted])
         elif key in ("y", "Y", "a") and not self.read():
-            self._move(self._room())  # nothing is granted of which not all was shown
+            self._move(self._room())  # a call can be granted only after all of it was shown
         elif key == "a" and asked.always is not None:
             self.question = Question(f"{asked.text} This very call from now on, too?", {"y": asked.always})
         else:
@@ -203,7 +203,7 @@ class TopView:
 
     def _move(self, by: int) -> None:
         if self.view == "lines":
-            by = min(max(by, -self._room()), self._room())  # no row is passed over
+            by = min(max(by, -self._room()), self._room())  # scroll so that no line is skipped
             self.first = min(max(self.first + by, 0), self._last())
             return
         rows = self.rows()
@@ -242,7 +242,7 @@ class TopView:
         return row, next((str(one["id"]) for one in queue["instructions"]), None)
 
     def detail(self, client: Client) -> None:
-        """Show the work of the chosen agent: its last steps, its state, its prompt, and its changes."""
+        """Show the current work of the chosen agent: last steps, state, prompt, and changes of its working tree."""
         row, instruction = self._work(client)
         if instruction is None:
             self._show(target_of(row), ["it has nothing to do"])

@@ -108,7 +108,7 @@ def argument_lines(arguments: Mapping[str, Any]) -> list[str]:
 
 
 def unanswered_lines(found: Mapping[str, Any], screen: Screen) -> list[str]:
-    """Return the pending calls of the last reply: they wait for an approval, run, or were interrupted."""
+    """Return lines for the pending calls of the last reply, which wait for approval, run, or were interrupted."""
     lines: list[str] = []
     for call, outcome in _unanswered(found["entries"], found):
         lines.append(screen.style(f"{one_line(str(call['tool']))}  {outcome}", "yellow"))
@@ -117,7 +117,7 @@ def unanswered_lines(found: Mapping[str, Any], screen: Screen) -> list[str]:
 
 
 def _unanswered(entries: Sequence[Entry], found: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], str]]:
-    """Yield each call with its result; of several calls of a tool the first waits for approval."""
+    """Yield each pending call with its state. Of several calls of one tool, the first waits for approval."""
     place = max((at for at, entry in enumerate(entries) if entry["kind"] == "reply"), default=None)
     if place is None:
         return
@@ -156,7 +156,7 @@ def _marked(mark: str, lines: Sequence[str], most: int | None, columns: int | No
 
 
 class StepReader:
-    """Lookup of the entries of events over one connection."""
+    """Lookup of transcript entries for step events, over one connection."""
 
     def __init__(self, context: "Context") -> None:
         self._context = context

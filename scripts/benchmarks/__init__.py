@@ -1,1 +1,1 @@
-"""Measures the promised figures on this machine, each beside its limit, in one run."""
+"""Benchmarks of the performance figures that the documentation promises, each compared with its limit."""

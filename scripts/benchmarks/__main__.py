@@ -1,4 +1,7 @@
-"""``scripts/bench [GROUP...]``: run the groups and print one table. Exit code 1 when a limit is passed."""
+"""``scripts/bench [GROUP...]``: run groups of benchmarks (default: all) and print a table of their figures.
+
+Exit code 1: a figure exceeds its limit. Exit code 2: an unknown group.
+"""
 
 import importlib
 import sys
@@ -11,11 +14,11 @@ GROUPS: Final = {
     **{name: name for name in ("commands", "agents", "collaboration", "landings", "scheduling", "prompts")},
     **{name: name for name in ("recall", "indexing", "peers", "nodes", "standby")},
 }
-"""The module of each group."""
+"""Names of the benchmark groups and of their modules."""
 
 
 def main(words: list[str]) -> int:
-    """Print each figure as it is measured: whether it keeps its limit, the share of the limit, and the number."""
+    """Run the benchmark groups in ``words`` and print each figure when it is measured. Returns the exit code."""
     unknown = [word for word in words if word not in GROUPS]
     if unknown:
         print(f"error: no group {', '.join(unknown)}; there are {', '.join(GROUPS)}", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""A project of ten thousand agents: a start on an empty state, and what people look at once all are read."""
+"""Project of ten thousand agents: time of a first ``awk start``, then of ``awk status`` and ``awk ps``."""
 
 import subprocess
 import time
@@ -15,7 +15,7 @@ PROMPTED = "backend: mock\nprompt: {{system_file: prompts/{0}.md}}\nmock:\n  - t
 
 
 def measure() -> Iterator[Figure]:
-    """Half of them have their prompt in a file of its own."""
+    """Yield the figures. Half of the agents have their prompt in a separate file."""
     with empty_project() as project:
         (project.root / "prompts").mkdir()
         for number in range(AGENTS):

@@ -1,4 +1,4 @@
-"""The yardstick: a handler on Hypercorn under Trio that does nothing. Prints its port."""
+"""Reference for HTTP rates: a Hypercorn server under Trio that only decodes requests. Prints its port."""
 
 import json
 from typing import Any
@@ -9,7 +9,7 @@ from hypercorn.config import Config
 
 
 async def answer(scope: Any, receive: Any, send: Any) -> None:
-    """Read the body, decode it, answer a small document."""
+    """Read a JSON body and answer with its length."""
     if scope["type"] == "lifespan":
         for phase in ("startup", "shutdown"):
             await receive()

@@ -1,4 +1,4 @@
-"""Teams that share much: long logs, claims made at once, documents, and how soon others see what was said."""
+"""Large teams: tool calls with a long log, concurrent task claims, document writes, and message latency."""
 
 import random
 import tempfile
@@ -29,7 +29,7 @@ from tests.kernel.store.running_store import START_MS
 
 LOGS = (1_000, 1_000_000)
 DONE_SHARE = 10
-"""One task is done for so many messages."""
+"""Number of messages for each finished task."""
 WAITING = 50
 READS = 1000
 CLAIMERS = 20
@@ -42,7 +42,7 @@ WRITES = 300
 
 
 def measure() -> Iterator[Figure]:
-    """The store alone for the long log; a kernel and its MCP for the others."""
+    """Yield all figures. The long log and the first claims use only the store, the other benchmarks a kernel."""
     yield from _long_logs()
     at_once = p99(trio.run(_store_claims))
     yield Figure(f"{CLAIMERS} claim {TASKS:,} tasks at once, in the store, p99", at_once, 20, "ms")
@@ -56,7 +56,7 @@ def measure() -> Iterator[Figure]:
 
 
 def _long_logs() -> Iterator[Figure]:
-    """CPU of a call, as others share the machine: its p99 beside that with a short log."""
+    """Yield, for each tool, the ratio of the p99 CPU time with the long log to that with the short log."""
     taken = [_reads(count) for count in LOGS]
     for name, short in taken[0].items():
         times = p99(taken[1][name]) / p99(short)
@@ -64,7 +64,7 @@ def _long_logs() -> Iterator[Figure]:
 
 
 def _reads(count: int) -> dict[str, list[float]]:
-    """Milliseconds of CPU of the questions behind each tool."""
+    """Return, by tool, the CPU milliseconds of each of its READS queries on a log of ``count`` messages."""
     with tempfile.TemporaryDirectory(prefix="awk-bench-") as folder:
         database = open_migrated(str(Path(folder) / "log.db"))
         workspace = BusyWorkspace(database)
@@ -100,7 +100,7 @@ def _cpu_ms(question: Callable[[], object]) -> list[float]:
 
 
 def _orders() -> list[list[str]]:
-    """Return by which way each of the claimers goes through the tasks: two always by the same."""
+    """Return a random order of the task ids for each claimer. Two claimers share each order, so that they compete."""
     orders: list[list[str]] = []
     for place in range(CLAIMERS):
         order = [f"t{number + 1}" for number in range(TASKS)]
@@ -110,7 +110,7 @@ def _orders() -> list[list[str]]:
 
 
 async def _store_claims() -> list[float]:
-    """Milliseconds of each claim, also of those that are refused, by attempts that call the writer all the time."""
+    """Return the milliseconds of each claim, granted or refused, while all claimers call the writer of a store."""
     taken: list[float] = []
     known: set[str] = set()
     winners: list[str] = []
@@ -149,7 +149,7 @@ async def _store_claims() -> list[float]:
 
 
 def _claims(team: Team) -> Iterator[Figure]:
-    """All members go through the tasks that nobody has, as far as they know, two of them always by the same way."""
+    """Yield the latency of claims by MCP, while each member tries all tasks that no finished claim has named."""
     plan = team.tool(team.names[0], "team_task_plan")
     for first in range(0, TASKS, PLANNED_AT_ONCE):
         made = plan({"tasks": [{"title": f"part {number}"} for number in range(first, first + PLANNED_AT_ONCE)]})
@@ -185,7 +185,7 @@ def _claims(team: Team) -> Iterator[Figure]:
 
 
 def _seen(team: Team) -> list[float]:
-    """Milliseconds from a message that is sent until somebody who watches the events has it."""
+    """Return the milliseconds from the send of each message until a reader of the event stream receives it."""
     sent: dict[str, float] = {}
     seen: dict[str, float] = {}
     total = int(RATE * SECONDS)
@@ -226,7 +226,7 @@ def _seen(team: Team) -> list[float]:
 
 
 def _document_write(team: Team) -> Figure:
-    """A document of forty lines of which one is changed, beside a message of 200 letters, in turns."""
+    """Return the ratio of a document write (one of forty lines changed) to a message of 200 characters."""
     (name,) = team.names
     write, say = team.tool(name, "team_doc_write"), team.tool(name, "channel_send")
     lines = [f"line {number} of what is being built" for number in range(40)]

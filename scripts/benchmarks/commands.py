@@ -1,4 +1,4 @@
-"""Waiting times of people at the command line: whole processes, from fork to exit."""
+"""Times that users wait for a command: from the start of its process to its exit."""
 
 import os
 import subprocess
@@ -17,7 +17,7 @@ STARTS = 7
 
 
 def _seconds_to_health(project: Project) -> float:
-    """From the start of ``awk start`` until /health answers, whatever the command itself still waits for."""
+    """Return the seconds from ``awk start`` until /health answers, which happens before the command exits."""
     begin = time.perf_counter()
     deadline = begin + 30
     with project.spawn("start") as command:
@@ -34,7 +34,6 @@ def _seconds_to_health(project: Project) -> float:
 
 
 def _seconds_to_ready(project: Project) -> float:
-    """``awk start``, the whole process: from then on work is accepted."""
     begin = time.perf_counter()
     project.awk("start")
     taken = time.perf_counter() - begin
@@ -43,7 +42,7 @@ def _seconds_to_ready(project: Project) -> float:
 
 
 def _seconds_to_reply(project: Project) -> float:
-    """A message where no kernel runs, to the reply that its sender reads."""
+    """Return the seconds of ``awk send --wait`` if it has to start the kernel."""
     begin = time.perf_counter()
     said = project.awk("send", "a0", "hi", "--wait")
     taken = time.perf_counter() - begin
@@ -54,7 +53,7 @@ def _seconds_to_reply(project: Project) -> float:
 
 
 def measure() -> Iterator[Figure]:
-    """The thin client, the pass-through and the start."""
+    """Yield the times of query commands, of programs for the system's awk, and of starts."""
     with running({f".agents/a{number}.yaml": MOCK for number in range(5)}) as measured:
         environ = measured.project.environ
 

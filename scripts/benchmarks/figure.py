@@ -1,4 +1,4 @@
-"""One measured number and the limit it has to keep."""
+"""Measured figures with their limits, and percentiles."""
 
 import statistics
 from collections.abc import Sequence
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Figure:
-    """``measured`` against ``limit``, in ``unit``; ``least`` says that the limit is a minimum."""
+    """Measured value with its limit, both in ``unit``. The limit is a maximum, or a minimum if ``least`` is true."""
 
     name: str
     measured: float
@@ -17,7 +17,7 @@ class Figure:
 
     @property
     def ratio(self) -> float:
-        """The part of the limit that is used: at most 1 keeps it."""
+        """Return the used share of the limit; more than 1 means that the figure violates the limit."""
         return self.limit / self.measured if self.least else self.measured / self.limit
 
     def __str__(self) -> str:
@@ -28,10 +28,10 @@ class Figure:
 
 
 def p50(values: Sequence[float]) -> float:
-    """The median."""
+    """Return the median."""
     return statistics.median(values)
 
 
 def p99(values: Sequence[float]) -> float:
-    """All but one in a hundred are at most this."""
+    """Return the 99th percentile."""
     return statistics.quantiles(values, n=100, method="inclusive")[98]

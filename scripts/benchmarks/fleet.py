@@ -1,4 +1,4 @@
-"""The cost of fifty workers at once, under a real kernel: started, kept waiting, killed and stopped; idle agents."""
+"""Cost of fifty concurrent workers of a real kernel: start, wait, kill and stop; and CPU of idle agents."""
 
 import os
 import signal
@@ -25,7 +25,7 @@ NEVER_SPEAKS = 'backend: exec\ncommand: [sleep, "600"]\n'
 
 
 def measure() -> Iterator[Figure]:
-    """Each of it in a project of its own."""
+    """Yield the figures, each from a new project with its own kernel."""
     yield Figure(
         f"{WORKERS} workers from nothing, p50 of {ROUNDS}", p50([_from_nothing() for _ in range(ROUNDS)]), 900, "ms"
     )
@@ -60,7 +60,7 @@ def _until_all_run(measured: MeasuredProject, count: int = WORKERS) -> None:
 
 
 def _from_nothing() -> float:
-    """Milliseconds from ``awk start`` until all run."""
+    """Return the milliseconds from ``awk start`` until all workers run."""
     begin = time.perf_counter()
     with running(_files(WAITS)) as measured:
         _send_all(measured)
@@ -69,7 +69,7 @@ def _from_nothing() -> float:
 
 
 def _running() -> float:
-    """Milliseconds from the first message until all run, on a kernel that has settled."""
+    """Return the milliseconds from the first message until all workers run, after SETTLE_SECONDS of an idle kernel."""
     with running(_files(WAITS)) as measured:
         time.sleep(SETTLE_SECONDS)
         begin = time.perf_counter()
@@ -79,7 +79,7 @@ def _running() -> float:
 
 
 def _waiting() -> Iterator[Figure]:
-    """The CPU of kernel and workers while all only wait."""
+    """Yield the CPU share of the kernel and its workers while all workers sleep."""
     with running(_files(WAITS)) as measured:
         _send_all(measured)
         _until_all_run(measured)
@@ -87,7 +87,7 @@ def _waiting() -> Iterator[Figure]:
 
 
 def _first_restarts() -> list[float]:
-    """Milliseconds from SIGKILL of a worker until its successor runs, each of an agent that had not crashed before."""
+    """Return the milliseconds from SIGKILL of each worker until the next attempt of its agent starts."""
     taken: list[float] = []
     with running(_files(WAITS, KILLS)) as measured:
         _send_all(measured, KILLS)
@@ -106,7 +106,7 @@ def _first_restarts() -> list[float]:
 
 
 def _exec_workers() -> Iterator[Figure]:
-    """The memory of their keepers, and the time to stop programs that never said a word."""
+    """Yield the memory of the keepers of ``exec`` workers without output, and the time to stop these workers."""
     with running(_files(NEVER_SPEAKS)) as measured:
         _send_all(measured)
         deadline = time.perf_counter() + 30
@@ -120,7 +120,7 @@ def _exec_workers() -> Iterator[Figure]:
 
 
 def _keepers(kernel: int) -> list[int]:
-    """The keepers that have a child by now."""
+    """Return the pids of the kernel's keeper processes that have started their worker."""
     found: list[int] = []
     for process in psutil.Process(kernel).children(recursive=True):
         words = Path(f"/proc/{process.pid}/cmdline")

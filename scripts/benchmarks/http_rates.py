@@ -1,4 +1,4 @@
-"""The cost of durability and identity per request, as a share of a handler that does nothing."""
+"""Request rates of the REST API and the Daemon MCP, as a share of the rate of a handler that does nothing."""
 
 import subprocess
 import sys
@@ -17,7 +17,7 @@ ROUNDS = 3
 
 @contextmanager
 def bare() -> Generator[int]:
-    """The port of the yardstick, in a process of its own."""
+    """Run scripts.benchmarks.bare in a separate process and yield its port."""
     command = [sys.executable, "-m", "scripts.benchmarks.bare"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
@@ -50,7 +50,7 @@ def _post(make: Callable[[], LoadConnection], path: str, body: object) -> Callab
 
 
 def measure() -> Iterator[Figure]:
-    """Interleaved rounds, so that a slow moment of the machine hits all alike."""
+    """Yield the figures from interleaved rounds, so that a slow phase of the machine affects all rates."""
     with bare() as port, working_team(1) as team:
         said = {"to": "@team", "text": "x" * 200}
         kinds = {

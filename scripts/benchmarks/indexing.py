@@ -1,4 +1,4 @@
-"""The index's cost for an accepted message: two kernels, one of which indexes nothing, asked by turns."""
+"""Cost of the history index for an accepted message: a kernel with the index compared with one without."""
 
 import random
 import subprocess
@@ -16,16 +16,16 @@ from tests.project import Project
 
 ROUNDS: Final = 40
 BLOCK: Final = 100
-"""Messages to one kernel before it is the other's turn."""
+"""Number of messages to one kernel before the next messages go to the other kernel."""
 WORDS: Final = 30
 VOCABULARY: Final = 5000
 LAST: Final = "quokka"
-"""A word of the last message alone: when it is found, all is indexed."""
+"""Word that only the last message contains. When a search finds it, all messages are indexed."""
 TEAM: Final = f"agents:\n  busy: {{ {MEMBER} }}\n"
 
 
 def measure() -> Iterator[Figure]:
-    """What is said is delivered to an agent that is at work: it is indexed, and nobody begins anything with it."""
+    """Yield the ratios of latency and CPU. All messages go to a busy agent, so they are indexed but start no work."""
     rng = random.Random(1)
     with ExitStack() as stack:
         indexed = stack.enter_context(_running("kernel"))
@@ -52,7 +52,7 @@ def measure() -> Iterator[Figure]:
 
 @contextmanager
 def _running(module: str) -> Generator[MeasuredProject]:
-    """A kernel from ``module`` with an agent at work."""
+    """Start ``python -m module`` as the kernel of a new project, and yield the project when its agent is busy."""
     with empty_project() as project:
         project.write(".workflows/bench.yaml", TEAM)
         command = [sys.executable, "-m", module, "--project", str(project.root), "--trust"]
@@ -72,7 +72,7 @@ def _running(module: str) -> Generator[MeasuredProject]:
 
 
 def _record(project: Project, kernel: "subprocess.Popen[bytes]") -> dict[str, Any]:
-    """What the kernel published about itself, once it has."""
+    """Wait until the kernel has written its record, and return the record. Raises RuntimeError."""
     deadline = time.monotonic() + SECONDS
     while kernel.poll() is None and time.monotonic() < deadline:
         with suppress(OSError, ValueError):
@@ -84,7 +84,7 @@ def _record(project: Project, kernel: "subprocess.Popen[bytes]") -> dict[str, An
 
 
 def _says(measured: MeasuredProject, rng: random.Random) -> Callable[[], object]:
-    """Say something of some words to the agent."""
+    """Return a function that sends a message of WORDS random words to the agent."""
     connection = measured.connect()
 
     def say() -> None:
@@ -95,7 +95,7 @@ def _says(measured: MeasuredProject, rng: random.Random) -> Callable[[], object]
 
 
 def _caught_up(measured: MeasuredProject) -> None:
-    """Wait until the last that was said can be found."""
+    """Send a message with LAST and wait until a search finds it."""
     connection = measured.connect()
     connection.call("POST", "/messages", {"to": "@bench", "text": f"@busy {LAST}"})
     deadline = time.monotonic() + SECONDS

@@ -1,4 +1,4 @@
-"""Ten clean branches of ten runs: landed one after the other, each once the one before it is there, and all at once."""
+"""Merge of ten branches without conflicts: one after the other, compared with all requested at once."""
 
 import time
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from tests.project import Project
 
 BRANCHES: Final = 10
 CHECK_SECONDS: Final = 1
-"""Of a check that waits, as one does whose tests have more to do than there are processors."""
+"""Duration of the check of a merge. The check only sleeps, so that concurrent checks do not compete for processors."""
 WORKFLOW: Final = """\
 agents:
   coder: {backend: mock, mock: [{shell: "echo new > $(mktemp new-XXXXXX.txt)"}, {text: done}]}
@@ -21,7 +21,7 @@ kickoff: "@coder go"
 
 
 def measure() -> Iterator[Figure]:
-    """How much sooner all ten are there, with a check that takes a while and without one."""
+    """Yield the speed-up by concurrent merges, with a slow check and without a check."""
     with running({".workflows/solo.yaml": WORKFLOW, ".gitignore": ".agents/\n.workspace/\n"}) as measured:
         project = measured.project
         project.commit()
@@ -38,7 +38,7 @@ def measure() -> Iterator[Figure]:
 
 
 def _runs(project: Project) -> list[str]:
-    """Ten more runs that have ended, each with a branch."""
+    """Execute ten more runs and return their ids; each run leaves one branch to merge."""
     found: list[str] = []
     for _ in range(BRANCHES):
         ran = project.awk("run", "solo", "--trust", "--json")
@@ -49,7 +49,7 @@ def _runs(project: Project) -> list[str]:
 
 
 def _seconds(connection: LoadConnection, runs: list[str], check: str, *, at_once: bool) -> float:
-    """Until all of ``runs`` are merged."""
+    """Return the seconds until the branches of all ``runs`` are merged."""
     begin = time.perf_counter()
     for group in [runs] if at_once else [[run] for run in runs]:
         for run in group:

@@ -1,4 +1,4 @@
-"""A client that costs little: HTTP/1.1 over one kept connection, and many of them in threads."""
+"""Cheap HTTP/1.1 client with one persistent connection, and functions that measure times and rates."""
 
 import json
 import socket
@@ -13,7 +13,7 @@ SECONDS: Final = 30.0
 
 
 class LoadConnection:
-    """One kept connection to 127.0.0.1. Not for more than one thread."""
+    """Persistent connection to a port of 127.0.0.1, for one thread only."""
 
     def __init__(self, port: int, headers: dict[str, str] | None = None) -> None:
         self._port = port
@@ -55,7 +55,7 @@ class LoadConnection:
         return chunk
 
     def close(self) -> None:
-        """Close it; the next call opens another."""
+        """Close the connection; the next call opens a new one."""
         if self._socket is not None:
             self._socket.close()
             self._socket = None
@@ -72,7 +72,7 @@ def timed(action: Callable[[], object], times: int) -> list[float]:
 
 
 def by_turns(measures: Mapping[str, Callable[[], T]], rounds: int) -> dict[str, list[T]]:
-    """Take each measure ``rounds`` times, by turns, so that a slow moment of the machine affects all alike."""
+    """Call the ``measures`` in turn, so that a slow phase of the machine affects all. Return their results by name."""
     found: dict[str, list[T]] = {name: [] for name in measures}
     for name, measure in [*measures.items()] * rounds:
         found[name].append(measure())
@@ -80,13 +80,13 @@ def by_turns(measures: Mapping[str, Callable[[], T]], rounds: int) -> dict[str, 
 
 
 def together(actions: Sequence[Callable[[], T]]) -> list[T]:
-    """Run all at once, each in a thread. Raises the first failure."""
+    """Run each action in its own thread and return the results in order. Raises the first failure in that order."""
     with ThreadPoolExecutor(len(actions)) as threads:
         return [one.result() for one in [threads.submit(action) for action in actions]]
 
 
 def rate(make: Callable[[int], Callable[[], object]], clients: int, seconds: float) -> float:
-    """Calls per second of ``clients`` threads, each repeating the action that ``make(number)`` gave it."""
+    """Return the calls per second of ``clients`` threads. Thread ``number`` repeats the action ``make(number)``."""
     gate = threading.Barrier(clients + 1)
 
     def work(number: int) -> int:

@@ -1,8 +1,8 @@
-"""A long log, made in bulk: the very rows that the product writes for what members of a workspace say to each other.
+"""Bulk insertion of a long log: the same rows that the product writes for messages between members of a workspace.
 
-``fill`` takes a store in which the workspace runs. What was said is drawn by a seed from words of which some are common
-and most are rare, so that it can be searched; every thousandth message has a word of its own (``marker``). A test holds
-the rows against those of the product.
+``fill`` needs a store in which the workspace runs. The texts are random words, a few common and most rare, so searches
+of the log are realistic. Every thousandth message contains a unique word (``marker``). A test compares the rows with
+rows that the product wrote.
 """
 
 import random
@@ -17,9 +17,9 @@ WORDS: Final = tuple(a + b + c for a in SYLLABLES for b in SYLLABLES for c in SY
 PHRASES: Final = 4096
 PHRASE_WORDS: Final = 8
 MARKED: Final = 1000
-"""One message in so many has a word of its own."""
+"""One message of this many contains a unique word."""
 ADDRESSED: Final = 4
-"""One in so many is for another member."""
+"""One message of this many is addressed to another member."""
 BATCH: Final = 50_000
 
 INSERT_MESSAGE: Final = """
@@ -41,12 +41,12 @@ LAST: Final = "SELECT coalesce(max(seq), 0), coalesce(max(at_ms), 0) FROM messag
 
 
 def marker(number: int) -> str:
-    """The word that only message ``number`` of those that are made has, where it has one."""
+    """Return the unique word of message ``number``, which must be a multiple of MARKED."""
     return f"marker{number:07}"
 
 
 def texts(seed: int) -> Iterator[str]:
-    """Yield texts of some 150 characters without end, those of ``seed``."""
+    """Yield texts of about 150 characters without end; the same ``seed`` yields the same texts."""
     chance = random.Random(seed)
     weights = [1 / (place + 1) for place in range(len(WORDS))]
     phrases = [" ".join(chance.choices(WORDS, weights, k=PHRASE_WORDS)) for _ in range(PHRASES)]
@@ -58,7 +58,7 @@ def texts(seed: int) -> Iterator[str]:
 
 
 def fill(conn: apsw.Connection, space: str, count: int, seed: int = 1) -> None:
-    """Have the members of ``space`` say ``count`` messages: some to each other, all of which are handled by now."""
+    """Insert ``count`` messages by members of ``space``. Messages to other members have handled deliveries."""
     members = conn.execute(MEMBERS, (space,)).fetchall()
     run = conn.execute(RUN, (space,)).get
     seq, at_ms = conn.execute(LAST).fetchone() or (0, 0)
@@ -91,5 +91,5 @@ SELECT :space, (SELECT coalesce(max(t.n), 0) FROM tasks AS t WHERE t.space = :sp
 
 
 def finish_tasks(conn: apsw.Connection, space: str, count: int) -> None:
-    """Have ``count`` tasks of ``space`` be done, that people planned and ended."""
+    """Insert ``count`` finished tasks of ``space``, which the user created and completed."""
     conn.execute(FINISHED, {"space": space, "count": count}).fetchall()

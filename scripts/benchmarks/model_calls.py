@@ -1,4 +1,4 @@
-"""From ``send`` to the first byte at the model: what the kernel, the fork and the client cost before it."""
+"""Time from a message to the model's first request: the overhead of the kernel, the fork and the model client."""
 
 import json
 import time
@@ -47,7 +47,7 @@ def _stream(path: str) -> bytes:
 
 @contextmanager
 def endpoint() -> Generator[tuple[int, "Queue[float]"]]:
-    """A model on loopback that always says hi, and the moments at which requests arrived."""
+    """Serve a model that always replies ``hi``. Yields the port, and a queue of arrival times (``perf_counter``)."""
     arrivals: Queue[float] = Queue()
 
     def take(asked: Asked) -> Reply:
@@ -67,7 +67,7 @@ def _agent(dialect: str, port: int) -> str:
 
 
 def measure() -> Iterator[Figure]:
-    """Both dialects, one after the other in one kernel."""
+    """Yield a figure for each dialect of model APIs, measured with one kernel."""
     with endpoint() as (port, arrivals):
         files = {f".agents/{dialect}.yaml": _agent(dialect, port) for dialect in ("anthropic", "openai")}
         with running(files, env={"BENCH_KEY": "none", "AGENT_WORKER_TRUST": "1"}) as measured:

@@ -1,4 +1,4 @@
-"""The price of a node: an entry and its answer over one on this machine against a worker of our own; idle workers."""
+"""Cost of a node: additional latency of an entry over a node on this machine, and the cost of idle workers."""
 
 import subprocess
 import sys
@@ -26,7 +26,7 @@ STARTING = 20
 
 @asynccontextmanager
 async def _connected() -> AsyncGenerator[tuple[NodeSession, psutil.Process]]:
-    """A session with a node of this machine, and its process."""
+    """Start a node process on this machine and yield the connected session and the process."""
     with tempfile.TemporaryDirectory(prefix="awk-bench-") as folder:
         argv = [sys.executable, "-I", "-m", "kernel.procs.node", "--state", folder, "--project", "bench"]
         process = await trio.lowlevel.open_process(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -43,7 +43,7 @@ async def _connected() -> AsyncGenerator[tuple[NodeSession, psutil.Process]]:
 
 
 async def _answers(launcher: Launcher, name: str) -> list[float]:
-    """Milliseconds from a frame to its answer: the way of an entry and its go, the other way round."""
+    """Return the milliseconds of each ping: the path of an entry and its ``go``, in the opposite direction."""
     taken: list[float] = []
     async with await launcher.spawn(Spec(attempt=name)) as handle:
         link = WorkerLink(handle)
@@ -57,7 +57,7 @@ async def _answers(launcher: Launcher, name: str) -> list[float]:
 
 
 async def _idle(session: NodeSession, node: psutil.Process) -> tuple[float, float]:
-    """MiB of the node process with WORKERS that wait, and its share of a CPU in percent."""
+    """Return the resident MiB of the node process with WORKERS idle workers, and its CPU percentage."""
     handles: list[Handle] = []
     at_once = trio.CapacityLimiter(STARTING)
 
@@ -95,5 +95,5 @@ async def _measure() -> list[Figure]:
 
 
 def measure() -> Iterator[Figure]:
-    """One node for all of it."""
+    """Yield the figures, all measured with one node."""
     yield from trio.run(_measure)

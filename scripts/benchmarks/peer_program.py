@@ -1,7 +1,8 @@
-"""A peer at the same work, in an environment of its own: ``python peer_program.py langgraph|dbos FOLDER``.
+"""Benchmark of another framework in its own environment: ``python peer_program.py langgraph|dbos FOLDER``.
 
-Reads one request a line, ``{"do": "messages" | "clients" | "steps", ...}``, and answers each with one line of JSON. A
-message is answered once its reply is durable, each in a thread or workflow of its own, which is what costs them least.
+The program reads requests, one JSON object per line: ``{"do": "messages" | "clients" | "steps", ...}``. It answers each
+request with one line of JSON. A message counts as answered when its reply is durable. Each message gets a new thread
+(langgraph) or workflow (dbos), which is the fastest way in both frameworks.
 """
 
 import importlib
@@ -17,14 +18,17 @@ from typing import Annotated, Any, TypedDict
 
 
 class Said(TypedDict):
-    """The state of a thread: what was said."""
+    """State of a langgraph thread: its messages, and the number of steps left."""
 
     said: Annotated[list[str], add]
     left: int
 
 
 def langgraph(folder: str) -> tuple[Callable[[], object], Callable[[int], object]]:
-    """A message, and a run of so many steps, on langgraph with SqliteSaver; each step is saved before the next."""
+    """Return two functions for langgraph with SqliteSaver: answer a message; run the given number of steps.
+
+    Each step is saved before the next step starts.
+    """
     graphs: Any = importlib.import_module("langgraph.graph")
     savers: Any = importlib.import_module("langgraph.checkpoint.sqlite")
     saver = savers.SqliteSaver(sqlite3.connect(f"{folder}/langgraph.db", check_same_thread=False))
@@ -55,7 +59,7 @@ def langgraph(folder: str) -> tuple[Callable[[], object], Callable[[int], object
 
 
 def dbos(folder: str) -> tuple[Callable[[], object], Callable[[int], object]]:
-    """The same on dbos with SQLite."""
+    """Return two functions for dbos with SQLite: answer a message; run the given number of durable steps."""
     module: Any = importlib.import_module("dbos")
     base: Any = module.DBOS
     base(config={"name": "bench", "system_database_url": f"sqlite:///{folder}/dbos.db", "run_admin_server": False})
@@ -73,7 +77,7 @@ def dbos(folder: str) -> tuple[Callable[[], object], Callable[[int], object]]:
 
 
 def rate(work: Callable[[], object], clients: int, seconds: float) -> float:
-    """Runs of ``work`` per second in so many threads."""
+    """Return the calls of ``work`` per second by ``clients`` threads."""
     counts = [0] * clients
     gate = threading.Barrier(clients + 1)
 
@@ -96,10 +100,10 @@ def rate(work: Callable[[], object], clients: int, seconds: float) -> float:
 
 
 def main(peer: str, folder: str) -> None:
-    """Answer requests until there are no more."""
+    """Answer the requests on standard input until it ends."""
     message, steps = {"langgraph": langgraph, "dbos": dbos}[peer](folder)
     answers = sys.stdout
-    sys.stdout = sys.stderr  # what a peer prints is no answer
+    sys.stdout = sys.stderr  # output of the framework must not mix with answers
     for line in sys.stdin:
         asked = json.loads(line)
         if asked["do"] == "messages":

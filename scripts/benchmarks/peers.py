@@ -1,7 +1,7 @@
-"""Our figures as ratios of langgraph's with SqliteSaver and dbos' with SQLite, in alternating batches of the same work.
+"""Comparison with langgraph (SqliteSaver) and dbos (SQLite): ratios of rates and times, in alternating batches.
 
-Theirs runs in process and in threads; ours in an isolated worker for each message, over HTTP. They are installed by
-name into ``.peers`` beside ``.venv``, when this is run for the first time.
+The other frameworks do the work in threads of one process. agent-worker uses HTTP and an isolated worker for each
+message. The first run installs pinned versions of the frameworks into ``.peers``, beside ``.venv``.
 """
 
 import json
@@ -28,11 +28,11 @@ WARM_UP: Final = 10
 TIMES: Final = 60
 SECONDS: Final = 3.0
 Round = tuple[list[float], float, float]
-"""Milliseconds of each message, messages a second at many clients, durable steps a second."""
+"""Milliseconds of each message with one client, messages per second with CLIENTS clients, durable steps per second."""
 
 
 def _install() -> str:
-    """The Python of the peers' environment, which is made where it is missing or has other packages."""
+    """Return the Python of the environment with PACKAGES; create the environment if it is missing or outdated."""
     python, stamp = FOLDER / "bin/python", FOLDER / "installed"
     if not stamp.exists() or stamp.read_text().split() != list(PACKAGES):
         print(f"installing {', '.join(PACKAGES)} into {FOLDER.name} (once)", file=sys.stderr)
@@ -44,14 +44,14 @@ def _install() -> str:
 
 
 class Peer:
-    """A peer that runs."""
+    """Running process of scripts/benchmarks/peer_program.py."""
 
     def __init__(self, name: str, process: "subprocess.Popen[str]") -> None:
         self._name = name
         self._process = process
 
     def ask(self, do: str, **more: object) -> Any:
-        """Have it do one batch. Raises RuntimeError where it ended instead."""
+        """Send a request and return the decoded answer. Raises RuntimeError if the process exited."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         print(json.dumps({"do": do, **more}), file=self._process.stdin, flush=True)
@@ -75,7 +75,7 @@ def _running_peer(name: str, python: str) -> Generator[Peer]:
 
 
 def measure() -> Iterator[Figure]:
-    """Rounds of ours and theirs in turn, so that a slow moment of the machine hits all alike."""
+    """Yield the ratios. The products alternate, so that a slow phase of the machine affects all of them."""
     python = _install()
     files = {f".agents/a{number}.yaml": MOCK for number in range(CLIENTS)} | ENTRY_FILES
     with ExitStack() as stack:

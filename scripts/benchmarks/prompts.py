@@ -1,4 +1,4 @@
-"""The tokens of what an agent is told of its workspace, and the time that a prompt takes whose agent knows much."""
+"""Tokens of the workspace sections of a prompt, and the time to build a prompt from much memory and history."""
 
 import random
 import tempfile
@@ -39,13 +39,13 @@ CASES: Final = {
     "and a verdict": (PromptContext(TEAM.name, TEAM.space, TEAM.members, verdict="release"), 520),
     "and a working tree": (PromptContext(TEAM.name, TEAM.space, TEAM.members, verdict="release", tree=TREE), 695),
 }
-"""What the workspace is like, and how many tokens that may take."""
+"""Workspaces by name, each with the maximum number of tokens of its prompt sections."""
 
 
 ITEMS: Final = 100_000
-"""What an agent keeps, in files as the kernel writes them."""
+"""Number of items in the agent's memory files, which have the kernel's format."""
 MESSAGES: Final = 100_000
-"""Of its space, before the one that it is asked."""
+"""Number of earlier messages in the agent's space."""
 ROUNDS: Final = 400
 WORDS: Final = 20_000
 ALICE: Final = "model: mock/m\nprompt: {system: You are alice.}\nmock: [{text: x}]\n"
@@ -59,7 +59,7 @@ SELECT 'said', 'dm:alice', iif(i % 2, 'user', 'alice'), '', hex(randomblob(100))
 
 
 class PromptedInstruction(NamedTuple):
-    """An instruction that a prompt is for."""
+    """Instruction for which a prompt is built."""
 
     instruction: str
     agent: str
@@ -70,21 +70,21 @@ class PromptedInstruction(NamedTuple):
 
 
 def measure() -> Iterator[Figure]:
-    """What each case is told, and the time that a prompt takes whose agent knows much."""
+    """Yield the tokens of each case, and the time to build a prompt from much memory and history."""
     yield from workspace_figures()
     with tempfile.TemporaryDirectory(prefix="awk-bench-") as folder:
         yield from trio.run(_assembly, Path(folder))
 
 
 def workspace_figures() -> Iterator[Figure]:
-    """Count what each case is told."""
+    """Yield the number of tokens of the workspace sections, for each of CASES."""
     for name, (context, limit) in CASES.items():
         told = "\n\n".join(text for _, text in workspace_sections(context))
         yield Figure(f"told of its workspace: {name}", tokens(told), limit, "tokens")
 
 
 async def _assembly(root: Path) -> list[Figure]:
-    """Prompts of an agent with a long memory and a long history, the files read as the kernel reads them."""
+    """Return the times to build the first prompt, which reads all memory files, and each further prompt."""
     chance = random.Random(1)
     zipf = list(accumulate(1 / (rank + 1) for rank in range(WORDS)))
 
@@ -122,7 +122,7 @@ async def _assembly(root: Path) -> list[Figure]:
 
 
 async def _history(path: str, words: Callable[[int], str]) -> tuple[Reader, list[PromptedInstruction]]:
-    """A store in which much was said to alice, and what she is asked last."""
+    """Create a store with MESSAGES messages to alice. Return its reader and the instructions to build prompts for."""
     database = open_database(path)
     writer = Writer(database=database, clock_ms=lambda: START_MS, publish=lambda _events: None)
     asked: list[PromptedInstruction] = []

@@ -1,4 +1,4 @@
-"""Finding again among 1,000,000 turns of one agent: time of a query, and what the index costs for each turn."""
+"""History search over 1,000,000 turns of one agent: CPU of a query, and CPU to index a turn."""
 
 import bisect
 import itertools
@@ -25,7 +25,7 @@ SYLLABLES: Final = [a + b for a in "bcdfghklmnprstvw" for b in "aeiou"]
 
 
 def measure() -> Iterator[Figure]:
-    """Words occur as in a language: the k-th commonest one k times less often than the first."""
+    """Yield the figures. Word frequencies follow Zipf's law: the k-th most common word has a weight of about 1/k."""
     rng = random.Random(1)
     vocabulary = ["".join(rng.choices(SYLLABLES, k=rng.randint(2, 4))) for _ in range(WORDS)]
     steps = list(itertools.accumulate(1 / (place + 2) for place in range(WORDS)))

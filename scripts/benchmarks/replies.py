@@ -1,4 +1,4 @@
-"""From a message to its durable reply: a fresh process each, the mock in place of a model; and durable entries."""
+"""Time and rate of messages with a durable reply by the mock backend, and the rate of durable entries."""
 
 from collections.abc import Callable, Iterator
 from typing import Any, Final
@@ -37,11 +37,11 @@ ENTRY_FILES: Final = {"steps.py": _PROGRAM} | {
     f".agents/s{number}.yaml": f"backend: exec\ncommand: [python3, ./steps.py]\nmax_steps: {2 * ENTRIES}\n"
     for number in range(CLIENTS)
 }
-"""Agents whose program does nothing but steps, each of which is durable before the next."""
+"""Files of agents whose program writes ENTRIES entries; each is durable before the next one."""
 
 
 def serve(measured: MeasuredProject, agent: str) -> Callable[[], Any]:
-    """A message to ``agent`` that waits for the reply, and returns it."""
+    """Return a function that sends a message to ``agent``, waits for the reply, and returns the reply's text."""
     connection = measured.connect()
 
     def call() -> Any:
@@ -54,14 +54,14 @@ def serve(measured: MeasuredProject, agent: str) -> Callable[[], Any]:
 
 
 def entries_rate(measured: MeasuredProject, workers: int) -> float:
-    """Durable entries per second of so many workers at once, from the first step of any to the last of all."""
+    """Return the durable entries per second of ``workers`` concurrent workers, from the first entry to the last."""
     said = together([serve(measured, f"s{number}") for number in range(workers)])
     spans = [tuple(map(float, text.split())) for text in said]
     return workers * ENTRIES / (max(end for _, end in spans) - min(begin for begin, _ in spans))
 
 
 def measure() -> Iterator[Figure]:
-    """One agent for each client: an agent does one thing at a time."""
+    """Yield the figures. Each client has its own agent, because an agent executes one instruction at a time."""
     with running({f".agents/a{number}.yaml": MOCK for number in range(CLIENTS)} | ENTRY_FILES) as measured:
         one = serve(measured, "a0")
         timed(one, WARM_UP)

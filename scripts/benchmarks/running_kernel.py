@@ -1,4 +1,4 @@
-"""A project with a running kernel, for the time of one measurement."""
+"""Projects with a running kernel for benchmarks, and the CPU time of a kernel."""
 
 import hashlib
 import http.client
@@ -34,7 +34,7 @@ SECONDS: Final = 30.0
 
 @dataclass(frozen=True)
 class MeasuredProject:
-    """The project, and where its kernel listens."""
+    """Project with the port, token and pid of its running kernel."""
 
     project: Project
     port: int
@@ -42,12 +42,12 @@ class MeasuredProject:
     pid: int
 
     def connect(self, token: str | None = None, **headers: str) -> LoadConnection:
-        """A connection that shows the admin token, or ``token``."""
+        """Return a connection with ``token`` (default: the administrator's token)."""
         return LoadConnection(self.port, {"authorization": f"Bearer {token or self.token}", **headers})
 
     @contextmanager
     def events(self, query: str) -> Generator[Iterator[Any]]:
-        """Yield the data of events: to ask for the process table instead would be measured too."""
+        """Yield an iterator over the data of events. Queries of the process table instead would load the kernel."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         connection.request("GET", f"/events?{query}", headers={"Authorization": f"Bearer {self.token}"})
         lines = connection.getresponse()
@@ -57,7 +57,7 @@ class MeasuredProject:
             connection.close()
 
     def until_leased(self, instruction: str) -> None:
-        """Wait until an attempt holds ``instruction``."""
+        """Wait until ``instruction`` is leased to an attempt. Raises TimeoutError."""
         connection = self.connect()
         deadline = time.perf_counter() + 30
         while connection.call("GET", f"/instructions/{instruction}")["status"] == "queued":
@@ -68,7 +68,7 @@ class MeasuredProject:
 
 @contextmanager
 def empty_project() -> Generator[Project]:
-    """A project without agents; whatever was started in it is stopped at the end."""
+    """Yield a project without agents; stop its kernel at the end, if any."""
     with tempfile.TemporaryDirectory(prefix="awk-bench-") as folder:
         made = project.empty_project(Path(folder))
         try:
@@ -79,7 +79,7 @@ def empty_project() -> Generator[Project]:
 
 @contextmanager
 def running(files: dict[str, str], env: dict[str, str] | None = None) -> Generator[MeasuredProject]:
-    """A kernel for a project of ``files`` (path -> text), started as a user starts it."""
+    """Yield a project of ``files`` (path -> text) whose kernel ``awk start`` has started. Raises RuntimeError."""
     with empty_project() as made:
         for path, text in files.items():
             made.write(path, text)
@@ -91,7 +91,7 @@ def running(files: dict[str, str], env: dict[str, str] | None = None) -> Generat
 
 
 class Team:
-    """Members of one running workflow ``team`` that are at work, and their tools."""
+    """Busy members of a running workflow ``team``, and calls of Daemon MCP tools on their behalf."""
 
     def __init__(self, measured: MeasuredProject, size: int) -> None:
         self.measured = measured
@@ -101,7 +101,7 @@ class Team:
         for name in self.names:
             sent = admin.call("POST", "/messages", {"to": f"{name}@team", "text": "sleep"})
             measured.until_leased(sent["instruction_ids"][0])
-        # The token of each attempt becomes ours: only the hash is stored, so another is stored.
+        # The kernel stores only hashes of the attempts' tokens: replace them by hashes of known tokens.
         connection = apsw.Connection(str(measured.project.state / DATABASE))
         connection.set_busy_timeout(5000)
         for number, epoch, member in connection.execute(LIVE).fetchall():
@@ -110,7 +110,7 @@ class Team:
         connection.close()
 
     def tool(self, member: str, name: str) -> Callable[[dict[str, object]], dict[str, Any]]:
-        """Return what calls a tool as ``member`` on a connection of its own; the answer's result."""
+        """Return a function that calls the tool ``name`` as ``member`` and returns the MCP result."""
         headers = {"accept": "application/json, text/event-stream", "mcp-protocol-version": MODERN}
         headers |= {"mcp-method": "tools/call", "mcp-name": name}
         connection = self.measured.connect(f"token of {member}", **headers)
@@ -133,7 +133,7 @@ class Team:
 
 @contextmanager
 def working_team(size: int) -> Generator[Team]:
-    """A kernel with a team whose members all wait in a tool."""
+    """Yield a team of ``size`` members, all of which sleep in a tool call."""
     members = "\n".join(f"  m{number}: {{ {MEMBER} }}" for number in range(size))
     files = {".workflows/team.yaml": f"agents:\n{members}\n", ".agents.yaml": f"limits: {{ workers: {2 * size} }}\n"}
     with running(files) as measured:
@@ -143,14 +143,14 @@ def working_team(size: int) -> Generator[Team]:
 
 
 def cpu_seconds(pid: int) -> float:
-    """CPU time of the kernel and everything below it."""
+    """Return the CPU seconds of the kernel and its descendant processes so far."""
     kernel = psutil.Process(pid)
     times = [process.cpu_times() for process in (kernel, *kernel.children(recursive=True))]
     return sum(time.user + time.system for time in times)
 
 
 def cpu_share(pid: int) -> float:
-    """Percent of one core that the kernel and everything below it use in half a minute, once they have settled."""
+    """Return the CPU use of the kernel and its descendants, in percent of one core, over SECONDS."""
     time.sleep(SETTLE_SECONDS)
     before = cpu_seconds(pid)
     time.sleep(SECONDS)

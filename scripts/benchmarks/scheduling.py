@@ -1,4 +1,4 @@
-"""The cost of a long log and a long queue for a durable send, a scheduling decision, a restart."""
+"""Cost of a durable send, and of scheduling decisions and restarts with a long queue and log."""
 
 import tempfile
 import time
@@ -28,7 +28,7 @@ SENDS = 3200
 ROUNDS = 3
 SEND_ROUNDS = 9
 QUEUES = (10, 1_000, 100_000)
-WAITING_AGENTS = 10  # in each of them: what a decision is made between is as much, what lies behind it is not
+WAITING_AGENTS = 10  # constant: only the length of their queues differs
 ROWS = 1_000_000
 QUEUED = 10_000
 AGENTS = 20
@@ -37,14 +37,14 @@ Statement = tuple[str, object]
 
 
 def measure() -> Iterator[Figure]:
-    """Everything here is about the store; only the restart has a kernel."""
+    """Yield the figures. Only the restart runs a kernel; the other benchmarks use the store."""
     yield from _sends()
     yield from _decisions()
     yield _restart()
 
 
 def _sends() -> Iterator[Figure]:
-    """Interleaved, each on a new file: the writer, and the very statements it ran, by apsw alone."""
+    """Yield the rate of sends by the writer, as a share of the rate of the same SQL statements on bare apsw."""
     ours: list[float] = []
     bare: list[float] = []
     with tempfile.TemporaryDirectory(prefix="awk-bench-") as folder:
@@ -83,7 +83,7 @@ async def _send_all(writer: Writer) -> None:
 
 @asynccontextmanager
 async def writing(database: Database) -> AsyncGenerator[Writer]:
-    """The writer of a store that has the agents."""
+    """Yield the running writer of ``database``, after the agents were stored."""
     writer = Writer(database=database, clock_ms=lambda: START_MS, publish=lambda _events: None)
     async with trio.open_nursery() as nursery:
         await nursery.start(writer.run)
@@ -103,7 +103,7 @@ async def _through_the_writer(path: str) -> float:
 
 
 def _recorded(path: str) -> list[list[Statement]]:
-    """The statements of each send, with their values, in the order in which they ran."""
+    """Return the SQL statements of each send with their values, in order, without transaction control."""
     database = open_database(path)
     conn = database.writer()
     sends: list[list[Statement]] = []
@@ -127,7 +127,7 @@ def _recorded(path: str) -> list[list[Statement]]:
 
 
 def _replayed(path: str, sends: list[list[Statement]]) -> float:
-    """The same statements in groups of CLIENTS, with one COMMIT each."""
+    """Return the seconds to execute the statements on bare apsw, with one COMMIT for every CLIENTS sends."""
     database = open_database(path)
     _put_agents(database)
     conn = database.writer()
@@ -159,7 +159,7 @@ SELECT 'a' || (i % ?), 'a' || (i % ?), 'dm:a' || (i % ?), 1, 'queued', i, 0, ? F
 
 
 def _decisions() -> Iterator[Figure]:
-    """The questions of the dispatcher and the timers before each decision, with so much queued for the same agents."""
+    """Yield the time of the dispatcher's and the timers' queries before a decision, for each queue length."""
     costs: list[float] = []
     for length in QUEUES:
         database = open_database(":memory:")
@@ -191,7 +191,7 @@ INSERT INTO events (type, at_ms, space, message) SELECT 'message', ? + i, 'dm:a'
 
 
 def _restart() -> Figure:
-    """From ``awk start`` to ready, with a million messages, as many events, and ten thousand instructions queued."""
+    """Measure ``awk start`` until /ready, with a million messages and events and ten thousand queued instructions."""
     with empty_project() as project:
         for number in range(AGENTS):
             project.write(f".agents/a{number}.yaml", "backend: mock\nmock:\n  - sleep: 600\n")
@@ -217,7 +217,7 @@ def _restart() -> Figure:
 def _until_ready(record: dict[str, object]) -> None:
     connection = LoadConnection(int(str(record["port"])), {"authorization": f"Bearer {record['token']}"})
     while True:
-        with suppress(RuntimeError):  # 503 while it starts
+        with suppress(RuntimeError):  # 503 while the kernel starts
             connection.call("GET", "/ready")
             return
         time.sleep(0.01)

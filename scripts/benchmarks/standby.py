@@ -1,4 +1,4 @@
-"""The cost of a copy of the log elsewhere: messages that a kernel accepts with one, against one without."""
+"""Cost of a standby copy of the log: message rate and latency of a kernel with a standby and of one without."""
 
 import tempfile
 import threading
@@ -26,7 +26,7 @@ def _said(measured: MeasuredProject) -> Callable[[int], Callable[[], object]]:
 
 
 def measure() -> Iterator[Figure]:
-    """Rounds by turns, so that a slow moment of the machine hits both alike."""
+    """Yield the figures. The two kernels alternate, so that a slow phase of the machine affects both."""
     with tempfile.TemporaryDirectory(prefix="awk-bench-far-") as far:
         copied = FILES | {".agents.yaml": f"standby: {{to: {far}, every: 1s}}\n"}
         with running(FILES) as plain, running(copied) as with_copy:
@@ -48,7 +48,7 @@ def measure() -> Iterator[Figure]:
 
 
 def _watch(plain: MeasuredProject, copied: MeasuredProject, lags: list[float], stop: threading.Event) -> None:
-    """Ask both alike, since to ask costs something, too."""
+    """Append the copy's lag in seconds to ``lags`` until ``stop`` is set. Both kernels get the same query load."""
     connections = plain.connect(), copied.connect()
     while not stop.wait(0.5):
         _, told = [connection.call("GET", "/status")["standby"] for connection in connections]

@@ -1,4 +1,4 @@
-"""A kernel that indexes nothing of what is said: ``python -m scripts.benchmarks.unindexed --project ROOT``."""
+"""Kernel that never updates the history index: ``python -m scripts.benchmarks.unindexed --project ROOT``."""
 
 from unittest.mock import patch
 

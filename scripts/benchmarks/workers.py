@@ -1,6 +1,6 @@
-"""The cost of a worker: the time until it is ready, and its memory while it waits, keeper included.
+"""Cost of a worker: the time until it is ready, and the memory of an idle worker with its keeper.
 
-Forked from a zygote that has both model clients loaded, which is the dearest kind of project.
+Workers are forked from a zygote that has loaded both model clients, which is the most expensive case.
 """
 
 import os
@@ -29,7 +29,7 @@ CLIENTS = frozenset({"anthropic", "openai"})
 
 @asynccontextmanager
 async def launching() -> AsyncGenerator[Launcher]:
-    """A launcher as the kernel would choose it, with both clients loaded."""
+    """Yield the running launcher that the kernel would choose here, with both model clients loaded."""
     with tempfile.TemporaryDirectory(prefix="awk-bench-") as folder:
         launcher = choose_launcher(
             os.environ.get(VARIABLE),
@@ -45,7 +45,7 @@ async def launching() -> AsyncGenerator[Launcher]:
 
 
 async def _ready(launcher: Launcher, stack: AsyncExitStack, name: str) -> Handle:
-    """Start one worker and wait for its first frame."""
+    """Start a worker that ``stack`` ends, and wait until it is ready."""
     handle = await stack.enter_async_context(await launcher.spawn(Spec(attempt=name)))
     with trio.fail_after(60):
         while not isinstance(frame := await WorkerLink(handle).receive(), Ready):
@@ -64,7 +64,7 @@ async def _one_by_one(launcher: Launcher) -> list[float]:
 
 
 async def _at_once(launcher: Launcher) -> tuple[float, float]:
-    """Milliseconds until all are ready, and the mean MiB of one worker with its keeper."""
+    """Return the milliseconds until AT_ONCE workers are ready, and the mean MiB of one worker with its keeper."""
     handles: list[Handle] = []
 
     async def start(number: int) -> None:
@@ -81,7 +81,7 @@ async def _at_once(launcher: Launcher) -> tuple[float, float]:
 
 
 def _own_bytes(pid: int) -> int:
-    """The process's proportional share of memory; where the system does not tell (macOS), what is its alone."""
+    """Return the proportional set size of a process; on macOS, which has none, the unique set size."""
     memory = psutil.Process(pid).memory_full_info()
     return int(getattr(memory, "pss", memory.uss))
 
@@ -98,5 +98,5 @@ async def _measure() -> list[Figure]:
 
 
 def measure() -> Iterator[Figure]:
-    """One launcher for all of it."""
+    """Yield the figures, all measured with one launcher."""
     yield from trio.run(_measure)

@@ -1,1 +1,1 @@
-"""The commands: each ``configure_WORD(parser)`` and ``run_WORD(context) -> int``, from interface.cli.command_table."""
+"""Commands: functions ``configure_WORD(parser)`` and ``run_WORD(context) -> int`` for interface.cli.command_table."""

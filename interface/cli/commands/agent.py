@@ -1,7 +1,7 @@
 """``awk agent``: agents of the project as files, with their memory, notes and todo lists. Starts no kernel.
 
 This module has ``list`` and ``info``, and code that the other subcommands share: the location of an agent, and the
-output. If a kernel runs, its answer about agents counts; otherwise the files do.
+output. Data about agents comes from the running kernel, or from the files if no kernel runs.
 """
 
 import argparse
@@ -96,7 +96,7 @@ def run_agent_info(context: Context) -> int:
         agent_name(name)
         context.out.note(context.why_down(error))
         info = _info_of_files(context, name)
-    # What the context holds; None for an agent without one, and where the kernel may be another project's.
+    # The counts of the context come from files: none for an ephemeral agent or a kernel that AGENT_WORKER_URL names.
     if info["file"] is None or context.environ.get(URL):
         info["context"] = None
     else:
@@ -121,7 +121,7 @@ def agent_info_lines(info: dict[str, Any], screen: Screen) -> list[str]:
     facts["state"] = f"{info['state']}{until}{reason}"
     facts["workspaces"] = ", ".join(info.get("workspaces") or ()) or "none"
     facts["sandbox"] = _SANDBOX.get(str(info.get("sandbox")), str(info.get("sandbox")))
-    # An attempt that uses more is ended, with all that it started.
+    # The kernel ends an attempt that exceeds these limits, with all its processes.
     limits = info["definition"].get("limits") or {}
     memory, processes = limits.get("memory"), limits.get("processes")
     said = [f"{memory / 2**20:.0f} MiB of memory" if memory else "", f"{processes} processes" if processes else ""]
@@ -145,7 +145,7 @@ def agent_info_lines(info: dict[str, Any], screen: Screen) -> list[str]:
 
 
 def running_kernel(context: Context) -> Client | None:
-    """Return the running kernel of this project, or None. Raises Failure if the environment names another one."""
+    """Return a client of the project's kernel; None if none runs. Raises Failure if the environment names another."""
     if not context.environ.get(URL):
         try:
             return context.find_kernel()
@@ -160,7 +160,7 @@ def running_kernel(context: Context) -> Client | None:
 
 
 def agent_location(context: Context, name: str) -> AgentDir:
-    """Return the file and context directory of an agent, without a kernel. Raises Failure."""
+    """Return the file and context directory of an agent, found without a kernel. Raises Failure."""
     root = context.project.root
     try:
         return find_agent(root, name)
@@ -197,7 +197,7 @@ def answer_document(context: Context, document: msgspec.Struct, view: Callable[.
 
 
 def agent_file_lines(told: AgentWritten | AgentDeleted | ProjectWritten, _screen: Screen) -> list[str]:
-    """Return the file name, or after a deletion the command that restores it."""
+    """Return the name of the changed file, or, after a deletion, the command that restores the file."""
     if not isinstance(told, AgentDeleted):
         return [one_line(told.file)]
     back = f"; to restore it: {told.restore}" if told.restore else ""
@@ -208,7 +208,7 @@ _MARKDOWN = ".md"
 
 
 class _Source(NamedTuple):
-    """Keys and remarks from --from, and the ephemeral agent that it names."""
+    """Keys and remarks from ``--from``, and the name of the ephemeral agent if ``--from`` names one."""
 
     keys: dict[str, Value]
     remarks: tuple[str, ...] = ()
@@ -319,7 +319,7 @@ def keys_of_flags(context: Context) -> dict[str, Value]:
     if args.system is not None:
         keys["prompt"] = {"system": args.system}
     elif args.system_file is not None:
-        # The user's path of a file, relative to the project's root. Raises Failure (usage).
+        # Convert the user's path of a file to a path relative to the project's root. Raises Failure (usage).
         root = context.project.root
         path = os.path.relpath(os.path.realpath(os.path.join(context.cwd or root, args.system_file)), root)
         if path.startswith(os.pardir):
@@ -336,7 +336,7 @@ def keys_of_flags(context: Context) -> dict[str, Value]:
 
 
 def make_context(place: AgentDir) -> tuple[str, ...]:
-    """Create the context directory with its parts, unless it exists. Return remarks for the user."""
+    """Create the context directory and its subdirectories, unless it exists. Return remarks for the user."""
     there = os.path.isdir(os.path.join(place.root, place.directory))
     try:
         with open_context(place, make=True) as folder:

@@ -1,4 +1,4 @@
-"""``awk agent memory``, ``notes``, ``todo`` and ``soul``: what an agent knows, noted, has to do and is."""
+"""``awk agent memory``, ``notes``, ``todo`` and ``soul``: an agent's memory, notes, todo list and traits."""
 
 import argparse
 import json
@@ -37,7 +37,7 @@ from protocol.memory_eval import (
 from protocol.yaml_writer import block
 
 MOST_FOUND: Final = 100
-"""Maximum results of one search; use more specific queries instead of a higher limit."""
+"""Maximum number of results of one search."""
 ENTRIES: Final = Listing("entries", "after")
 
 
@@ -70,7 +70,7 @@ def run_agent_memory(context: Context) -> int:
     name, doing = context.args.name, context.args.doing
     if doing == "tray":
         return run_agent_tray(context)
-    if doing == "purge":  # the log holds it, too: that is a kernel's
+    if doing == "purge":  # the log has copies, too, and only the kernel writes the log
         path = f"/agents/{quoted(name)}/memory/purge"
         body = context.kernel().post(path, {"source": context.args.source}, key=new_key(), wait_seconds=None)
         return context.answer(body, purged_lines)
@@ -331,7 +331,7 @@ def growth_lines(report: GrowthReport, screen: Screen) -> list[str]:
 def _of_agent(context: Context, agent: str, asked: EvalFile) -> EvalReport:
     """Evaluate history search through the running kernel, also with vectors if available.
 
-    The result is reported to the kernel, whose searches use vectors only after a gain.
+    The report is also sent to the kernel: its searches use vectors only if a report showed that they help.
     """
     client = context.kernel()
     report = judged(_outcomes(client, agent, asked, vectors=False))

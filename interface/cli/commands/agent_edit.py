@@ -40,7 +40,7 @@ _TRIES: Final = 100
 
 
 class Trashed(NamedTuple):
-    """Deleted agent; ``folder`` and ``left`` (an unmarked directory) are relative to the root."""
+    """Deleted agent. Relative to the root: ``folder`` in the trash, ``left`` (unmarked context that stays)."""
 
     place: AgentDir
     folder: str
@@ -51,7 +51,7 @@ class Trashed(NamedTuple):
 
     @property
     def way_back(self) -> str:
-        """Return the command that restores the agent, run in the project's root or, for a shared agent, anywhere."""
+        """Return the command that restores the agent, run in the project's root (anywhere for a shared agent)."""
         away = [f"cd {shlex.quote(self.place.root)}"] if self.is_users else []
         moves = [
             *away,
@@ -63,7 +63,7 @@ class Trashed(NamedTuple):
 
 
 def move_away(place: AgentDir, wall_seconds: float) -> Trashed:
-    """Move the agent file and its marked context. Raises Failure and rolls back."""
+    """Move the agent file and its marked context to the trash. Rolls back and raises Failure if a move fails."""
     directory = os.path.join(place.root, place.directory)
     ours = is_marked(place)
     try:
@@ -83,7 +83,7 @@ def move_away(place: AgentDir, wall_seconds: float) -> Trashed:
 
 
 def put_back(trashed: Trashed) -> None:
-    """Undo ``move_away``. Raises OSError."""
+    """Move an agent back from the trash. Raises OSError."""
     place, folder = trashed.place, os.path.join(trashed.place.root, trashed.folder)
     if trashed.moved_context:
         os.rename(os.path.join(folder, place.name), os.path.join(place.root, place.directory))
@@ -92,7 +92,7 @@ def put_back(trashed: Trashed) -> None:
 
 
 def remove_conversations(trashed: Trashed) -> None:
-    """Delete conversations from a context in the trash, as the kernel deleted them from its log."""
+    """Delete conversations from a context in the trash, because the kernel has deleted them from its log."""
     shutil.rmtree(
         os.path.join(trashed.place.root, trashed.folder, trashed.place.name, CONVERSATIONS), ignore_errors=True
     )
@@ -186,7 +186,7 @@ def edit_by_words(place: AgentDir, changes: Sequence[Callable[[str], str]]) -> b
 
 
 def edit_by_hand(context: Context, place: AgentDir) -> bool:
-    """Open a copy in an editor until it is valid or the user gives up. Raises Failure, keeping the copy."""
+    """Edit a copy of the agent file in an editor. Returns whether the file changed. A Failure keeps the copy."""
     if not can_ask(context):
         raise Failure("usage", "no terminal for the editor", "name the changes: awk agent edit NAME KEY=VALUE")
     with _folder(place) as folder:
@@ -233,7 +233,7 @@ def edit_by_hand(context: Context, place: AgentDir) -> bool:
 
 def _folder(place: AgentDir) -> SafeDir:
     directory = os.path.dirname(place.file)
-    # The file of a user's agent is in the home directory, relative to which the catalog's path with this prefix is.
+    # A catalog path with this prefix is relative to the home directory: the agent is shared by all projects.
     inside = os.path.expanduser(directory) if directory.startswith(HOME) else directory
     try:
         return SafeDir.open(os.path.join(place.root, inside), directory)
@@ -271,7 +271,7 @@ def run_agent_delete(context: Context) -> int:
     client = running_kernel(context)
     if client is not None and is_ephemeral(client, name):
         confirm(context, f"delete ephemeral agent {name} and its conversation permanently?", "nothing was deleted")
-        client.delete(f"/agents/{quoted(name)}")  # Raises Failure (conflict) if it has work.
+        client.delete(f"/agents/{quoted(name)}")  # Raises Failure (conflict) if the agent has work.
         gone = AgentDeleted(agent=name, trash=None, restore=None)
         return context.answer(gone, agent_file_lines)
     place = agent_file_location(context, name)
@@ -283,7 +283,7 @@ def run_agent_delete(context: Context) -> int:
     try:
         files = offline.agents.workflows_using(Path(place.root), place.name)
     except Failure:
-        files = ()  # deletion does not depend on this list
+        files = ()  # the uses are information only: delete without them
     uses = [f"{file} refers to {place.name} and does not start without it" for file in files]
     asks = can_ask(context)
     for use in uses if asks else ():
@@ -311,7 +311,7 @@ def is_ephemeral(client: Client, name: str) -> bool:
     try:
         info: dict[str, Any] = json.loads(client.get(f"/agents/{quoted(name)}"))
     except Failure:
-        return False  # its file may be wrong, and is to be deleted for that
+        return False  # an invalid agent file, perhaps the reason to delete it
     return bool(info["ephemeral"])
 
 
@@ -320,7 +320,7 @@ def check_idle(client: Client, name: str) -> None:
     try:
         queue: list[dict[str, Any]] = json.loads(client.get(f"/agents/{quoted(name)}/queue"))["instructions"]
     except Failure:
-        return  # the kernel does not know it, or cannot read its file
+        return  # unknown to the kernel, or its file is invalid
     if queue:
         some = ", ".join(f"{row['id']} ({row['status']})" for row in queue[:5])
         text = f"{name} has unfinished work: {some}" + (" and more" if len(queue) > 5 else "")
@@ -329,7 +329,7 @@ def check_idle(client: Client, name: str) -> None:
 
 
 def forget(client: Client | None, trashed: Trashed) -> list[str]:
-    """Delete the agent in the kernel, and return remarks. Raises Failure and rolls back if the kernel refuses."""
+    """Delete the agent in the kernel and return remarks. If the kernel refuses, restore the files and raise Failure."""
     place: AgentDir = trashed.place
     if client is None:
         return [f"no kernel is running: the conversation of {place.name} remains in the log"]

@@ -1,4 +1,4 @@
-"""``agent-worker call``: agents' tools for the processes of an attempt: a shell, a script, or a CLI that lost its MCP.
+"""``agent-worker call``: call an agent's tools from a process of its attempt: a shell, a script, or a CLI without MCP.
 
 No token is used: the kernel identifies the process of the connection, which must also know the attempt's cookie. The
 command works for the processes of this attempt only.
@@ -46,7 +46,7 @@ def run_call(context: Context) -> int:
     for wait in (*RETRY_SECONDS, None):
         try:
             connection = Connection(address, CONNECT_SECONDS)
-            connection.wait_at_most(None)  # a person may have to approve the call
+            connection.wait_at_most(None)  # no timeout: a person may have to approve the call
             answer = connection.request("POST", "/call", headers, body)
             content = answer.body()
             raise_for_refusal(answer, content)

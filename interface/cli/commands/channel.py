@@ -58,8 +58,8 @@ def _path(space: str) -> str:
 
 
 def _follow(context: Context, space: str, only: str | None, query: Mapping[str, str]) -> int:
-    """Print history and stream without a gap: the stream opens first, and seq removes duplicates."""
-    context.kernel().get(_path(space), {"limit": "1"})  # a space that does not exist is an error now, not silence
+    """Print stored and new messages. The stream opens before the query: no gap, and seq identifies duplicates."""
+    context.kernel().get(_path(space), {"limit": "1"})  # raises Failure if the space does not exist
     follower = Follower(
         connect=context.find_kernel,
         query={"space": space, "type": "message"},
@@ -70,7 +70,7 @@ def _follow(context: Context, space: str, only: str | None, query: Mapping[str, 
     for event in follower:
         messages: list[Message] = []
         if event == CONNECTED:
-            # The last messages; after a reconnect, all since the last one shown.
+            # Query the last messages or, after a reconnect, all messages since the last printed one.
             assert follower.client is not None
             listing, count, since = (
                 (MESSAGES, context.args.n, {}) if shown is None else (SINCE, 0, {"since": str(shown)})
@@ -80,7 +80,7 @@ def _follow(context: Context, space: str, only: str | None, query: Mapping[str, 
                     fetch_list(follower.client, _path(space), listing, count, {**query, **since})["messages"]
                 )
             except Unreachable:
-                messages = []  # the stream breaks too, and the next connect queries again
+                messages = []  # the stream breaks as well, and the query is repeated after its next connect
         elif event.type == "message":
             messages = [json.loads(event.data)["data"]]
         for message in messages:
@@ -109,7 +109,7 @@ def message_lines(message: protocol_message.Message, screen: Screen) -> list[str
     if message.kind in FACT_KINDS:
         return []
     silent = [name for name in message.to if f"@{name}" not in message.text.lower()]
-    to = f" -> {', '.join(silent)}" if silent else ""  # those that the text does not name itself
+    to = f" -> {', '.join(silent)}" if silent else ""  # recipients that the text does not mention
     ours = message.sender == SYSTEM
     who = screen.style(one_line(f"{message.sender}{to}:"), "dim" if ours else "bold")
     first, *rest = escape("(cleared)" if message.cleared else message.text).rstrip("\n").split("\n")
@@ -133,7 +133,7 @@ def run_channel(context: Context) -> int:
 
 
 def _only_target(context: Context) -> str:
-    """Return the only running workflow, or else the only agent. Raises Failure if there are none or several."""
+    """Return the default target: the only running workflow, or else the only agent. Raises Failure."""
     client = context.kernel()
     running = [row for row in json.loads(client.get("/workflows"))["workflows"] if row["state"] == "running"]
     names = [str(Target(None, row["name"], row["tag"])) for row in running]
@@ -232,7 +232,7 @@ def run_export(context: Context) -> int:
 
 
 def _whole(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """Yield complete lines. Raises Failure if the end is missing."""
+    """Yield the lines of an archive. Raises Failure if the archive's last line is missing."""
     rest = last = b""
     for piece in pieces:
         lines, newline, more = piece.rpartition(b"\n")

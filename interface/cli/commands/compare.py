@@ -1,4 +1,4 @@
-"""``awk run --compare``: run a comparison and print its union, runs and result."""
+"""``awk run --compare``: run a comparison and print its runs and result."""
 
 import fcntl
 import os
@@ -159,7 +159,7 @@ def _new_folder(home: str) -> str:
 
 @contextmanager
 def _alone(folder: str) -> Generator[None]:
-    """Lock the comparison against other processes. Raises Failure if it is locked."""
+    """Lock the folder of a comparison against other processes. Raises Failure if another process holds the lock."""
     descriptor = os.open(os.path.join(folder, _LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -220,9 +220,9 @@ def _terms(context: Context, folder: str) -> ComparedTerms:
 
 
 def _agreed(context: Context, root: str, alone: str, path: str) -> tuple[str, ...]:
-    """Return the digests of all demands of both arms after the user trusts them. Raises Failure (untrusted).
+    """Return the digests of all demands of both arms, once the user trusts them. Raises Failure (untrusted).
 
-    The demands of the single agent are the demands of the members under its name, so the user is not asked again.
+    The single agent has the demands of all team members, so the user is asked about the team only.
     """
     state = context.project.state
     wanted, solo = (
@@ -269,7 +269,7 @@ class Comparing:
         )
 
     def go_on(self) -> int:
-        """Play pairs until the comparison ends. Returns the exit code."""
+        """Execute pairs of runs until the comparison ends, print the result, and return the exit code."""
         code: int | None = None
         try:
             with interruptible():
@@ -321,14 +321,14 @@ class Comparing:
                     return
 
     def _can_pay(self, runs: int) -> bool:
-        """Return whether the total limits allow the given number of further runs at their maximum."""
+        """Return whether the total limits suffice for ``runs`` more runs, each with its maximum cost and tokens."""
         seen, terms = self._seen, self._seen.terms
         usd, tokens, each = terms.total_cost_usd, terms.total_tokens, terms.request
         enough_usd = usd is None or (seen.spent_usd or 0.0) + runs * (each.max_cost_usd or 0.0) <= usd * (1 + 1e-9)
         return enough_usd and (tokens is None or seen.spent_tokens + runs * (each.max_tokens or 0) <= tokens)
 
     def _play(self, pair: int, arm: ArmName) -> bool:
-        """Start or resume one run. Returns whether it counts; a run that cannot work stops the comparison."""
+        """Start or resume the run of ``arm``. Returns False, and ends the comparison, if the run could not work."""
         terms = self._seen.terms
         begun = [run for run in self._seen.runs if run.state == "running" and (run.pair, run.arm) == (pair, arm)]
         run = begun[0] if begun else ComparedRun(n=len(self._seen.runs) + 1, pair=pair, arm=arm, key=new_key())

@@ -1,4 +1,4 @@
-"""Run of a comparison, in a copy of the project with a separate kernel, and its check."""
+"""One run of a comparison and the check of its result, in a copy of the project with a separate kernel."""
 
 import argparse
 import json
@@ -22,12 +22,12 @@ CANCEL_SECONDS: Final = 30.0
 """Time for a cancelled run to end."""
 _OPEN: Final = frozenset({"requested", "merging", "checked"})
 COULD_NOT_WORK: Final = frozenset({Exit.CREDENTIALS, Exit.UNTRUSTED, Exit.NO_KERNEL, Exit.BAD_CONFIGURATION})
-"""Exit codes of a run that could not work at all, which therefore says nothing about its arm."""
+"""Exit codes of runs that could not work at all. They do not count for or against their arm."""
 Keep = Callable[[ComparedRun], None]
 
 
 class ArmRun:
-    """A run in ``project``; ``keep`` stores its progress."""
+    """Run of one arm in the project copy ``project``. ``keep`` stores the progress, so that the run can be resumed."""
 
     def __init__(self, context: Context, terms: ComparedTerms, run: ComparedRun, project: str, keep: Keep) -> None:
         args = argparse.Namespace(**{**vars(context.args), "project": project, "json": False})
@@ -109,7 +109,7 @@ class ArmRun:
         self._note(state="done", archive=archive, success=success, why=why, figures=shown)
 
     def _merged(self, client: Client) -> str:
-        """Merge the working trees, so that the check sees the changes. Returns the reason of a failure, or ""."""
+        """Merge the agents' working trees, so that the check sees all changes. Returns why this failed, or ""."""
         path = f"/runs/{self._run.id}/merge"
         answer = json.loads(client.post(path, {"check": ""}, key=new_key()))
         while answer["state"] in _OPEN:
@@ -146,7 +146,7 @@ _KINDS: Final = frozenset({"input_tokens", "output_tokens", "cache_read_tokens",
 
 
 def figures_of(took: Figures, lines: Iterable[str | bytes], members: frozenset[str]) -> Figures:
-    """Return ``took`` (usage) with the figures of an archive (``format=jsonl``); ``members`` are the run's agents."""
+    """Return ``took`` (usage) with figures counted in the lines of an archive; ``members`` are the run's agents."""
     hops = said = to_others = retries = rejected = returned = tokens = of_others = 0
     for line in lines:
         told = json.loads(line)
@@ -181,7 +181,7 @@ def figures_of(took: Figures, lines: Iterable[str | bytes], members: frozenset[s
 
 
 def is_for_colleagues(tool: str) -> bool:
-    """Return whether ``tool`` only serves collaboration."""
+    """Return whether only an agent with colleagues has ``tool``."""
     return tool in _FOR_COLLEAGUES or tool.startswith(_PREFIXES)
 
 

@@ -21,7 +21,7 @@ PATIENCE_SECONDS: Final = 0.3
 
 
 def candidates(context: Context, kind: str) -> list[str]:
-    """Return the sorted words of this ``kind``; empty for unknown kinds."""
+    """Return the sorted candidates of a ``kind``, such as agents or runs; empty for unknown kinds."""
     source = _SOURCES.get(kind)
     if source is None:
         return []
@@ -29,7 +29,7 @@ def candidates(context: Context, kind: str) -> list[str]:
     found: set[str] = set()
     try:
         found.update(source(lookup))
-    except (KeyError, TypeError):  # rows of another version; keep the candidates found before
+    except (KeyError, TypeError):  # rows of another kernel version: keep the candidates found before
         return sorted(found)
     finally:
         lookup.close()
@@ -48,12 +48,11 @@ class _Lookup:
         self._asked = False
 
     def close(self) -> None:
-        """Close the connection to the kernel."""
         if self._connection is not None:
             self._connection.close()
 
     def files(self, folder: str) -> Iterator[str]:
-        """Return the names of the definitions in ``folder``."""
+        """Yield the names of the agents or workflows that files in ``folder`` of the project define."""
         try:
             found = os.listdir(os.path.join(self._root, folder))
         except OSError:
@@ -64,14 +63,14 @@ class _Lookup:
                 yield stem
 
     def kept(self, folder: str) -> list[str]:
-        """Return the names in ``folder`` of the state directory."""
+        """Return the names of the entries of ``folder`` in the project's state directory."""
         try:
             return os.listdir(os.path.join(self._context.project.state, folder))
         except OSError:
             return []
 
     def rows(self, path: str, key: str) -> list[dict[str, Any]]:
-        """Return the rows of the kernel at ``path``."""
+        """Return the rows of the list ``key`` in the kernel's answer at ``path``."""
         try:
             if not self._asked:
                 self._asked = True

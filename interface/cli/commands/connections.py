@@ -1,4 +1,4 @@
-"""``awk token``, ``mcp-serve``, ``open``, ``webhook`` and ``node``: programs, browsers and machines outside."""
+"""``awk token``, ``mcp-serve``, ``open``, ``webhook`` and ``node``: for other programs, browsers and machines."""
 
 import argparse
 import html
@@ -80,7 +80,7 @@ def configure_mcp_serve(parser: argparse.ArgumentParser) -> None:
 def run_mcp_serve(context: Context) -> NoReturn:
     """Relay MCP between standard input and output and the kernel, also across kernel restarts.
 
-    The token goes through a pipe, or is read from the kernel's own file: it is in no argument and no environment.
+    The token is passed through a pipe, or read from the kernel's own file, but never in an argument or a variable.
     """
     context.kernel().close()
     endpoint = given_endpoint(context.environ)
@@ -133,7 +133,7 @@ def run_open(context: Context) -> int:
 
 
 def has_screen(environ: Mapping[str, str]) -> bool:
-    """Return whether a browser can show a page here."""
+    """Return whether the environment has a display on which a browser can show a page."""
     return sys.platform == "darwin" or any(environ.get(name) for name in _SCREENS)
 
 
@@ -195,7 +195,7 @@ def run_node(context: Context) -> int:
 
 
 def become_node(context: Context) -> NoReturn:
-    """Become a node process. Raises Failure (usage)."""
+    """Replace this process by a node process. Raises Failure (usage)."""
     args = context.args
     if (args.join is None) == (args.project_id is None):
         raise Failure("usage", "VERB is missing", "list nodes: awk node list; join as a node: --join JOIN_TOKEN")

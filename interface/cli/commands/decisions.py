@@ -118,7 +118,7 @@ def proposal_lines(one: BallotInfo, screen: Screen) -> list[str]:
     if one.state == "open":
         missing = f"; not yet: {', '.join(one.missing)}" if one.missing else ""
         return [*lines, one_line(f"{outcome(one)}{missing}")]
-    # If several options tied, the line also contains the reason for the winner.
+    # After a tie, the line also contains the reason for the winning option.
     most = [option for option, count in one.counts.items() if count == one.counts.get(one.winner or "")]
     tie = f"; a tie: {_TIES[terms.tie_breaker]}" if len(most) > 1 and one.why != "creator" else ""
     why = f" ({_WHYS[one.why]}{tie})" if one.why in _WHYS else ""
@@ -168,7 +168,7 @@ def run_proposal_cancel(context: Context) -> int:
 
 
 def act_on_proposal(context: Context, what: str, body: Mapping[str, object], done: str = "") -> int:
-    """Post ``what`` (vote, cancel) to the named proposal, and print its state."""
+    """Post ``what`` (vote, cancel) to the named proposal, and print ``done`` with the resulting state."""
 
     def lines(document: bytes, _screen: Screen) -> list[str]:
         one = decode(document, BallotInfo)
@@ -343,7 +343,7 @@ def rules_of(file: str) -> list[dict[str, Any]]:
     if not listed:
         raise Failure("usage", f"{file} contains no rules")
     try:
-        # All scalars are texts here; read each as the type of its field.
+        # All scalars were read as texts: convert each to the type of its field.
         return [msgspec.to_builtins(msgspec.convert(one, RuleSpec, strict=False)) for one in listed]
     except msgspec.ValidationError as error:
         hint = "a rule requires name:, when: and then:; see docs/how-to/work-together/define-rules.md"

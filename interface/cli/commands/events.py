@@ -1,7 +1,7 @@
-"""``awk events``, ``logs`` and ``attach``: all that happened, what an operator reads of it, or work as it happens.
+"""``awk events``, ``logs`` and ``attach``: all events, the log lines for operators, or the live output of agents.
 
-``attach`` watches, and on a terminal it asks about calls that wait for approval; Ctrl-C ends only the watching.
-``logs --previous`` shows the last attempt that ended, or all of the kernel before this one.
+``attach`` also asks about calls that wait for approval, if it has a terminal. Ctrl-C ends ``attach`` but no work.
+``logs --previous`` shows the last finished attempt of an agent, or the log lines of the previous kernel process.
 """
 
 import argparse
@@ -49,7 +49,7 @@ SHOWN: Final = (
     "lagged",
     "gap",
 )
-"""Beginnings of the types that belong in a log."""
+"""Prefixes of the event types that ``logs`` shows."""
 
 
 LEVELS: Final = ("debug", "info", "warning", "error")
@@ -85,7 +85,7 @@ def run_logs(context: Context) -> int:
 
 
 def check_known(context: Context, asked: Target) -> None:
-    """Raise Failure (usage) if the target does not exist; an existing target may have no entries."""
+    """Raise Failure if the target does not exist. An existing target may have no entries."""
     if asked.workflow is not None:
         context.kernel().get(f"/spaces/{quoted(asked.space)}/members")
     else:
@@ -103,7 +103,7 @@ def is_of(event: event_view.Event, asked: Target | None) -> bool:
 
 
 def previous_attempt(events: Sequence[event_view.Event]) -> tuple[int, ...]:
-    """Return the positions of log lines of the latest finished attempt; empty if none."""
+    """Return the positions in ``events`` of the log lines of the latest finished attempt, if any."""
     ends = [event for event in events if event["type"] == "attempt.ended"]
     if not ends:
         return ()
@@ -116,7 +116,7 @@ def previous_attempt(events: Sequence[event_view.Event]) -> tuple[int, ...]:
 
 
 def previous_kernel(events: Sequence[event_view.Event]) -> tuple[int, ...]:
-    """Return the positions of log lines of the previous kernel process; empty if there was none."""
+    """Return the positions in ``events`` of the log lines of the previous kernel process; empty if there was none."""
     starts = [place for place, event in enumerate(events) if event["type"] == "kernel.started"]
     if not starts:
         return ()
@@ -130,7 +130,7 @@ def attempt_of(event: event_view.Event) -> str:
 _TOOL: Final = "tool "
 """Prefix of a worker's progress text while it runs a tool."""
 _TOLD: Final = ("approval.", "attempt.ended", "instruction.ended", "instruction.leased", "workflow.", "lagged", "gap")
-"""Beginnings of the types that are shown as lines of the log."""
+"""Prefixes of the event types that ``attach`` shows as log lines."""
 _KEPT_CHARACTERS: Final = 1_000_000
 """Maximum length of a streamed reply. A longer one is printed again when it is complete."""
 
@@ -172,12 +172,12 @@ class Watch:
         self._questions: set[str] = set()
         """Approvals already shown to the user, who can decide them later by id."""
         self._written: dict[str, str] = {}
-        """The text of the reply under way that was shown, by instruction."""
+        """Printed text of each unfinished reply, by instruction."""
         self._writing: str | None = None
-        """The instruction whose text ends the last line, which is not ended."""
+        """Instruction whose text is in the last, unfinished line; None if that line is complete."""
 
     def show(self, received: ServerEvent, event: dict[str, Any]) -> None:
-        """Print one event if it has visible content."""
+        """Print an event of a followed agent; events without visible content are omitted."""
         out = self._context.out
         entry = self._steps.entry(event)
         if self._context.args.jsonl:

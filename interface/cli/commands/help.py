@@ -78,7 +78,7 @@ FIRST: Final = ("init", "validate", "run", "start", "send", "ps", "show", "needs
 
 
 def overview(program: str, system_awk: str) -> list[str]:
-    """Return the text of ``--help``: commands for newcomers, words of the groups, and further help."""
+    """Return the text of ``--help``: commands for newcomers, the commands of each group, and further help."""
     lines = [f"usage: {program} COMMAND [ARGUMENT...] [FLAG...]", "", "Common commands:"]
     lines += [_summary(BY_WORD[word]) for word in FIRST]
     lines += ["", "All commands by group:"]
@@ -111,12 +111,12 @@ def commands_page(program: str = "agent-worker") -> str:
 
 
 def _arguments(parser: argparse.ArgumentParser) -> Sequence[str]:
-    """Return a table of the arguments; the layout of argparse differs between Python versions."""
+    """Return a Markdown table of the arguments. The help of argparse differs between Python versions."""
     lines = ["", "| argument | |", "|---|---|"]
     for action in parser._actions:  # noqa: SLF001  (argparse has no public way to list arguments)
         if action.help is not argparse.SUPPRESS:
             words = ", ".join(action.option_strings) or str(action.metavar or action.dest)
-            name = words.replace("|", "\\|")  # a bar would end the cell
+            name = words.replace("|", "\\|")  # a bar would end the table cell
             lines.append(f"| `{name}` | {(action.help or '') % {'default': ''}} |")
     return lines
 

@@ -28,7 +28,7 @@ from interface.failure import Failure, Unreachable
 from interface.projects import Answer, ask_all, client_of, projects_of_user
 
 MOVING: Final = frozenset({"delta", "progress", "message", "instruction.step", "worker.log", "attempt.started"})
-"""Events that neither create nor settle a need."""
+"""Types of events that neither create nor settle a need."""
 LOOK_SECONDS: Final = 2.0
 """Interval of checks for new kernels of other projects."""
 _STYLES: Final = {"approval": "yellow", "vote": "yellow", "dead": "dim"}
@@ -71,7 +71,7 @@ def needs_of(client: Client, count: int) -> Document:
 
 
 def of_all_projects(context: Context, count: int) -> tuple[Document, list[Answer[Document]]]:
-    """Return the needs of all projects with a running kernel, and the answer of each project."""
+    """Return the needs of all projects with a running kernel as one list, and the answer or failure of each project."""
 
     def ask(project: Project) -> Document:
         with closing(client_of(project)) as client:
@@ -126,14 +126,14 @@ def need_lines(item: Any, screen: Screen, now: float) -> list[str]:
 
 
 Key = tuple[str | None, str, str]
-"""Project (with several projects), kind and id of an item."""
+"""Key of a need: project (None without ``-A``), kind and id."""
 
 
 def follow(context: Context) -> int:
-    """Print the current items, then each new and resolved item, until Ctrl-C."""
+    """Print the current needs, then each new and resolved need, until Ctrl-C."""
     shown: dict[Key, Any] | None = None
     for document, answered in of_many_as_they_change(context) if context.args.all_projects else _of_one(context):
-        # What the kernel of a project needed that is away just now is not settled by that.
+        # Needs of a project whose kernel does not answer just now are not resolved: keep them.
         now = {key: item for key, item in (shown or {}).items() if key[0] not in answered}
         now |= {(item.get("project"), item["kind"], item["id"]): item for item in document["items"]}
         if shown is not None and now.keys() == shown.keys():
@@ -154,12 +154,12 @@ def _of_one(context: Context) -> Iterator[tuple[Document, set[str | None]]]:
         if event.type in MOVING and event not in (CONNECTED, PING):
             continue
         assert follower.client is not None
-        with suppress(Unreachable):  # the stream breaks too, and the next connect queries again
+        with suppress(Unreachable):  # the stream breaks as well, and the query is repeated after its next connect
             yield needs_of(follower.client, 0), {None}
 
 
 def of_many_as_they_change(context: Context) -> Iterator[tuple[Document, set[str]]]:
-    """Yield the needs of all projects, again after each kernel event or start."""
+    """Yield the needs of all projects and the roots of the projects that answered; again after each event or start."""
     changed: queue.SimpleQueue[str] = queue.SimpleQueue()
     followed: set[str] = set()
 

@@ -28,7 +28,7 @@ _ALWAYS: Final = (
 
 
 def show_approvals(context: Context) -> int:
-    """Print pending approvals, one of them, or the approval rules."""
+    """Print the pending approvals, the approval that the user named, or the approval rules."""
     asked: str | None = context.args.id
     if context.args.rules and asked is not None:
         raise Failure("usage", "--rules excludes APPROVAL", "awk needs --rules lists all approval rules")
@@ -123,7 +123,7 @@ def decision_lines(one: ApprovalInfo) -> list[str]:
     if one.decided_at is None:
         return []
     why = f": {one.decision_reason}" if one.decision_reason else ""
-    if one.state == "expired":  # timed out, or its work ended, without a decision
+    if one.state == "expired":  # the request timed out, or its work ended, without a decision
         return [one_line(f"{one.id} expired at {one.decided_at}{why}")]
     return [one_line(f"{one.id} was {one.state} by {one.decided_by} at {one.decided_at}{why}")]
 

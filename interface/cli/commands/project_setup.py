@@ -31,7 +31,7 @@ FOLDER: Final = f".agents/{_NAME}"
 _MODELINE: Final = "# yaml-language-server: $schema="
 _KIND_OF: Final = {".agents": "agent", ".workflows": "workflow", "": "project"}
 _COLUMN: Final = 48
-"""Column of the origins, if the value is short enough."""
+"""Column in which origins start, if the value before is short enough."""
 _STEP: Final = 2
 
 
@@ -83,7 +83,7 @@ def resolution_lines(found: Resolution, screen: Screen) -> list[str]:
 def _mapping(
     values: Mapping[str, Any], where: str, origins: Mapping[str, str], indent: int, screen: Screen
 ) -> Iterator[str]:
-    """Return the keys of a mapping at ``where``, each with its origin or the origins of its contents."""
+    """Yield the lines of a mapping at the key path ``where``, each value with its origin (file and line)."""
     margin = " " * indent
     for key, value in values.items():
         at = f"{where}.{key}" if where else key
@@ -99,7 +99,7 @@ def _mapping(
         if isinstance(value, Mapping):
             yield from _mapping(cast("Mapping[str, Any]", value), at, origins, indent + _STEP, screen)
             continue
-        for index, item in enumerate(value):  # a list of things with keys: the first line of each carries the dash
+        for index, item in enumerate(value):  # a list of mappings: the first line of each mapping has the dash
             lines = _mapping(item, f"{at}[{index}]", origins, indent + 2 * _STEP, screen)
             for number, line in enumerate(lines):
                 yield line if number else f"{margin}  - {line[indent + 2 * _STEP :]}"
@@ -152,7 +152,7 @@ EXAMPLES: Final = Path(__file__).parent.parent / "examples"
 DEFAULT: Final = "hello"
 LIST: Final = "list"
 MODELS: Final = {"claude": "sonnet"}
-"""Default models by program, to which the user of the program is likely to have access."""
+"""Default model by CLI backend: one that users of the CLI usually have access to."""
 _SCRIPTED: Final = re.compile(r"^( *)model: mock/.*$", re.MULTILINE)
 
 
@@ -184,7 +184,7 @@ def run_init(context: Context) -> int:
         except OSError as error:
             raise _unwritable(path.parent, error) from error
         try:
-            with path.open("xb") as new:  # unless the path exists, even as a dangling link
+            with path.open("xb") as new:  # fails if the path exists, even as a dangling link
                 content = header(name) + file.read_text(encoding="utf-8")
                 if engine:
                     content = _SCRIPTED.sub(lambda found: "\n".join(f"{found[1]}{line}" for line in engine), content)
@@ -260,8 +260,8 @@ def kernel_rows(context: Context) -> Iterator[DoctorRow]:
     if status.get("notice"):
         yield _row(str(status["notice"]), "awk status says more")
     if status.get("needs"):
-        yield _row(f"{status['needs']} need you: awk needs")  # work that waits is not a fault of the machine
-    with suppress(Unreachable, Failure):  # a kernel of an older version knows none
+        yield _row(f"{status['needs']} need you: awk needs")  # a need is no fault of the setup, so no remedy
+    with suppress(Unreachable, Failure):  # a kernel of an older version has no nodes
         for node in json.loads(client.get("/nodes"))["nodes"]:
             way_out = {"off": f"{node['why'] or 'it is not tried'}; awk node list", "lost": "awk node list"}
             detail = f"node {node['name']} is {node['state']}"

@@ -1,4 +1,4 @@
-"""``awk projects``, and what other commands do with ``-A``: all projects of this user in which a kernel ran."""
+"""``awk projects``, and functions for ``-A`` of other commands: all projects of this user in which a kernel has run."""
 
 import json
 import shlex
@@ -18,7 +18,7 @@ from interface.projects import Answer, Standing, ask_all, client_of, is_down, lo
 Table = dict[str, Any]
 """A protocol.api.Ps as JSON."""
 MARGIN_SECONDS: Final = 5.0
-"""Time for a stop of all projects in addition to the time for one."""
+"""Additional time to stop all kernels, compared with one kernel."""
 
 
 def refuse_named_kernel(context: Context) -> None:
@@ -28,7 +28,7 @@ def refuse_named_kernel(context: Context) -> None:
 
 
 def tell_missing(context: Context, answers: Sequence[Answer[Any]]) -> int:
-    """Report projects without an answer. Returns how many of them have a kernel."""
+    """Report the projects without an answer on stderr. Returns how many of these projects have a kernel."""
     count = 0
     for project, _value, failure in answers:
         if failure is None:
@@ -53,7 +53,7 @@ def ps_of_all(context: Context, chosen: Callable[[bytes], bytes], lines: Callabl
         except Failure as failure:
             if failure.code != "not_found":
                 raise
-            return None  # the requested agent belongs to another project
+            return None  # the requested agent is in another project
         return table
 
     answers = ask_all(projects_of_user(context.environ, context.cwd, running=True), ask)
@@ -86,7 +86,7 @@ def ps_of_all(context: Context, chosen: Callable[[bytes], bytes], lines: Callabl
 def stop_all(context: Context, agrees: Callable[[str], bool], end: Callable[[Client], bool], end_seconds: float) -> int:
     """Stop the kernels of all projects concurrently. Returns 69 if one does not answer, 124 on timeout.
 
-    ``end`` stops a kernel within ``end_seconds`` and returns whether the process has exited or is not waited for.
+    ``end`` stops a kernel. It returns False if the process has not exited in time (``end_seconds``).
     """
     refuse_named_kernel(context)
     projects = projects_of_user(context.environ, context.cwd, running=True)

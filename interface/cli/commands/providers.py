@@ -34,7 +34,7 @@ def _text(value: object) -> str:
 
 
 def run_backends(context: Context) -> int:
-    """Print the backends of the kernel, or without one those on the PATH of this shell."""
+    """Print the backends of the running kernel or, without a kernel, the backends on the PATH of this shell."""
     try:
         document = context.find_kernel().get("/backends")
     except Unreachable as error:
@@ -54,7 +54,7 @@ _ABILITIES: Final = {
     "system_prompt": "PROMPT",
     "daemon_check": "DAEMON",
 }
-"""Keys of a row -> heads of their columns."""
+"""Heads of columns, by key of a backend's row."""
 
 
 def backends_lines(told: dict[str, Any], screen: Screen) -> list[str]:

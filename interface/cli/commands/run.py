@@ -215,7 +215,7 @@ def has_changed_trees(context: Context, document: bytes) -> bool:
             context.find_kernel().get(f"/spaces/{quoted(report['run'])}/diff", {"run": str(report["id"])})
         )["worktrees"]
     except (Failure, Unreachable):
-        return True  # unknown; the suggested command reports it
+        return True  # unknown: the suggested command shows the reason
     return any(tree["branch"] in branches and any(tree["stat"].values()) for tree in found)
 
 
@@ -232,7 +232,7 @@ def _cancel(context: Context, running: Run, exit_code: Exit) -> int:
     except (Failure, Unreachable) as error:
         context.out.note(f"note: no report of {running.name}: {error}")
     except (BrokenPipeError, OutputLost):
-        context.out.silence()  # a terminal that was closed
+        context.out.silence()  # the terminal was closed
     return exit_code
 
 

@@ -21,7 +21,7 @@ _STOP_SECONDS: Final = 10.0
 
 
 class Ending:
-    """Steps after the end of a run, validated in advance. Raises Failure (usage)."""
+    """Steps after the end of a run (reports, kernel stop), validated in advance. Raises Failure (usage)."""
 
     def __init__(self, context: Context) -> None:
         args = context.args
@@ -33,7 +33,7 @@ class Ending:
         self._reports = Reports(context, args.report) if args.report else None
 
     def after(self, running: Run, follow: Callable[[], int]) -> int:
-        """Call ``follow`` on the run, then run all steps. Returns the exit code, or raises the original error."""
+        """Call ``follow``, then execute all steps. Returns the exit code, or raises the error of ``follow`` again."""
         error: BaseException | None = None
         try:
             code = follow()
@@ -50,7 +50,7 @@ class Ending:
 
     def _write(self, reports: Reports, running: Run, code: int, error: BaseException | None) -> int:
         if running.document is None and running.id is not None:
-            with suppress(Failure, Unreachable, Interrupted):  # its end is not waited for any more
+            with suppress(Failure, Unreachable, Interrupted):  # report without the run's final state
                 running.document = running.report(self._context.find_kernel())
         try:
             reports.write(running.name or self._context.args.workflow, code, running.document, error)
@@ -73,7 +73,7 @@ def exit_code_of(raised: BaseException) -> int:
 def end_own_kernels(context: Context, run: str | None) -> None:
     """Stop the kernels that this command started and wait for their exit. Other kernels continue.
 
-    A kernel with another active run than ``run`` also continues, with a note to the user.
+    A started kernel also continues if it has an active run besides ``run``; the user gets a note.
     """
     for starter in context.starters:
         try:
@@ -95,5 +95,5 @@ def end_own_kernels(context: Context, run: str | None) -> None:
         except (Failure, Unreachable, Interrupted, TimeoutExpired) as error:
             context.out.note(f"note: the kernel is stopping: {str(error) or 'interrupted'}")
             with suppress(ProcessLookupError):
-                if starter.started_pid:  # an unreaped child process, so its pid cannot be reused
+                if starter.started_pid:  # the child is not reaped, so its pid cannot be reused
                     os.kill(starter.started_pid, signal.SIGTERM)

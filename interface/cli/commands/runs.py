@@ -125,7 +125,7 @@ def run_merge(context: Context) -> int:
     body = client.post(f"/runs/{quoted(name)}/merge", request, key=new_key())
     answer = json.loads(body)
     while answer["state"] in _OPEN:
-        try:  # the kernel may take as long as the check
+        try:  # no timeout: the check may take long
             query = {"id": str(answer["id"]), "wait": "true"}
             body = client.get(f"/runs/{answer['run']}/merge", query, wait_seconds=None)
         except Failure as failure:

@@ -26,7 +26,7 @@ from interface.event_follow import TURNS, Expired, Follower, InstructionWait
 from interface.failure import Failure, Unreachable
 
 _KEYLESS: Final = "set it and run awk restart --kernel"
-"""A kernel keeps the environment of the process that started it."""
+"""Hint for a missing key: a kernel keeps the environment of the process that started it."""
 _WAITS: Final = MappingProxyType(
     {
         "credentials": "its provider refused the key; set another key and run awk restart --kernel in that shell",
@@ -40,7 +40,7 @@ _WAITS: Final = MappingProxyType(
         "error": "its agent is in error; see the reason: awk ps; re-enable it: awk reset",
     }
 )
-"""Reasons of waits that only a person can end, with the action."""
+"""Wait reasons that only a person can resolve, each with the required action."""
 
 
 def configure_send(parser: argparse.ArgumentParser) -> None:
@@ -175,7 +175,7 @@ def held_lines(held: Mapping[str, str], unasked: Mapping[str, str]) -> list[str]
 def post_once(
     context: Context, path: str, body: Mapping[str, object], wait_seconds: float | None
 ) -> tuple[bytes, Client]:
-    """POST ``body``, again with the same key after a lost connection. Return the answer and the client that got it.
+    """POST ``body``, after a lost connection again with the same key. Return the answer and its client.
 
     Asks the user for trust if it is required and a user is present.
     """
@@ -230,7 +230,7 @@ def report(receipt: dict[str, Any], outcomes: InstructionWait) -> bytes:
 
 
 def finish(context: Context, body: bytes) -> int:
-    """Report unfinished instructions on stderr. Returns the worst exit code."""
+    """Report the unfinished instructions in ``body`` on stderr. Returns the most severe exit code."""
     context.out.lines(())
     results: list[dict[str, Any]] = json.loads(body)["results"]
     for result in results:
@@ -285,7 +285,7 @@ def run_ask(context: Context) -> int:
 
 
 class _AnswerDisplay:
-    """Partial answer and its display."""
+    """Display of the answer while it is written; ``receipt`` is None until the kernel accepts the message."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -294,7 +294,7 @@ class _AnswerDisplay:
         self.receipt: dict[str, Any] | None = None
 
     def show(self, event: ServerEvent) -> None:
-        """Record the event, and print it if requested."""
+        """Print an event in the requested format, and ask the user about approvals and questions."""
         if event.type == "accepted":
             self.receipt = {"instruction_ids": [], **json.loads(event.data)}
         if not event.data or event.type == "result":
@@ -331,7 +331,7 @@ class _AnswerDisplay:
         return finish(self._context, document)
 
     def resume(self) -> int:
-        """Wait for the results of the message after the stream was lost."""
+        """Wait for the results after the stream was lost, and print them. Returns the exit code."""
         if self.receipt is None:
             raise Failure("no_kernel", "the kernel closed the stream before it accepted the message", "try again")
         self._context.out.note("note: connection to the kernel lost; the answer follows after reconnection")
@@ -340,7 +340,7 @@ class _AnswerDisplay:
 
 
 class AnswerStream:
-    """Printer of the deltas of one instruction through ``write`` (which escapes), completed at the end."""
+    """Printer of the streamed text of one instruction. ``write`` escapes and prints a text."""
 
     def __init__(self, write: Callable[[str], None]) -> None:
         self._write = write
@@ -358,7 +358,7 @@ class AnswerStream:
         self._write(text)
 
     def reply_ended(self) -> None:
-        """Mark the end of the current reply; later deltas belong to the next."""
+        """Mark the end of the current reply; later deltas belong to the next reply."""
         self._over = bool(self._segment)
 
     def end_line(self) -> None:
@@ -394,7 +394,7 @@ def run_serve(context: Context) -> int:
 
 
 def retry_notes(event: ServerEvent) -> list[str]:
-    """Return a note about a failed attempt that is retried."""
+    """Return a note if ``event`` is a failed attempt that is retried, otherwise no lines."""
     if event.type != "instruction.queued":
         return []
     told = json.loads(event.data)

@@ -134,7 +134,7 @@ def run_service_uninstall(context: Context) -> int:
     os.unlink(path)
     if not launchd:
         wanted = os.path.join(os.path.dirname(path), "default.target.wants", facts["unit"])
-        with suppress(OSError):  # systemctl has deleted it already, or it does not exist
+        with suppress(OSError):  # systemctl has deleted the unit already, or the unit does not exist
             if os.path.islink(wanted):
                 os.unlink(wanted)
         stop = [f"systemctl --user stop {facts['unit']}"] if todo else []
@@ -159,7 +159,7 @@ def described(context: Context) -> Service:
     environ = context.environ
     set_for_it = {"PATH": environ.get("PATH") or _PATH}
     if environ.get(HOME):
-        set_for_it[HOME] = os.path.dirname(os.path.dirname(context.project.state))  # it may have been relative
+        set_for_it[HOME] = os.path.dirname(os.path.dirname(context.project.state))  # it may be relative
     bwrap = shutil.which("bwrap", path=set_for_it["PATH"])
     setuid = bwrap is not None and bool(os.stat(bwrap).st_mode & stat.S_ISUID)
     every = bool(context.args.all)
@@ -211,7 +211,7 @@ def _check_ours(path: str) -> None:
 
 
 def _managed(context: Context, *commands: Sequence[str]) -> list[str]:
-    """Run the systemctl ``commands`` in order. Returns those that the user has to run.
+    """Run the systemctl ``commands`` in order. Returns the commands that the user has to run instead.
 
     Returns all commands if the user's service manager is not available. Raises Failure if a command fails.
     """

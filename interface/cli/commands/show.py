@@ -107,7 +107,7 @@ def instruction_lines(info: InstructionInfo, screen: Screen) -> list[str]:
             ended = (attempt.ended_at or "-", attempt.outcome or "-", attempt.exit or "-")
             rows.append([str(attempt.n), str(attempt.epoch), attempt.started_at, *ended, attempt.node, str(steps)])
         header = ["ATTEMPT", "EPOCH", "STARTED", "ENDED", "OUTCOME", "EXIT", "NODE", "STEPS"]
-        if not any(row[-2] for row in rows):  # all work ran locally
+        if not any(row[-2] for row in rows):  # no node: all work ran on the kernel's machine
             header, rows = [*header[:-2], header[-1]], [[*row[:-2], row[-1]] for row in rows]
         lines += ["", *table(header, rows, screen)]
     # The last calls that failed or were not run, with the text that the model received.

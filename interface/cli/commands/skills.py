@@ -150,7 +150,7 @@ def imported(context: Context, names: list[str]) -> dict[str, SkillPin]:
 def asked_for(context: Context, hint: str) -> tuple[dict[str, SkillPin], list[str]]:
     """Return the named imported skills, and those with local changes.
 
-    Raises Failure: not_found; without --force conflict where something was changed.
+    Raises Failure: not_found, or conflict for local changes without ``--force``.
     """
     wanted = imported(context, context.args.names)
     edited = changed_here(context, wanted)
@@ -164,7 +164,7 @@ def is_there(context: Context, name: str) -> bool:
 
 
 def changed_here(context: Context, names: Iterable[str]) -> list[str]:
-    """Return the imported skills of ``names`` that were changed or are no longer valid."""
+    """Return the skills of ``names`` whose files differ from the imported version, or are no longer valid."""
     as_they_came = {row.path for row in installed_skills(context).skills if row.source is not None and not row.edited}
     return [name for name in names if path_of(name) not in as_they_came and is_there(context, name)]
 

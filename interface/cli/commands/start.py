@@ -78,10 +78,10 @@ def run_in_foreground(context: Context, workflow: str | None) -> int:
                 _start_workflow(context, client, workflow)
             client.close()
         except (Failure, Unreachable):
-            if not passed_on:  # otherwise it handles the signal that arrived during startup
+            if not passed_on:  # otherwise the kernel handles the signal that arrived during startup
                 kernel.terminate()
                 raise
-        # Its exit code. As process 1 of a container we are left every orphan, and have to reap them meanwhile.
+        # Wait for the kernel's exit code. As process 1 of a container, this process also has to reap all orphans.
         while os.getpid() == 1 and kernel.returncode is None:
             pid, status = os.waitpid(-1, 0)
             if pid == kernel.pid:
@@ -91,7 +91,7 @@ def run_in_foreground(context: Context, workflow: str | None) -> int:
 
 
 def _flags(context: Context, workflow: str | None) -> tuple[str, ...]:
-    """Return the kernel flags: trust lasts for the kernel, or with a workflow for that start."""
+    """Return the flags of the kernel. With a workflow, ``--trust`` applies to its start only, not to the kernel."""
     return ("--trust",) if workflow is None and context.trusts else ()
 
 
@@ -240,7 +240,7 @@ def stop_targets(context: Context) -> int:
     stops = [(asked, *_stop_request(client, asked)) for asked in targets]
     posts = [path for _asked, method, path in stops if method == "POST"]
     if wait and len(posts) > 1:
-        for path in posts:  # so that they end at the same time, and not one after the other
+        for path in posts:  # request all stops first, so that the targets stop at the same time
             client.post(f"{path}?wait=false", NOTHING, key=new_key())
     for asked, method, path in stops:
         query = "" if wait else "?wait=false"
@@ -333,7 +333,7 @@ def run_upgrade(context: Context) -> int:
     to = context.args.to
     body = {} if to is None else {"to": os.path.abspath(os.path.join(context.cwd, os.path.expanduser(to)))}
     asked = json.loads(client.post("/upgrade", body, key=new_key()))
-    told = _ended(context, client, asked["id"])  # port and token stay, whichever process it is
+    told = _ended(context, client, asked["id"])  # the new version has the same port and token
     document: dict[str, Any] = json.loads(told)
     if document["state"] == "done":
         return context.answer(told, upgrade_lines)
@@ -348,7 +348,7 @@ def _ended(context: Context, client: Client, upgrade: str) -> bytes:
     while context.clock.now() < deadline:
         try:
             told = client.get("/upgrade")
-        except Unreachable:  # it starts again, unless it was killed
+        except Unreachable:  # the kernel restarts, unless it was killed
             if not given_endpoint(context.environ):  # token and lock pass from one version to the next
                 newer = recorded_endpoint(context.project)
                 if newer is not None and newer.token != client.endpoint.token:

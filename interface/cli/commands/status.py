@@ -1,6 +1,6 @@
 """``awk status`` and ``stats``: the state of the kernel, an agent or a workflow, and the usage of the work.
 
-``status`` starts no kernel. It exits with 3 if the target is down, and with 1 if the kernel cannot write.
+``status`` starts no kernel. It exits with 3 if the target does not run, and with 1 if the kernel cannot write its log.
 """
 
 import json

@@ -28,7 +28,7 @@ from protocol.target import Target
 
 WORDS: Final = "ID|@WORKFLOW[:TAG]"
 SHOWN: Final = 20
-"""Rows of a list for people; JSON has up to a thousand."""
+"""Maximum number of rows for people; ``--json`` prints up to a thousand."""
 
 
 def bulk_flags(parser: argparse.ArgumentParser) -> None:
@@ -230,7 +230,7 @@ def run_promote(context: Context) -> int:
         try:
             queue = json.loads(client.get(agent_path(client, target(named), "queue")))["instructions"]
         except Failure:
-            return None  # it was moved; its position is optional information
+            return None  # the queue is not available: omit the note about the position
         urgent = [str(one["id"]) for one in queue if one["lane"] == "immediate"]
         older = [name for name in urgent if int(name[1:]) < int(row["id"][1:])]
         return f"{row['id']} comes after {', '.join(older)}: they are as urgent, and older" if older else None

@@ -1,4 +1,4 @@
-"""``awk space``, ``task`` and ``feedback``: the spaces, tasks and remarks that the agents of a run share."""
+"""``awk space``, ``task`` and ``feedback``: the spaces and tasks of the agents of a run, and their feedback."""
 
 import argparse
 import json

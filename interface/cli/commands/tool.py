@@ -1,4 +1,4 @@
-"""``awk tool``: the tools that agents can have; the project's own are in its project file. Starts no kernel."""
+"""``awk tool``: the tools available to agents. Own tools are defined in the project file. Starts no kernel."""
 
 import argparse
 import os
@@ -119,7 +119,7 @@ def run_tool_add(context: Context) -> int:
 
 
 def failure_of_flag(failure: Failure, name: str) -> Failure:
-    """Return a mistake in arguments, by flag, because its file does not exist yet."""
+    """Return a mistake in arguments as a Failure that names the flag, because the file lacks the tool yet."""
     own = [place for place in failure.places if f"{place.where}.".startswith(f"{KEY}.{name}.")]
     if not own or own != list(failure.places):
         return failure

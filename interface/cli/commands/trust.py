@@ -78,7 +78,7 @@ def show_and_ask(context: Context, asked: list[str]) -> int:
 
 
 def _rows(units: tuple[TrustUnit, ...], kept: tuple[Grant, ...]) -> tuple[TrustRow, ...]:
-    """Return each unit with its state and, if it changed since, its new demands."""
+    """Return each unit with its state and, if it changed since the consent, its new demands."""
     digests = {one.digest for one in kept}
     before = {one.subject: one.demands for one in kept}
     rows: list[TrustRow] = []

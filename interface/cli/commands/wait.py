@@ -28,7 +28,7 @@ _PAGE: Final = "1000"
 
 
 class Standing(NamedTuple):
-    """Snapshot of a target's state; ``note`` describes the state."""
+    """Snapshot of a target's state; ``note`` describes the state for the user."""
 
     idle: bool
     done: bool
@@ -62,7 +62,7 @@ def run_wait(context: Context) -> int:
             try:
                 last = standing_of(follower.client)
             except Unreachable:
-                continue  # the stream breaks too, and the next connect queries again
+                continue  # the stream breaks as well, and the query is repeated after its next connect
             if getattr(last, args.goal) or last.needs:
                 return told(context, last, Exit.OK if getattr(last, args.goal) else Exit.UNTRUSTED)
     except Expired:

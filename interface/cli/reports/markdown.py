@@ -112,7 +112,7 @@ def _tokens(usage: Usage) -> str:
 
 
 def refusal_part(record: RunRecord) -> list[str]:
-    """Return the reason that the run did not start, with the mistakes in the project's files."""
+    """Return the reason why the run did not start, with the mistakes in the project's files."""
     if (refusal := record.refusal) is None:
         return []
     lines = [*fenced(refusal.text, _OUTPUT), *([f"Hint: {code(refusal.hint)}", ""] if refusal.hint else [])]

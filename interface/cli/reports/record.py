@@ -101,7 +101,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """Data of all reports."""
+    """Data of a run from which all its reports are generated."""
 
     name: str
     """``review:main``, or the requested workflow if the run did not start."""
@@ -119,7 +119,7 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     trees: tuple[WorktreeDiff, ...] = ()
     needs: tuple[Need, ...] = ()
     left_out: int = 0
-    """Number of rows of the log beyond the limits."""
+    """Number of log rows that exceed the limits and are missing here."""
     unread: str = ""
     """Reason that the record contains nothing but ``report``."""
     roots: tuple[str, ...] = ()
@@ -139,7 +139,7 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def failed(self) -> tuple[InstructionInfo, ...]:
-        """Return the unfinished and failed work."""
+        """Return the instructions that failed or did not finish."""
         return tuple(one for one in self.instructions if one.status not in ("done", "cancelled"))
 
 
@@ -189,7 +189,7 @@ def spoken(text: str, author: str, source: str, roots: Iterable[str] = ()) -> It
 
 
 def structured(row: Any, roots: Iterable[str] = ()) -> Iterator[Finding]:
-    """Return the finding in an element of the JSON output of the form {path, line, text, column?, level?}, or None."""
+    """Yield the finding in an element of the JSON output, if it has the form {path, line, text, column?, level?}."""
     if not isinstance(row, dict):
         return
     given = cast("dict[str, Any]", row)
@@ -212,7 +212,7 @@ def _finding(path: str, line: int, column: int | None, level: str, text: str, au
 
 
 def path_of(named: str, roots: Iterable[str] = ()) -> str | None:
-    """Return the path within the project; None for times, addresses and outside paths."""
+    """Return ``named`` as a path relative to the project; None for times, addresses and outside paths."""
     for root in roots:
         if root and named.startswith(f"{root}/"):
             named = named[len(root) + 1 :]

@@ -1,4 +1,4 @@
-"""``awk run --report``: targets are checked before the run starts, and reports are written whatever its outcome is.
+"""``awk run --report``: targets are checked before the run starts, and reports are written for every outcome.
 
 Files are replaced atomically. The files of a GitHub runner are appended to. Other changes to them during the run are
 reverted, because each line sets a variable of all later steps.
@@ -196,7 +196,7 @@ class Reports:
             except (Failure, Unreachable, Interrupted, OSError, ValueError, KeyError, msgspec.MsgspecError) as unread:
                 known = {"unread": str(unread) or type(unread).__name__, "said": report.messages}
         root = ""
-        with suppress(Failure):  # without a project the run was refused
+        with suppress(Failure):  # no project was found, so the run was refused
             root = self._context.project.root
         return RunRecord(
             name=report.run if report else name,
@@ -212,7 +212,7 @@ class Reports:
 
 
 def read_log(client: Client, report: Any) -> dict[str, Any]:
-    """Return the log of a run for reports, in the words of an archive, without secrets.
+    """Return the log of a run as fields of RunRecord, without secrets.
 
     Raises Failure, Unreachable, ValueError.
     """
@@ -251,7 +251,7 @@ def prefix_of(root: str, environ: Mapping[str, str]) -> str:
 
 @contextmanager
 def undisturbed() -> Generator[None]:
-    """Ignore signals within the block, which would otherwise lose half of the reports."""
+    """Ignore signals within the block, because an interruption would lose reports."""
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     before = {number: signal.signal(number, signal.SIG_IGN) for number in numbers}
     try:
