@@ -148,7 +148,7 @@ def plan(
 
 
 def trust_demands(project: Project, asked: Sequence[str], environ: Mapping[str, str]) -> "Demands":
-    """Return the trust demands of the ``asked`` files (default: all files of the project). Raises Failure."""
+    """Return the trust demands of the ``asked`` agents and workflows (default: of the project). Raises Failure."""
     root, state = paths(project)
     shell = shell_environment(environ)
     found: Demands = _ask("trust", "trust_demands", root, asked, partial(_fetched, project, environ=shell), state)

@@ -93,7 +93,7 @@ class WorkerCheck:
         )
 
     def _note(self, name: str, fault: str, fine: str) -> None:
-        """Record ``fault``, or "" for success, keeping the first fault of each check."""
+        """Record a failed check with ``fault``, or a passed one (no fault) with ``fine``. The first fault remains."""
         if self._found.get(name, (True, ""))[0]:
             self._found[name] = (not fault, fault or fine)
 

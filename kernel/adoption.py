@@ -93,10 +93,10 @@ def _serve(boot: Boot, taken: TakenOver, database: Database) -> int | Leaving:
 
 
 def until_ended(boot: Boot, end: int | Leaving) -> int:
-    """Return the exit code of a kernel that has ended.
+    """Return the exit code ``end``. If it is Leaving, replace this program with the new version first.
 
-    For an upgrade, another program replaces this one, and the function does not return. If that
-    failed, the kernel runs again in the loop."""
+    A successful upgrade does not return. After a failed one, this kernel runs on until it ends
+    again."""
     while isinstance(end, Leaving):
         held = ProcessHoldings(
             pid=os.getpid(),

@@ -156,8 +156,8 @@ class Restart(StrictStruct, frozen=True, kw_only=True):
     """Number of crashes within ``window`` that stop the agent (state ``error``) until ``awk reset``. Default: 5. If
     set, the same number of crashes (at least 2) of one instruction dead-letters it."""
     window: RestartWindow = 60.0
-    """Period in which ``attempts`` crashes stop the agent. Regardless of the period, 20 crashes in an hour (or
-    ``attempts``, if larger) stop the agent, and ``attempts`` crashes of one instruction dead-letter it."""
+    """Period for ``attempts``. Regardless of it, 20 crashes in an hour (or ``attempts``, if larger) stop the agent,
+    and 20 crashes of one instruction (or ``attempts``, if larger) dead-letter it."""
 
     @property
     def crashes(self) -> int:

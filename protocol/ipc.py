@@ -325,7 +325,8 @@ class Pong(_Frame, frozen=True, kw_only=True, tag="pong"):
 
 
 class Result(_Frame, frozen=True, kw_only=True, tag="result"):
-    """Terminal frame: the work ended. ``cause`` explains ``incomplete``."""
+    """Terminal frame: the attempt ended without an error. ``yielded``: another attempt continues. ``cause`` explains
+    ``incomplete``."""
 
     status: Literal["done", "yielded", "incomplete"]
     text: str = ""

@@ -146,7 +146,7 @@ class NodeSettings(StrictStruct, frozen=True, kw_only=True):
     python: str | None = None
     """``ray``: Python with the package ray. Default: the kernel's Python."""
     least: Annotated[int, msgspec.Meta(ge=0, le=1000)] = 1
-    """``ray``: number of nodes while no work waits or runs."""
+    """``ray``: minimum number of nodes, which remain without work."""
     most: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 1
     """``ray``: maximum number of nodes. The number follows the waiting work."""
     labels: tuple[str, ...] = ()

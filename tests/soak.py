@@ -1,12 +1,14 @@
 """What the long trials share: work in the background, reads of a store beside its kernel, one way to start and tell."""
 
 import http.client
+import random
 import select
 import sys
 import tempfile
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
@@ -57,6 +59,24 @@ def fails(what: str) -> NoReturn:
 def say(found: object) -> None:
     sys.stdout.write(f"{found}\n")
     sys.stdout.flush()
+
+
+def run_seeds(trial: Callable[[int], tuple[int, ...]]) -> tuple[int, int, list[int]]:
+    """Call ``trial`` with COUNT (10,000) seeds from FIRST (random), as the command line states.
+
+    Return COUNT, FIRST, and the sum of each number that the trials returned. A seed that fails is named.
+    """
+    given = [int(word) for word in sys.argv[1:]]
+    count, first = (*given, *(10_000, random.SystemRandom().randrange(2**31))[len(given) :])
+    totals: list[int] = []
+    for seed in range(first, first + count):
+        try:
+            found = trial(seed)
+        except BaseException:
+            say(f"failed: seed {seed}")
+            raise
+        totals = [sum(pair) for pair in zip_longest(totals, found, fillvalue=0)]
+    return count, first, totals
 
 
 def run_trial(trial: Callable[..., int], *defaults: int) -> NoReturn:

@@ -170,7 +170,7 @@ class Conversation:
 
     @property
     def own_step_count(self) -> int:
-        """Return the number of steps that count for ``max_steps``: without those of a continued instruction."""
+        """Return the number of steps that count for ``max_steps``: without those of an earlier instruction."""
         return _count(self.steps[self._earlier_steps :])
 
 

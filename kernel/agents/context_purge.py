@@ -24,7 +24,7 @@ from protocol.memory_files import Memory, StoredEntry
 
 
 class Copies(NamedTuple):
-    """Numbers of deleted copies, and the agents whose memory changed."""
+    """Numbers of deleted copies of purged items, and the agents whose memory entries were deleted."""
 
     entries: int = 0
     notes: int = 0

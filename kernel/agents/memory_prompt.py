@@ -156,7 +156,7 @@ def _section(
 
 
 def _newest(entries: Sequence[StoredEntry]) -> list[_Piece]:
-    """Return pieces for ``entries``, newest first for the budget, but displayed in the order of their files."""
+    """Return a piece for each of the newest ``entries``, newest first; their ``order`` is that of the files."""
     places = nlargest(TRIED, range(len(entries)), key=lambda place: (entries[place].written_ms, -place))
     return [_piece(entries[place], place) for place in places]
 

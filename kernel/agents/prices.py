@@ -78,7 +78,7 @@ def has_price(definition: AgentDefinition, project: ProjectDefinition) -> bool:
 def script_has_prices(definition: AgentDefinition) -> bool:
     """Return whether all token usage in the mock script has a cost.
 
-    False for a program with its own models, which reports its cost at the end, too late.
+    False for backends with their own models: they report the cost at the end, too late for a limit.
     """
     if BACKENDS[definition.backend].own_models:
         return False

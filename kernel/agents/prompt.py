@@ -335,7 +335,7 @@ You started this work under a different configuration, so the conversation canno
 
 
 def prior_work(entries: Sequence[Entry]) -> str:
-    """Return a summary of ``entries``, with a final note as the instruction; "" without entries."""
+    """Return a summary of ``entries``, "" if there are none. A note at the end is repeated as the instruction."""
     lines: list[str] = []
     pending: list[ToolCall] = []
     for entry in entries:

@@ -190,7 +190,7 @@ def _shown(words: Iterable[str], pinned: Mapping[str, str]) -> str:
 
 
 def _digest_of_file(word: str, root: Path) -> str | None:
-    """Return the digest of the project file ``word``, or ABSENT; None if it names none."""
+    """Return the digest of the project file ``word``; ABSENT if it is missing; None if ``word`` is no such name."""
     if not word or word.startswith(("-", "~")) or "\0" in word or placeholders((word,)):
         return None
     real_root = os.path.realpath(root)

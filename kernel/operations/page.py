@@ -77,7 +77,7 @@ class FileRequest(Ask, frozen=True, kw_only=True):
 
 
 def index(actor: Actor) -> Response:
-    """Return the page. It requests its data with the token that it received for its key."""
+    """Return the HTML of the page. The page exchanges a key for a token, and requests its data with the token."""
     return file(FileRequest(name=INDEX), actor)
 
 

@@ -214,10 +214,10 @@ def exit_by_tasks(over: RunCompletion, left: int, *, excused: bool) -> RunComple
 
 
 def exit_by_verdict(over: RunCompletion, answer: FinalAnswer) -> RunCompletion:
-    """Return the completion after the deciding vote ``answer``; ``over``: the one without the vote.
+    """Return the completion ``over`` of a run, corrected by its deciding vote ``answer``.
 
-    Only a yes keeps a success; a completion that is worse than a no remains. Without a result the
-    run is incomplete, so that an undecided vote is never mistaken for a yes.
+    A yes changes no exit code. A no rejects the run, unless ``over`` is more severe. An undecided
+    vote makes a successful run incomplete, so that it is never mistaken for a yes.
     """
     if answer.choice == "no":
         rejected = RunCompletion("rejected", REJECTED, f"the verdict ({answer.name}) is no")

@@ -113,7 +113,7 @@ class NodePreparation(Preparation):
         return relocate(start, definition, ready.place, ready.tops)
 
     async def finish(self, leased: Leased) -> None:
-        """Fetch the agent's work from the node. Raises NotHome; SpawnTransient if the node is lost with the work."""
+        """Fetch the agent's work from the node. Raises NotHome if it stays there, SpawnTransient for a lost node."""
         await self._take_home(leased, live=True)
 
     async def abandon(self, leased: Leased) -> None:

@@ -164,7 +164,7 @@ class NodeSearch(msgspec.Struct, eq=False, kw_only=True):
         return self.places.machines()
 
     def due_ms(self) -> int | None:
-        """Return when the next work has to be parked or searched for; None: no work is unplaced."""
+        """Return when to search for machines again, or to park work that has none; None if nothing is due."""
         if self._put_off and self._looked_ms is not None:
             return self._looked_ms + PAUSE_MS
         return min(self._since.values()) + PATIENCE_MS if self._since else None

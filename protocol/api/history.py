@@ -119,7 +119,10 @@ class AuditRow(Body, frozen=True, kw_only=True):
 
 
 class AuditList(Page, frozen=True, kw_only=True):
-    """``awk audit``: requests for memory and given entries, the newest first. Pass ``next`` as ``before``."""
+    """``awk audit``: memory that agents requested or got, and what the guard refused or moved; newest first.
+
+    Pass ``next`` as ``before``.
+    """
 
     rows: tuple[AuditRow, ...]
     schema: str = "awk/audit/1"

@@ -34,7 +34,7 @@ SHORT_SECONDS: Final = (1.0, 8.0)
 SETTLE_SECONDS: Final = 120.0
 WORDS: Final = ("cut", "frozen", "deaf", "mute")
 
-BEATS: Final = 'for i in 1 2 3 4 5; do echo "$$ $(date +%s%N)" >> {file}; sleep 0.2; done'
+BEATS: Final = 's=$(date +%s%N); for i in 1 2 3 4 5; do echo "$$-$s $(date +%s%N)" >> {file}; sleep 0.2; done'
 
 
 @dataclass

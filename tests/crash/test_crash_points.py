@@ -23,9 +23,8 @@ HOOKS = 27
 
 @pytest.mark.promise("P1", "P2", "P3", "P4", "P5", "P20", "SF01", "PF27", "PF28")
 def test_a_kernel_may_die_at_any_point(project: Project) -> None:
-    """A lineage of kernels, each killed elsewhere, some
-    while they recover from the last; accepted present exactly once, every instruction ended once, durable steps not
-    made again, the file whole. Eight days try all of the sample.
+    """A lineage of kernels, each killed elsewhere, some while they recover from the last; accepted present exactly
+    once, every instruction ended once, durable steps not made again, the file whole. Eight days try all of the sample.
     """
     sample = SAMPLES[int(time.time()) // DAY_SECONDS % len(SAMPLES)]
     outcome = lineage(project, sample)

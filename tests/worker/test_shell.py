@@ -10,6 +10,7 @@ import trio
 
 from protocol.ipc import Stop
 from protocol.ndjson import encode
+from tests.kernel.procs.trees import gone
 from worker.io.poll import PollIO
 from worker.kernel_link import ControlChannel, StopRequested, run_blocking
 from worker.models.mock import OUTPUT_LIMIT_BYTES, Shell
@@ -66,7 +67,7 @@ async def test_a_missing_directory_is_a_result() -> None:
 
 async def test_a_background_process_does_not_hold_the_call(tmp_path: Path) -> None:
     outcome = await run(tmp_path, "sleep 3600 & echo $!")
-    assert await _gone(int(outcome.text))
+    await gone([int(outcome.text)])
 
 
 async def test_a_process_that_left_the_group_holds_the_call_for_a_moment_only(
@@ -88,7 +89,7 @@ async def test_a_stop_kills_the_group(tmp_path: Path) -> None:
             nursery.start_soon(_until_stopped, shell)
             pids = await trio.to_thread.run_sync((tmp_path / "pids").read_text)
             os.write(kernel, encode(Stop(reason="enough")))
-    assert [await _gone(int(pid)) for pid in pids.split()] == [True, True]
+    await gone([int(pid) for pid in pids.split()])
 
 
 async def _until_stopped(shell: Shell) -> None:
@@ -100,18 +101,4 @@ async def test_a_timeout_kills_the_group(tmp_path: Path) -> None:
     with sitting(tmp_path) as (desk, shell, _kernel), trio.fail_after(10):
         work = desk.within(0.5, shell.run("shell", {"command": TREE}, "k"))
         assert await trio.to_thread.run_sync(run_blocking, work) is None
-    assert [await _gone(int(pid)) for pid in (tmp_path / "pids").read_text().split()] == [True, True]
-
-
-async def _gone(pid: int) -> bool:
-    try:
-        watch = os.pidfd_open(pid)
-    except ProcessLookupError:
-        return True
-    try:
-        with trio.move_on_after(5):
-            await trio.lowlevel.wait_readable(watch)
-            return True
-    finally:
-        os.close(watch)
-    return False
+    await gone([int(pid) for pid in (tmp_path / "pids").read_text().split()])

@@ -290,7 +290,7 @@ class _Command:
         return self.code is not None
 
     def kill(self) -> None:
-        """Kill the shell's group, and wait for its exit unless the system blocks that. Call it once, at the end."""
+        """Kill the shell's process group, and wait _LINGER_SECONDS at most for its exit. Call it once, at the end."""
         with suppress(ProcessLookupError):
             os.killpg(self._pid, signal.SIGKILL)
         end = time.monotonic() + _LINGER_SECONDS

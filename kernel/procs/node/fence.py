@@ -242,7 +242,7 @@ class LeaseGuard:
             return
 
     def stand_down(self) -> None:
-        """Disarm the guard. Call it when no process of the node runs."""
+        """Stop watching the lease; the guard process remains. Call it when no attempt runs on the node."""
         self.expect(_NONE)
 
 

@@ -138,7 +138,7 @@ WITHHELD: Final = "an entry is given if it exists, is shareable or public, and i
 
 
 class MemoryShared(msgspec.Struct, frozen=True, kw_only=True):
-    """Result of sharing: message, keys of shared entries, keys of entries not to be shared."""
+    """Result of sharing: the message, the shared keys, and the keys that may not be shared."""
 
     message_id: str
     shared: tuple[str, ...]

@@ -27,6 +27,7 @@ from protocol.message import USER
 from protocol.names import InstructionId, inline_key
 from tests.kernel.store.busy_workspace import MEMBERS, SPACE, BusyWorkspace
 from tests.kernel.store.migrated import open_migrated
+from tests.soak import run_seeds, say
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -290,18 +291,8 @@ def _whole(book: dict[int, ScopeGrant], number: int, seen: frozenset[int]) -> bo
 
 
 def main() -> None:
-    count = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
-    first = int(sys.argv[2]) if len(sys.argv) > 2 else random.SystemRandom().randrange(2**31)
-    given = done = 0
-    for seed in range(first, first + count):
-        try:
-            grants_made, effects = trial(seed)
-        except BaseException:
-            sys.stdout.write(f"seed {seed}: python -m tests.kernel.store.grant_chains 1 {seed}\n")
-            raise
-        given, done = given + grants_made, done + effects
-    told = f"{count:,} chains from seed {first}, {given:,} grants, {done:,} effects: each had authority at its commit\n"
-    sys.stdout.write(told)
+    count, first, (given, done) = run_seeds(trial)
+    say(f"{count:,} chains from seed {first}, {given:,} grants, {done:,} effects: each had authority at its commit")
     had = attacks(first, ATTACKS)
     sys.stdout.write(
         f"{ATTACKS:,} tries by other agents' grants: {had:,} had a whole line of their own, no other did\n"

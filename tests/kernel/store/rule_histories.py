@@ -7,7 +7,6 @@ that a message leads to has to be in the log, in its order, and nothing else (pr
 
 import random
 import re
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,6 +29,7 @@ from protocol.message import SYSTEM, USER
 from protocol.rules import RuleSpec
 from tests.kernel.store.busy_workspace import MEMBERS, SPACE, BusyWorkspace
 from tests.kernel.store.migrated import open_migrated
+from tests.soak import run_seeds, say
 
 ALL: Final[frozenset[Scope]] = frozenset(get_args(Scope))
 STEPS: Final = 20
@@ -500,16 +500,8 @@ def trial(seed: int) -> int:
 
 
 def main() -> None:
-    count = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
-    first = int(sys.argv[2]) if len(sys.argv) > 2 else random.SystemRandom().randrange(2**31)
-    made = 0
-    for seed in range(first, first + count):
-        try:
-            made += trial(seed)
-        except BaseException:
-            sys.stdout.write(f"seed {seed}: python -m tests.kernel.store.rule_histories 1 {seed}\n")
-            raise
-    sys.stdout.write(f"{count:,} histories from seed {first}, {made:,} messages of rules: each as the plain one says\n")
+    count, first, (made,) = run_seeds(lambda seed: (trial(seed),))
+    say(f"{count:,} histories from seed {first}, {made:,} messages of rules: each as the plain one says")
 
 
 if __name__ == "__main__":

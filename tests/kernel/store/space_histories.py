@@ -6,7 +6,6 @@ each space, by what is still to be done in it and in the work that it was opened
 """
 
 import random
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Concatenate, Final, ParamSpec, TypeVar
@@ -31,6 +30,7 @@ from protocol.tasks import TaskSpec
 from tests.kernel.store.busy_workspace import MEMBERS, SPACE, BusyWorkspace, asked
 from tests.kernel.store.migrated import open_migrated
 from tests.kernel.store.running_store import token_hash
+from tests.soak import run_seeds, say
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -271,17 +271,8 @@ def trial(seed: int) -> tuple[int, int]:
 
 
 def main() -> None:
-    count = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
-    first = int(sys.argv[2]) if len(sys.argv) > 2 else random.SystemRandom().randrange(2**31)
-    opened = told = 0
-    for seed in range(first, first + count):
-        try:
-            more, woken = trial(seed)
-        except BaseException:
-            sys.stdout.write(f"seed {seed}: python -m tests.kernel.store.space_histories 1 {seed}\n")
-            raise
-        opened, told = opened + more, told + woken
-    sys.stdout.write(f"{count} histories from seed {first}: {opened} spaces, {told} openers woken\n")
+    count, first, (opened, woken) = run_seeds(trial)
+    say(f"{count} histories from seed {first}: {opened} spaces, {woken} openers woken")
 
 
 if __name__ == "__main__":

@@ -5,7 +5,6 @@ live. ``python -m tests.kernel.store.task_graphs COUNT [FIRST]`` tries many; a s
 """
 
 import random
-import sys
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -24,6 +23,7 @@ from protocol.message import USER
 from protocol.tasks import ON_FAILURE, OnFailure, TaskInfo, TaskSpec
 from tests.kernel.store.busy_workspace import MEMBERS, SPACE, BusyWorkspace
 from tests.kernel.store.migrated import open_migrated
+from tests.soak import run_seeds, say
 
 STEPS: Final = 24
 ENDS: Final = "SELECT text FROM messages WHERE space = ? AND kind = 'status' AND text LIKE '[TASK:%] done: %'"
@@ -292,16 +292,8 @@ def trial(seed: int) -> int:
 
 
 def main() -> None:
-    count = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
-    first = int(sys.argv[2]) if len(sys.argv) > 2 else random.SystemRandom().randrange(2**31)
-    planned = 0
-    for seed in range(first, first + count):
-        try:
-            planned += trial(seed)
-        except BaseException:
-            sys.stdout.write(f"seed {seed}: python -m tests.kernel.store.task_graphs 1 {seed}\n")
-            raise
-    sys.stdout.write(f"{count:,} graphs from seed {first}, {planned:,} tasks: each as the plain scheduler says\n")
+    count, first, (planned,) = run_seeds(lambda seed: (trial(seed),))
+    say(f"{count:,} graphs from seed {first}, {planned:,} tasks: each as the plain scheduler says")
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 import re
 import shutil
+import threading
 from pathlib import Path
 from typing import get_args
 
@@ -12,7 +13,7 @@ import trio
 from kernel.policy.agent_status import AgentState
 from kernel.rule.draft import Origin
 from kernel.store import database
-from kernel.store.database import Reader, open_database
+from kernel.store.database import READERS, Reader, open_database
 from kernel.store.schema import BASE, CannotOpen, migrations
 from protocol.errors import Refused
 from protocol.instruction import STATUSES, DeliveryState
@@ -241,3 +242,15 @@ def test_what_a_disk_lacks_is_told_and_nobody_is_sent_for_a_backup(
         open_database(str(tmp_path / "store.db"), lacking.name)
     assert "backup" not in str(caught.value)
     assert "start anew" not in str(caught.value)
+
+
+async def test_no_more_reads_than_stated_run_at_a_time(tmp_path: Path) -> None:
+    reader, meeting = Reader(database=open_database(str(tmp_path / "store.db"))), threading.Barrier(READERS + 1)
+
+    def meets(_: apsw.Connection) -> None:
+        with pytest.raises(threading.BrokenBarrierError):
+            meeting.wait(0.2)
+
+    async with trio.open_nursery() as nursery:
+        for _ in range(READERS + 1):
+            nursery.start_soon(reader.read, meets)

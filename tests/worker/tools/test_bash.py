@@ -7,6 +7,7 @@ import msgspec
 import pytest
 import trio
 
+from tests.kernel.procs.trees import gone
 from tests.worker.tools.conftest import use
 from worker.subprocesses import Subprocesses
 from worker.tool import BuiltinTool
@@ -64,7 +65,7 @@ TREE = "sleep 3600 & echo $$ $! > pids; trap '' TERM; wait"
 async def test_one_that_takes_too_long_is_killed_with_its_group(shell: BuiltinTool, tmp_path: Path) -> None:
     outcome = await use(shell, command=f"echo begun; {TREE}", timeout_seconds=0.3)
     assert outcome.text.startswith("begun\n[stopped after 0.3 s") and outcome.is_error
-    assert [await _gone(int(pid)) for pid in (tmp_path / "pids").read_text().split()] == [True, True]
+    await gone([int(pid) for pid in (tmp_path / "pids").read_text().split()])
 
 
 @pytest.mark.promise("P8")
@@ -74,12 +75,12 @@ async def test_cancellation_kills_the_group(shell: BuiltinTool, tmp_path: Path) 
         nursery.start_soon(lambda: use(shell, command=TREE))
         pids = await trio.to_thread.run_sync((tmp_path / "pids").read_text)
         nursery.cancel_scope.cancel()
-    assert [await _gone(int(pid)) for pid in pids.split()] == [True, True]
+    await gone([int(pid) for pid in pids.split()])
 
 
 async def test_what_is_left_in_the_background_ends_with_the_call(shell: BuiltinTool) -> None:
     outcome = await use(shell, command="sleep 3600 & echo $!")
-    assert await _gone(int(outcome.text))
+    await gone([int(outcome.text)])
 
 
 async def test_what_is_to_stay_in_the_background_does(
@@ -99,7 +100,7 @@ async def test_what_is_to_stay_in_the_background_does(
         ).text == f"{group}\non\n"
     finally:
         await programs.end_left()
-    assert await _gone(group)
+    await gone([group])
 
 
 @pytest.mark.promise("PF16")
@@ -133,17 +134,3 @@ def test_the_schema_is_what_the_check_takes(shell: BuiltinTool) -> None:
     schema = msgspec.json.decode(shell.spec.input_schema)
     assert (schema["required"], schema["additionalProperties"]) == (["command"], False)
     assert shell.read_only is False
-
-
-async def _gone(pid: int) -> bool:
-    try:
-        watch = os.pidfd_open(pid)
-    except ProcessLookupError:
-        return True
-    try:
-        with trio.move_on_after(5):
-            await trio.lowlevel.wait_readable(watch)
-            return True
-    finally:
-        os.close(watch)
-    return False

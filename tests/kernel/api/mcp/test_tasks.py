@@ -1,10 +1,13 @@
 """Tasks as they go over the wire: agents' tools, the user's routes, and a check that has to pass."""
 
+from pathlib import Path
+
 import msgspec
 import pytest
 
+from kernel.workflows.setup import CheckOutcome
 from protocol.tasks import TaskInfo
-from tests.builders.api import ServedKernel
+from tests.builders.api import ALICE, NoChecks, ServedKernel
 from tests.kernel.api.mcp.rpc import call
 from tests.kernel.api.mcp.test_voting import given
 
@@ -94,3 +97,25 @@ async def test_who_may_claim_a_task_for_nobody_reads_of_it_in_its_prompt(kernel:
     assert told in (await kernel.ask("GET", prompt)).json["messages"][-1]["text"]
     assert (await call(kernel, "team_task_claim", {"task": "t1"}))["isError"] is False
     assert "without an assignee" not in (await kernel.ask("GET", prompt)).json["messages"][-1]["text"]
+
+
+async def test_a_check_of_a_sandboxed_agent_is_sandboxed_for_every_assignee(
+    kernel: ServedKernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sandboxed: list[bool] = []
+
+    async def check(*_: object, confined: bool, **__: object) -> CheckOutcome:
+        sandboxed.append(confined)
+        return CheckOutcome(None)
+
+    monkeypatch.setattr(NoChecks, "check", check)
+    (tmp_path / "project/.agents/alice.yaml").write_text(f"{ALICE}sandbox: on\n")
+    await kernel.ask("POST", "/workflows", {"workflow": "review"})
+    await kernel.attempt("alice@review")
+    await kernel.attempt("bob@review", token="bobs-token")
+    for planner in ("worker-token", "bobs-token"):
+        tasks = [{"title": "Build", "check": "true"}]
+        (task,) = (await given(kernel, "team_task_plan", {"tasks": tasks}, planner))["tasks"]
+        await given(kernel, "team_task_claim", {"task": task}, "bobs-token")
+        await given(kernel, "team_task_done", {"task": task}, "bobs-token")
+    assert sandboxed == [True, False]
