@@ -141,7 +141,7 @@ _RETRY = CommandFront(
     "webhook retry",
     "Retry the deliveries of a webhook, also if its server answered 410",
     "webhooks_lines",
-    {"id": "WEBHOOK id from awk webhook list"},
+    {"id": "WEBHOOK id from awk webhook list, or otel for the trace collector"},
 )
 OPERATIONS = (
     operation(list_webhooks, "GET /webhooks", cli=_LIST),
