@@ -7,7 +7,7 @@ import { age, line, since, size, targetOf } from "./text.js";
 import { t } from "./words.js";
 
 const PAGE = 200;
-const BUSY_MS = 3000; // CPU and memory change without an event
+const BUSY_MS = 3000; // CPU and memory change without events
 
 export const statusOf = ({ status }) => [status?.state, status?.task].filter(Boolean).join(": ");
 
@@ -23,7 +23,7 @@ function tasksOf({ tasks }) {
 
 const target = (row) => targetOf(row.name, row.space);
 
-// Title, text of a cell, and the number that it is sorted by (true: the text is one).
+// Title, text of a cell, and the number to sort by (true: the text itself is a number).
 export const COLUMNS = [
 	["NAME", target],
 	["STATE", stateOf],

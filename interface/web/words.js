@@ -1,4 +1,4 @@
-// All words of the page, English and Chinese; {name} is filled in.
+// All texts of the page in English and Chinese; {name} is a placeholder.
 
 const TEXTS = `
 skip|Skip to the content|跳到内容
@@ -78,7 +78,7 @@ help_more|What is shown as a command is for a terminal.|显示为命令的操作
 help_read|You may look; this token changes nothing.|只能查看；此令牌不能更改任何内容。
 action_retry_fresh|try again from the start|从头重试`;
 
-// Words that are their own English, by the beginning of their keys, and their Chinese.
+// Chinese for words that are shown unchanged in English, by the prefix of their keys.
 const NAMES = {
 	need: "approval 审批 vote 投票 agent_error 出错 credentials 密钥 quota 配额 limit 上限 answer 提问 node 节点 project 项目 task 任务 trust 信任 webhook 回调 memory 记忆 soul 性格 dead 失败",
 	action:
