@@ -7,7 +7,7 @@ from typing import Final
 import apsw
 import msgspec
 
-from kernel.agents.sections import host_of, outgoing_unit
+from kernel.agents.sections import host_of, outgoing_unit, signing_key
 from kernel.agents.trust import ProjectTrust
 from kernel.operations.context import ProjectFiles, StoreAccess
 from kernel.operations.operation import Forward, ToolFront, operation, page_of
@@ -29,12 +29,12 @@ async def list_needs(asked: Forward, store: StoreAccess, files: ProjectFiles) ->
     Dead-lettered instructions come last because they can be many; ``next`` is the number of items returned so far.
     """
     untrusted = _by_file(await untrusted_schedules(store, files.trust))
-    hosts = {outgoing_unit(hook).digest: host_of(hook.url) for hook in files.catalog.kept_project().webhooks}
+    hosts, unsigned = _webhooks(files)
     lost = root_fault(str(files.catalog.root)) or ""
     page, now_ms = page_of(asked, "n"), store.now_ms()
 
     def read(conn: apsw.Connection) -> NeedList:
-        state = msgspec.structs.replace(snapshot(conn, now_ms, untrusted, hosts), lost=lost)
+        state = msgspec.structs.replace(snapshot(conn, now_ms, untrusted, hosts, unsigned), lost=lost)
         skipped = page.after or 0
         pressing = needs(state)
         shown = pressing[skipped : skipped + page.limit]
@@ -49,7 +49,16 @@ async def list_needs(asked: Forward, store: StoreAccess, files: ProjectFiles) ->
 async def number(store: StoreAccess, files: ProjectFiles, waiting: Sequence[Scheduled]) -> int:
     """Return the number of needs. ``waiting`` are the untrusted schedules."""
     lost = root_fault(str(files.catalog.root)) is not None
-    return count(await store.reader.read(snapshot, store.now_ms(), _by_file(waiting))) + lost
+    hosts, unsigned = _webhooks(files)
+    return count(await store.reader.read(snapshot, store.now_ms(), _by_file(waiting), hosts, unsigned)) + lost
+
+
+def _webhooks(files: ProjectFiles) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the hosts of the webhooks and the faults of their secrets, by digest."""
+    hooks = {outgoing_unit(hook).digest: hook for hook in files.catalog.kept_project().webhooks}
+    keys = {digest: signing_key(hook.secret, files.environ) for digest, hook in hooks.items()}
+    unsigned = {digest: key for digest, key in keys.items() if isinstance(key, str)}
+    return {digest: host_of(hook.url) for digest, hook in hooks.items()}, unsigned
 
 
 def _by_file(waiting: Sequence[Scheduled]) -> tuple[UntrustedSchedules, ...]:

@@ -340,12 +340,14 @@ def _untrusted(one: UntrustedSchedules) -> Need:
 
 
 def _webhook(one: StuckWebhook) -> Need:
-    why = "returned 410 Gone" if one.ended else f"unreachable: a delivery failed {one.tries} times"
-    if one.why:
-        why = f"rejects spans: {one.why}"
+    failed = "returned 410 Gone" if one.ended else f"unreachable: a delivery failed {one.tries} times"
     subject = one.host if one.why else f"Webhook {one.host or 'server'}"
-    text = one_line(f"{subject} {why}; fix the server, or remove it from the project file")
-    return Need(kind="webhook", id=one.id, text=text, actions=(action("try again", f"webhook retry {one.id}"),))
+    text = f"{subject} {one.why or failed}; fix the server, or remove it from the project file"
+    again = action("try again", f"webhook retry {one.id}")
+    if one.secret:
+        text = f"events for {one.host} wait: {one.secret}; set it, then run the command in the same shell"
+        again = action("restart the kernel", "restart --kernel")
+    return Need(kind="webhook", id=one.id, text=one_line(text), actions=(again,))
 
 
 def _dead(one: DeadInstruction) -> Need:

@@ -144,14 +144,16 @@ class UntrustedSchedules(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StuckWebhook(msgspec.Struct, frozen=True, kw_only=True):
-    """Webhook whose server answered 410 (``ended``) or keeps failing; ``host`` is empty if unknown."""
+    """Webhook without secret, or whose server answered 410 (``ended``) or keeps failing; no ``host`` if unknown."""
 
     id: str
     host: str
     ended: bool
     tries: int
     why: str = ""
-    """Result of the last export, for a span collector."""
+    """Last failure, for a span collector."""
+    secret: str = ""
+    """Fault of its secret, without which nothing is sent."""
 
 
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):

@@ -39,11 +39,13 @@ def snapshot(
     now_ms: int,
     untrusted: Iterable[UntrustedSchedules] = (),
     hosts: Mapping[str, str] = MappingProxyType({}),
+    unsigned: Mapping[str, str] = MappingProxyType({}),
 ) -> Snapshot:
     """Return everything that may need a person, but only the number of dead instructions. Call in a thread.
 
-    ``hosts`` are the hosts of the project file's webhooks, by digest.
+    ``hosts`` are the hosts of the project file's webhooks, ``unsigned`` the faults of their secrets, by digest.
     """
+    known = webhooks.known(conn)
     return Snapshot(
         requests=tuple(
             rows.each(
@@ -75,7 +77,14 @@ def snapshot(
                 for digest, ended, tries in webhooks.stuck(conn)
             ),
             *(
-                StuckWebhook(id=traces.NEED, host="the collector of otel", ended=False, tries=0, why=why)
+                StuckWebhook(id=webhook_id(digest), host=hosts.get(digest, ""), ended=False, tries=0, secret=fault)
+                for digest, fault in unsigned.items()
+                if digest in known
+            ),
+            *(
+                StuckWebhook(
+                    id=traces.NEED, host="the collector of otel", ended=False, tries=0, why=f"rejects spans: {why}"
+                )
                 for _, why in traces.failing(conn, now_ms - traces.AWAY_MS)
             ),
         ),

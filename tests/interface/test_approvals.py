@@ -64,7 +64,7 @@ def test_what_is_approved_once_for_all_is_listed_and_taken_back(cli: Cli, kernel
     kernel.answers["GET /approvals/rules"] = ApprovalRules(rules=(RULE,))
     assert cli("pending", "--rules").out.splitlines()[1].split() == ["r2", "(all)", "bash", AT, *RULE.pattern.split()]
     kernel.answers["DELETE /approvals/rules/r2"] = ApprovalRules(rules=())
-    assert cli("deny", "r2").out == "no approval rules\n"
+    assert cli("deny", "r2").out.splitlines() == ["r2 deleted", "no approval rules"]
 
 
 @pytest.mark.parametrize(

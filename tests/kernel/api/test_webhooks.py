@@ -24,6 +24,7 @@ webhooks:
 
 async def digests(kernel: ServedKernel) -> list[str]:
     """Of the webhooks in the file; the store knows the first two."""
+    force_setattr(kernel.services.files, "environ", {"S": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"})
     catalog = kernel.services.files.catalog
     root = Path(kernel.services.kernel.identity.project)
     (root / "moniro.yaml").write_text(FILE)
@@ -102,3 +103,14 @@ async def test_what_cannot_be_tried_is_refused(kernel: ServedKernel) -> None:
     assert (await kernel.ask("POST", f"/webhooks/{webhook_id(found[2])}/retry")).code == "conflict"
     kernel.below.append(True)
     assert (await kernel.ask("POST", f"/webhooks/{webhook_id(found[0])}/retry")).code == "forbidden"
+
+
+async def test_one_without_its_secret_is_unused_and_needs_a_restart_with_it(kernel: ServedKernel) -> None:
+    await digests(kernel)
+    force_setattr(kernel.services.files, "environ", {})
+    rows = (await kernel.ask("GET", "/webhooks")).json["webhooks"]
+    assert {row["state"] for row in rows} == {"unused"}
+    needs = (await kernel.ask("GET", "/needs")).json["items"]
+    assert [(need["kind"], need["id"]) for need in needs] == [("webhook", row["id"]) for row in rows[:2]]
+    assert "is not in the environment of the kernel" in needs[0]["text"]
+    assert needs[0]["actions"][0]["command"] == "awk restart --kernel"

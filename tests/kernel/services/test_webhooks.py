@@ -277,6 +277,19 @@ async def test_what_is_not_trusted_is_not_told_and_has_no_place_in_the_log(
 
 
 @pytest.mark.promise("P60")
+async def test_deliveries_wait_while_the_kernel_lacks_the_secret(bench: Bench) -> None:
+    """A kernel may be started from a shell without the variable; the next one with it delivers everything."""
+    receiver = await bench.hooked(503)
+    await bench.tell()
+    files, bench.service.files = bench.service.files, TrustedFiles(bench.catalog, {}, bench.service.files.trust)
+    await bench.tell()
+    receiver.status, bench.service.files = 200, files
+    bench.clock[0] += PAUSES_SECONDS[0] * 1000
+    receiver.got.clear()
+    await bench.look()
+    assert len(receiver.got) == 2, "the failed one and the one that happened meanwhile"
+
+
 async def test_an_address_of_this_machine_is_not_reached_unless_it_may_be(bench: Bench) -> None:
     receiver = await bench.receiver()
     bench.write(receiver.url, receiver.url.replace("127.0.0.1", "localhost"), private=False)
