@@ -84,7 +84,6 @@ def test_all_that_it_runs_reaches_and_reads_is_told(root: Path) -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.promise("P19")
 def test_what_a_servers_variables_are_set_to_is_shown(root: Path) -> None:
     plain, long = "x, TOKEN=y", "v" * 150
     env = f"env: {{ A: '{plain}', B: {long}, C: '${{HOME}}/x' }}"
@@ -132,7 +131,6 @@ def _replace(path: Path, old: str, new: str) -> None:
     path.write_text(path.read_text().replace(old, new))
 
 
-@pytest.mark.promise("P19")
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES.keys())
 def test_any_change_is_another_digest(root: Path, change: Callable[[Path], object]) -> None:
     before = unit_of(root, "alice").digest
@@ -145,7 +143,6 @@ def test_a_mock_in_place_of_a_command_needs_no_trust(root: Path) -> None:
     assert not any("count.sh" in demand for demand in unit_of(root, "alice").demands)
 
 
-@pytest.mark.promise("P19")
 def test_a_shell_without_asking_needs_trust(root: Path) -> None:
     """A prompt of a repository must not run commands because its agent's file says that nobody is asked."""
     agent = "model: openai/m\nprompt: { system: x }\ntools: [bash]\napproval: auto\n"
@@ -156,7 +153,6 @@ def test_a_shell_without_asking_needs_trust(root: Path) -> None:
     assert unit_of(root, "eve").demands == ("eve runs whatever its model writes, unasked (claude, approval: auto)",)
 
 
-@pytest.mark.promise("P19")
 @pytest.mark.parametrize(
     ("keys", "used"),
     [
@@ -195,7 +191,6 @@ def _pinned(root: Path, command: str) -> Mapping[str, str]:
     return resources_of(catalog.agent("dora").definition, catalog.project(), root).pinned
 
 
-@pytest.mark.promise("P19")
 def test_a_file_that_a_command_names_and_that_is_not_there_is_known_to_be_absent(root: Path) -> None:
     words = f"[node, dist/run.js, gone.py, skills, --x=y, '~/x', ../out, /bin/sh, '{'long ' * 99}', 'a; b']"
     assert _pinned(root, words) == {"dist/run.js": ABSENT, "gone.py": ABSENT, "a; b": ABSENT}

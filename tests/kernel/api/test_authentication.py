@@ -71,7 +71,6 @@ async def test_a_process_of_ours_does_not_speak_for_people(kernel: ServedKernel,
     assert (await kernel.ask("POST", "/messages", {"to": "alice", "text": "go"})).status == 202
 
 
-@pytest.mark.promise("P18")
 async def test_no_token_appears_in_an_answer_or_a_log(kernel: ServedKernel, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     await kernel.attempt(token="worker-secret")

@@ -46,7 +46,6 @@ async def logged(kernel: ServedKernel, query: str = "since=0") -> list[Sse]:
         return [event async for event in events]
 
 
-@pytest.mark.promise("P22")
 async def test_a_reader_that_reconnects_again_and_again_sees_the_whole_log_once(kernel: ServedKernel) -> None:
     seen: list[int] = []
     done = trio.Event()
@@ -159,7 +158,6 @@ async def test_a_slow_reader_is_told_what_it_missed_and_loses_nothing_durable(ke
     assert missed >= count - sum(event.event == "delta" for event in seen) > 0
 
 
-@pytest.mark.promise("P22")
 async def test_an_event_that_was_read_from_the_store_is_not_shown_again_when_it_is_published(
     kernel: ServedKernel,
 ) -> None:

@@ -74,7 +74,6 @@ def test_every_number_has_bounds(asks: type[msgspec.Struct]) -> None:
     assert unbound == []
 
 
-@pytest.mark.promise("P10")
 def test_there_are_numbers_to_look_at() -> None:
     assert len(list(tool_numbers())) >= 5
     assert len(list(route_numbers())) >= 6

@@ -25,7 +25,6 @@ GOOD_HOSTS = HOSTS[:2]
 GOOD_ORIGINS = ORIGINS[:2]
 
 
-@pytest.mark.promise("P17")
 async def test_only_our_own_host_origin_and_token_get_past_the_door(kernel: ServedKernel) -> None:
     whole = itertools.product(HOSTS, ORIGINS, TOKENS, [one for one in ROUTES if one[1] in ("/agents", "/mcp")])
     kinds = itertools.product(HOSTS[1:3], ORIGINS[:3], TOKENS[:3], ROUTES)
@@ -51,7 +50,6 @@ async def test_only_our_own_host_origin_and_token_get_past_the_door(kernel: Serv
         assert answer.headers["cache-control"] == "no-store", where
 
 
-@pytest.mark.promise("HF01")
 @pytest.mark.parametrize("field", ["Host", "Origin"])
 async def test_a_foreign_page_cannot_tell_a_good_token_from_a_bad_one(kernel: ServedKernel, field: str) -> None:
     bodies = set()
@@ -63,7 +61,6 @@ async def test_a_foreign_page_cannot_tell_a_good_token_from_a_bad_one(kernel: Se
     assert len(bodies) == 1
 
 
-@pytest.mark.promise("P17")
 async def test_a_doubled_host_is_refused(kernel: ServedKernel) -> None:
     """Two readers of one request must not see two hosts; HTTP/1.1 forbids it and h11 refuses it."""
     from tests.kernel.api.client import connected
@@ -75,7 +72,6 @@ async def test_a_doubled_host_is_refused(kernel: ServedKernel) -> None:
         assert (await wire.stream.receive_some(100)).startswith(b"HTTP/1.1 400")
 
 
-@pytest.mark.promise("P17")
 async def test_http_1_0_without_a_host_is_refused(kernel: ServedKernel) -> None:
     from tests.kernel.api.client import connected
 

@@ -85,7 +85,6 @@ async def test_parameters_of_the_content_type_do_not_matter(kernel: ServedKernel
     assert answer.status == 202
 
 
-@pytest.mark.promise("HF08")
 @pytest.mark.parametrize("path", ["/messages", "/mcp", "/agents/alice/reset", "/nowhere"])
 async def test_a_body_over_the_limit_is_413_and_the_client_sees_it(kernel: ServedKernel, path: str) -> None:
     """4 MiB; announced or not, on every route."""
@@ -95,7 +94,6 @@ async def test_a_body_over_the_limit_is_413_and_the_client_sees_it(kernel: Serve
     assert (answer.status, answer.code) == (413, "too_large")
 
 
-@pytest.mark.promise("HF08")
 async def test_an_endless_chunked_body_is_cut_off(kernel: ServedKernel) -> None:
     chunk = b"10000\r\n" + b"x" * 65536 + b"\r\n"
     async with connected(kernel.port) as wire:
@@ -123,7 +121,6 @@ async def test_a_body_that_never_comes_is_given_up(kernel: ServedKernel, monkeyp
             assert (await wire.stream.receive_some(100)).startswith(b"HTTP/1.1 400")
 
 
-@pytest.mark.promise("HF24")
 @pytest.mark.parametrize(
     "path",
     [
@@ -138,7 +135,6 @@ async def test_an_unknown_route_is_a_json_404_with_a_token_and_401_without(kerne
     assert (await kernel.ask("GET", path, headers=kernel.headers(None))).status == 401
 
 
-@pytest.mark.promise("HF24")
 @pytest.mark.parametrize("path", ["/agents/%00", "/agents/a%00b"])
 async def test_a_nul_in_a_path_is_a_bad_request(kernel: ServedKernel, path: str) -> None:
     assert (await kernel.ask("GET", path)).code == "bad_request"
@@ -152,7 +148,6 @@ async def test_an_agent_that_is_not_there_is_404(kernel: ServedKernel, path: str
     assert answer.status == 404
 
 
-@pytest.mark.promise("HF24")
 async def test_an_absolute_target_is_refused(kernel: ServedKernel) -> None:
     answer = await kernel.ask("GET", f"http://{kernel.host}/agents")
     assert (answer.status, answer.code) == (400, "bad_request")

@@ -31,7 +31,6 @@ async def test_streams_say_goodbye_and_the_server_ends(
     assert caplog.text == ""
 
 
-@pytest.mark.promise("P8")
 async def test_a_client_that_does_not_read_cannot_keep_the_server_open(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -49,7 +48,6 @@ async def test_a_client_that_does_not_read_cannot_keep_the_server_open(
     assert caplog.text == ""
 
 
-@pytest.mark.promise("HF11")
 async def test_a_client_that_does_not_read_is_dropped(kernel: ServedKernel, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection, "STALLED_SECONDS", 0.1)
     subscriptions = kernel.services.store.feed._subscriptions  # pyright: ignore[reportPrivateUsage]
@@ -65,7 +63,6 @@ async def test_a_client_that_does_not_read_is_dropped(kernel: ServedKernel, monk
     assert (await kernel.ask("GET", "/health")).status == 200
 
 
-@pytest.mark.promise("HF09")
 async def test_slow_headers_are_not_waited_for(kernel: ServedKernel, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection, "HEADERS_SECONDS", 0.1)
     async with connected(kernel.port) as wire:
@@ -74,7 +71,6 @@ async def test_slow_headers_are_not_waited_for(kernel: ServedKernel, monkeypatch
             assert await wire.stream.receive_some(1) == b""
 
 
-@pytest.mark.promise("HF09")
 async def test_slow_headers_of_a_later_request_are_not_waited_for(
     kernel: ServedKernel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -95,7 +91,6 @@ async def test_a_kept_connection_serves_many_requests(kernel: ServedKernel) -> N
             wire.h11.start_next_cycle()
 
 
-@pytest.mark.promise("HF09")
 async def test_many_slow_clients_do_not_hold_up_the_others(kernel: ServedKernel) -> None:
     """200 connections that never finish their headers."""
     async with trio.open_nursery() as nursery:
@@ -113,7 +108,6 @@ async def test_many_slow_clients_do_not_hold_up_the_others(kernel: ServedKernel)
         nursery.cancel_scope.cancel()
 
 
-@pytest.mark.promise("P9")
 @pytest.mark.parametrize(
     "noise",
     [
@@ -141,7 +135,6 @@ async def test_noise_on_the_wire_ends_that_connection_only(kernel: ServedKernel,
     assert (await kernel.ask("GET", "/health")).status == 200
 
 
-@pytest.mark.promise("P8")
 async def test_a_cancelled_server_lets_go_at_once(tmp_path: Path) -> None:
     with trio.fail_after(5):
         async with trio.open_nursery() as nursery:

@@ -21,6 +21,8 @@ from protocol.ipc import Exited
 from tests.kernel.git.git_project import GitProject, at, ground_in, repository
 from tests.kernel.git.node_ground import FarMachine, commit_far, far_machine, home_of, tree_at_home
 
+pytestmark = pytest.mark.promise("P89")
+
 
 class Ground:
     """A project, alice's tree in it, a node, and the two brought together."""
@@ -49,7 +51,6 @@ async def ground(folder: Path) -> AsyncGenerator[Ground]:
         yield Ground(project, there, repo, await tree_at_home(repo))
 
 
-@pytest.mark.promise("P89")
 async def test_a_commit_goes_to_the_node_and_what_is_done_there_comes_back(tmp_path: Path) -> None:
     async with ground(tmp_path) as g:
         g.project.write(".gitignore", "cache/\n", g.tree)
@@ -130,7 +131,6 @@ def write_object(g: Ground, raw: bytes) -> str:
     return done.stdout.decode().strip()
 
 
-@pytest.mark.promise("P89")
 async def test_a_large_thin_pack_of_a_node_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kernel.git.clone._LOOSE", 0)  # as if every pack had 100 objects
     async with ground(tmp_path) as g:
@@ -174,7 +174,6 @@ HOSTILE: Final[dict[str, Callable[[Ground], None]]] = {
 }
 
 
-@pytest.mark.promise("P89")
 @pytest.mark.long("the other tests of this file")
 async def test_what_is_hostile_is_refused_and_stays_on_the_node(tmp_path: Path) -> None:
     for number, (said, make) in enumerate(HOSTILE.items()):
@@ -193,7 +192,6 @@ async def test_what_is_hostile_is_refused_and_stays_on_the_node(tmp_path: Path) 
             assert not g.project.git("status", "--porcelain", cwd=at(g.tree))
 
 
-@pytest.mark.promise("P89")
 async def test_hooks_settings_and_refs_of_the_clone_do_not_come_along(tmp_path: Path) -> None:
     async with ground(tmp_path) as g:
         await g.sync.bring()
@@ -223,7 +221,6 @@ def setting(key: str, value: str) -> str:
     return f'[{section}]\n\t{name} = "{value}"\n'
 
 
-@pytest.mark.promise("P89")
 async def test_what_a_lost_node_still_holds_is_kept_under_a_ref_before_its_clone_is_brought_up_to_date(
     tmp_path: Path,
 ) -> None:
@@ -243,7 +240,6 @@ async def test_what_a_lost_node_still_holds_is_kept_under_a_ref_before_its_clone
         assert not (await g.sync.bring()).notes
 
 
-@pytest.mark.promise("P89")
 async def test_what_is_left_on_a_node_by_a_kernel_that_died_is_taken_before_the_next_attempt(tmp_path: Path) -> None:
     async with ground(tmp_path) as g:
         await g.sync.bring()
@@ -254,7 +250,6 @@ async def test_what_is_left_on_a_node_by_a_kernel_that_died_is_taken_before_the_
         assert at(g.tree, "a.txt").read_text() == "half done\n"
 
 
-@pytest.mark.promise("P89")
 async def test_a_result_that_does_not_follow_from_the_branch_is_refused_and_kept(tmp_path: Path) -> None:
     async with ground(tmp_path) as g:
         g.project.write("b.txt", "here\n", g.tree)
@@ -274,7 +269,6 @@ async def test_a_result_that_does_not_follow_from_the_branch_is_refused_and_kept
 
 
 @pytest.mark.long("the other tests of this file")
-@pytest.mark.promise("P89")
 async def test_another_branch_in_the_clone_is_told_and_nothing_of_it_is_lost(tmp_path: Path) -> None:
     async with ground(tmp_path) as g:
         await g.sync.bring()
@@ -286,7 +280,6 @@ async def test_another_branch_in_the_clone_is_told_and_nothing_of_it_is_lost(tmp
         assert (next(g.far.clone.glob("kept-*")) / "a.txt").read_text() == "own\n"
 
 
-@pytest.mark.promise("P89")
 async def test_a_clone_in_which_its_agent_works_is_never_set_aside(tmp_path: Path) -> None:
     async with ground(tmp_path) as g:
         await g.sync.bring()
@@ -296,7 +289,6 @@ async def test_a_clone_in_which_its_agent_works_is_never_set_aside(tmp_path: Pat
         assert g.far.tree.is_dir()
 
 
-@pytest.mark.promise("P89")
 async def test_a_clone_whose_repository_was_destroyed_is_made_anew_beside_it(tmp_path: Path) -> None:
     async with ground(tmp_path) as g:
         await g.sync.bring()
@@ -311,7 +303,6 @@ async def test_a_clone_whose_repository_was_destroyed_is_made_anew_beside_it(tmp
         assert (next(g.far.clone.glob("kept-*")) / "a.txt").read_text() == "mine\n"
 
 
-@pytest.mark.promise("P89")
 async def test_a_small_pack_with_much_in_it_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(foreign_commits, "FILES_BYTES", 10 * 2**20)
     async with ground(tmp_path) as g:
@@ -322,7 +313,6 @@ async def test_a_small_pack_with_much_in_it_is_refused(tmp_path: Path, monkeypat
             await g.sync.collect()
 
 
-@pytest.mark.promise("P89")
 async def test_a_node_gets_nothing_of_the_project_by_naming_it(tmp_path: Path) -> None:
     async with ground(tmp_path) as g:
         await g.sync.bring()
@@ -338,7 +328,6 @@ async def test_a_node_gets_nothing_of_the_project_by_naming_it(tmp_path: Path) -
         assert g.tip() == before
 
 
-@pytest.mark.promise("P89")
 async def test_a_project_without_its_history_works_on_a_node_as_well(tmp_path: Path) -> None:
     whole = ground_in(tmp_path / "whole")
     whole.write("b.txt", "two\n")
@@ -356,7 +345,6 @@ async def test_a_project_without_its_history_works_on_a_node_as_well(tmp_path: P
 
 
 @pytest.mark.long("the other tests of this file")
-@pytest.mark.promise("P89")
 async def test_a_repository_of_longer_names_is_cloned_as_one(tmp_path: Path) -> None:
     """SHA-256, where git has that."""
     project = GitProject(tmp_path / "here")
@@ -372,7 +360,6 @@ async def test_a_repository_of_longer_names_is_cloned_as_one(tmp_path: Path) -> 
         assert at(g.tree, "a.txt").read_text() == "two\n"
 
 
-@pytest.mark.promise("P89")
 async def test_a_node_that_goes_in_the_middle_is_lost_and_nothing_else_is_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

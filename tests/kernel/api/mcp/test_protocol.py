@@ -44,7 +44,6 @@ BAD_BODIES: list[bytes] = [
 ]
 
 
-@pytest.mark.promise("HF17")
 @pytest.mark.parametrize("revision", ["2026-07-28", "2025-11-25", "2024-11-05", "2099-01-01", None])
 async def test_bad_json_rpc_is_an_error_of_the_protocol(kernel: ServedKernel, revision: str | None) -> None:
     await kernel.attempt()
@@ -58,7 +57,6 @@ async def test_bad_json_rpc_is_an_error_of_the_protocol(kernel: ServedKernel, re
         assert "Traceback" not in answer.body.decode()
 
 
-@pytest.mark.promise("HF18")
 @pytest.mark.parametrize(
     ("tool", "arguments"),
     [
@@ -107,7 +105,6 @@ async def test_a_tool_that_is_not_there_is_invalid_params(kernel: ServedKernel, 
     assert len(answer.body) < 1000
 
 
-@pytest.mark.promise("HF18")
 async def test_a_long_message_is_taken_whole_or_refused(kernel: ServedKernel) -> None:
     await kernel.attempt()
     text = "é" * (TEXT_LIMIT_BYTES // 2)
@@ -120,7 +117,6 @@ async def test_a_long_message_is_taken_whole_or_refused(kernel: ServedKernel) ->
     assert (refused["isError"], "too_large" in str(refused)) == (True, True)
 
 
-@pytest.mark.promise("HF19")
 async def test_a_revision_we_do_not_speak_is_refused_with_those_we_do(kernel: ServedKernel) -> None:
     await kernel.attempt()
     body = call_of("team_members", {})
@@ -130,7 +126,6 @@ async def test_a_revision_we_do_not_speak_is_refused_with_those_we_do(kernel: Se
     assert "2026-07-28" in answer.json["error"]["data"]["supported"]
 
 
-@pytest.mark.promise("HF19")
 @pytest.mark.parametrize(
     "headers", [{"Mcp_Method": "tools/list"}, {"Mcp_Name": "channel_send"}, {"MCP_Protocol_Version": "2099-01-01"}]
 )
@@ -192,7 +187,6 @@ ALICE = Identity(
 HELLO = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "cli", "version": "1"}}
 
 
-@pytest.mark.promise("HF19")
 @pytest.mark.parametrize(
     "message",
     [

@@ -31,7 +31,6 @@ async def test_a_ninth_mention_is_reported_to_the_sender(kernel: ServedKernel) -
     assert (len(content["instruction_ids"]), content["not_woken"]) == (8, ["n8"])
 
 
-@pytest.mark.promise("P4")
 async def test_a_repeated_call_of_one_key_adds_nothing_and_gets_the_first_answer(kernel: ServedKernel) -> None:
     await kernel.attempt()
     results = []
@@ -46,7 +45,6 @@ async def test_a_repeated_call_of_one_key_adds_nothing_and_gets_the_first_answer
     assert [text for _, text in await said(kernel, "dm:alice")].count("once") == 1
 
 
-@pytest.mark.promise("P4")
 async def test_calls_without_a_key_are_calls_of_their_own(kernel: ServedKernel) -> None:
     await kernel.attempt()
     for _ in range(2):

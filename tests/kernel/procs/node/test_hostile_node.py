@@ -207,7 +207,6 @@ async def test_what_waits_for_a_node_that_reads_nothing_is_bounded() -> None:
     assert (wire.has_room, wire.over, nursery.cancel_scope.cancelled_caught) == (True, True, False)
 
 
-@pytest.mark.promise("P86")
 async def test_connections_that_are_over_make_way_for_others() -> None:
     async with world() as there:
         for number in range(1, node.MOST_CONNECTIONS + 2):
