@@ -28,6 +28,10 @@ class Answer:
     def code(self) -> str:
         return str(self.json["code"])
 
+    @property
+    def refusal(self) -> tuple[int, str]:
+        return self.status, self.code
+
 
 @dataclass(slots=True)
 class Sse:

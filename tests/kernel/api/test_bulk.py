@@ -33,7 +33,7 @@ async def test_what_is_queued_is_cancelled_and_what_runs_goes_on(kernel: ServedK
 
 async def test_those_of_a_workflow_are_cancelled_there_alone(kernel: ServedKernel) -> None:
     await kernel.ask("POST", "/workflows", {"workflow": "review"})
-    member = (await kernel.ask("GET", "/spaces/review:main/members")).json["members"][0]["name"]
+    member = (await kernel.get("/spaces/review:main/members"))["members"][0]["name"]
     there = await sent(kernel, f"@review {member}".split()[0])
     alone = await sent(kernel)
     cancelled = (await kernel.ask("POST", "/instructions/cancel", {"space": "review:main", "agent": member})).json
@@ -45,7 +45,7 @@ async def test_what_failed_is_tried_again_and_what_cannot_be_is_told(kernel: Ser
     await kernel.ask("POST", "/workflows", {"workflow": "review"})
     alone, there = await kernel.attempt(), await kernel.attempt("@review", "@bob work", "other-token")
     for one in (alone, there):
-        await kernel.services.store.writer.commit(close, one, 1, status="dead", cause="invalid")
+        await kernel.writer.commit(close, one, 1, status="dead", cause="invalid")
     assert (await kernel.ask("DELETE", "/workflows/review")).status == 200
     look = (await kernel.ask("POST", "/instructions/retry", {"dry_run": True})).json
     assert (look["matched"], look["changed"], [row["status"] for row in look["instructions"]]) == (2, 0, ["dead"] * 2)

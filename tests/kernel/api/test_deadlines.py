@@ -85,7 +85,7 @@ async def test_between_requests_a_connection_may_be_idle_for_a_minute(
 
 
 async def test_who_does_not_read_is_dropped_within_twenty_seconds(still: ServedKernel, mock_clock: MockClock) -> None:
-    subscriptions = still.services.store.feed._subscriptions  # pyright: ignore[reportPrivateUsage]
+    subscriptions = still.feed._subscriptions  # pyright: ignore[reportPrivateUsage]
     await say_much(still)
     async with connected(still.port) as wire:
         await wire.send("GET", "/events?since=0", still.headers().items(), b"")

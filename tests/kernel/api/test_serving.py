@@ -50,7 +50,7 @@ async def test_a_client_that_does_not_read_cannot_keep_the_server_open(
 
 async def test_a_client_that_does_not_read_is_dropped(kernel: ServedKernel, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection, "STALLED_SECONDS", 0.1)
-    subscriptions = kernel.services.store.feed._subscriptions  # pyright: ignore[reportPrivateUsage]
+    subscriptions = kernel.feed._subscriptions  # pyright: ignore[reportPrivateUsage]
     await say_much(kernel)
     async with connected(kernel.port) as wire:
         await wire.send("GET", "/events?since=0", kernel.headers().items(), b"")

@@ -8,13 +8,13 @@ import pytest
 from kernel.agents.personal_context import ContextPlace, PersonalContexts
 from kernel.agents.registration import register
 from tests.builders.api import ServedKernel
-from tests.kernel.api.mcp.rpc import call
+from tests.kernel.api.mcp.rpc import call, content
 
 SOUL = "/agents/alice/soul"
 
 
 async def suggested(kernel: ServedKernel, /, **arguments: Any) -> Any:
-    return (await call(kernel, "soul_suggest", arguments, "worker-token"))["structuredContent"]
+    return await content(kernel, "soul_suggest", arguments, "worker-token")
 
 
 def soul_file(tmp_path: Path) -> Path:
@@ -35,7 +35,7 @@ async def test_what_an_agent_suggests_of_itself_changes_nothing_until_a_person_t
     made = await suggested(kernel, observation="I always explain trade-offs", value="Explain trade-offs")
     assert (made["id"], made["state"], made["trait"]) == ("p1", "open", "principles")
     assert not soul_file(tmp_path).exists()
-    (need,) = (await kernel.ask("GET", "/needs")).json["items"]
+    (need,) = (await kernel.get("/needs"))["items"]
     assert (need["kind"], need["agent"], need["actions"][0]["command"]) == (
         "soul", "alice", "awk agent soul alice approve p1",
     )  # fmt: skip
@@ -46,7 +46,7 @@ async def test_what_an_agent_suggests_of_itself_changes_nothing_until_a_person_t
     assert (newest["version"], newest["author"], newest["reason"], newest["proposal"]) == (2, "user", "true", "p1")
     assert "+principles: [Explain trade-offs]" in newest["diff"]
     assert (baseline["version"], baseline["reason"]) == (1, "as in the file of the agent")
-    assert (await kernel.ask("GET", "/needs")).json["total"] == 0
+    assert (await kernel.get("/needs"))["total"] == 0
     reflected = await call(kernel, "soul_reflect", {}, "worker-token")
     assert reflected["structuredContent"]["soul"] == {"principles": ["Explain trade-offs"]}
 
@@ -71,7 +71,7 @@ async def test_what_people_wrote_into_the_soul_meanwhile_is_a_version_of_its_own
     first = await suggested(kernel, observation="Test first")
     await kernel.ask("POST", f"{SOUL}/{first['id']}/approve")
     soul_file(tmp_path).write_text("role: critic\nprinciples: [Test first]\n")
-    assert (await kernel.ask("GET", SOUL)).json["edited"] is True
+    assert (await kernel.get(SOUL))["edited"] is True
     second = await suggested(kernel, observation="Be brief")
     taken = await kernel.ask("POST", f"{SOUL}/{second['id']}/approve")
     assert taken.json["soul"] == {"role": "critic", "principles": ["Test first", "Be brief"]}
@@ -128,11 +128,11 @@ async def test_the_same_suggestion_of_another_agent_is_its_own(
     await kernel.attempt("bob", token="bobs-token")
     made = await suggested(kernel, observation="Be bold")
     words = {"observation": "Be bold"}
-    theirs = (await call(kernel, "soul_suggest", words, "bobs-token"))["structuredContent"]
+    theirs = await content(kernel, "soul_suggest", words, "bobs-token")
     assert theirs["id"] != made["id"]
     assert (await suggested(kernel, observation="Be brief"))["code"] == "conflict"
     await kernel.ask("POST", f"{SOUL}/{made['id']}/reject", {"reason": "no"})
-    kept = (await kernel.ask("GET", "/agents/bob/soul")).json["proposals"]
+    kept = (await kernel.get("/agents/bob/soul"))["proposals"]
     assert [(row["id"], row["state"]) for row in kept] == [(theirs["id"], "open")]
 
 
@@ -145,7 +145,7 @@ async def test_soul_evolution_says_what_becomes_of_it(
     assert made.get("state") == state
     assert made.get("code") == (None if state else "forbidden")
     assert soul_file(tmp_path).exists() == (state is not None)
-    assert (await kernel.ask("GET", "/needs")).json["total"] == 0
+    assert (await kernel.get("/needs"))["total"] == 0
 
 
 async def test_a_soul_that_cannot_be_written_counts_from_its_row(kernel: ServedKernel, tmp_path: Path) -> None:
@@ -155,7 +155,7 @@ async def test_a_soul_that_cannot_be_written_counts_from_its_row(kernel: ServedK
     taken = await kernel.ask("POST", f"{SOUL}/{made['id']}/approve")
     assert taken.json["soul"] == {"principles": ["Be brief"]}
     home.unlink()
-    assert (await kernel.ask("GET", SOUL)).json["soul"] == {"principles": ["Be brief"]}
+    assert (await kernel.get(SOUL))["soul"] == {"principles": ["Be brief"]}
     assert soul_file(tmp_path).read_text() == "principles: [Be brief]\n"
 
 
@@ -173,7 +173,7 @@ async def test_an_agent_made_at_run_time_keeps_its_soul_when_it_gets_a_file(
     (tmp_path / "project/.agents/carol.yaml").write_text("model: mock/x\nmock: [{ text: hi }]\n")
     files, store = kernel.services.files, kernel.services.store
     await register(files.catalog, store.writer, store.reader)
-    assert (await kernel.ask("GET", "/agents/carol/soul")).json["managed"] == ".agents/carol/soul.yaml"
+    assert (await kernel.get("/agents/carol/soul"))["managed"] == ".agents/carol/soul.yaml"
     assert (tmp_path / "project/.agents/carol/soul.yaml").read_text() == "principles: [Be brief]\n"
 
 
@@ -187,12 +187,12 @@ async def test_an_agent_that_gets_a_file_of_another_name_is_who_it_was(kernel: S
     await kernel.end(instruction)
     (tmp_path / "project/.agents/erin.yaml").write_text("model: mock/x\nmock: [{ text: hi }]\n")
     assert (await kernel.ask("POST", "/agents/carol/rename", {"to": "erin"})).status == 200
-    soul = (await kernel.ask("GET", "/agents/erin/soul")).json
+    soul = await kernel.get("/agents/erin/soul")
     assert (soul["soul"], soul["managed"]) == ({"principles": ["Be brief"]}, ".agents/erin/soul.yaml")
     assert [row["version"] for row in soul["versions"]] == [2, 1]
     assert [(row["id"], row["state"]) for row in soul["proposals"]] == [("p2", "open"), ("p1", "approved")]
-    assert (await kernel.ask("GET", "/agents/erin/memory")).json["entries"][0]["value"] == "the gate is blue"
-    (need,) = (await kernel.ask("GET", "/needs")).json["items"]
+    assert (await kernel.get("/agents/erin/memory"))["entries"][0]["value"] == "the gate is blue"
+    (need,) = (await kernel.get("/needs"))["items"]
     assert need["actions"][0]["command"] == "awk agent soul erin approve p2"
     asked = await kernel.ask("POST", "/messages", {"to": "erin", "text": "hi"})
     prompt = await kernel.ask("GET", f"/instructions/{asked.json['instruction_ids'][0]}/prompt")
@@ -209,5 +209,5 @@ async def test_a_soul_file_that_is_no_text_is_told_with_its_place(
     soul_file(tmp_path).parent.mkdir(exist_ok=True)
     soul_file(tmp_path).write_bytes(edited)
     told = await kernel.ask("GET", SOUL)
-    assert (told.status, told.json["code"]) == (422, "bad_definition")
+    assert told.refusal == (422, "bad_definition")
     assert f".agents/alice/soul.yaml:{line}" in told.json["detail"]

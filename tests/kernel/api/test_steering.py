@@ -19,19 +19,18 @@ SEND = {"to": "alice", "text": "work"}
 
 
 async def sent(kernel: ServedKernel, to: str = "alice") -> str:
-    answer = await kernel.ask("POST", "/messages", {"to": to, "text": "@alice work" if to[0] == "@" else "work"})
-    (instruction,) = answer.json["instruction_ids"]
+    instruction = await kernel.send(to, "@alice work" if to[0] == "@" else "work")
     return str(instruction)
 
 
 async def shown(kernel: ServedKernel, instruction: str) -> dict[str, Any]:
-    found: dict[str, Any] = (await kernel.ask("GET", f"/instructions/{instruction}")).json
+    found: dict[str, Any] = await kernel.get(f"/instructions/{instruction}")
     return found
 
 
 async def failed(kernel: ServedKernel) -> str:
     instruction = await kernel.attempt()
-    writer = kernel.services.store.writer
+    writer = kernel.writer
     await writer.commit(journal, instruction, 1, Entry(k=0, kind="reply", text="so far"))
     await writer.commit(
         close, instruction, 1, status="failed", cause="invalid", exit="1", stderr_tail="Traceback: boom"
@@ -45,9 +44,8 @@ async def test_what_failed_shows_its_last_words_and_is_retried(kernel: ServedKer
     assert (await shown(kernel, instruction))["attempts"][0]["stderr_tail"] == "Traceback: boom"
     kept = await kernel.ask("POST", f"/instructions/{instruction}/retry", {"fresh": False})
     assert (kept.json["status"], kept.json["standing"], len(kept.json["steps"])) == ("queued", "runnable", 1)
-    refused = await kernel.ask("POST", f"/instructions/{instruction}/retry")
-    assert (refused.status, refused.code) == (409, "conflict")
-    assert (await kernel.ask("GET", "/dead")).json["instructions"] == []
+    assert (await kernel.ask("POST", f"/instructions/{instruction}/retry")).refusal == (409, "conflict")
+    assert (await kernel.get("/dead"))["instructions"] == []
 
 
 async def test_calls_that_failed_are_shown_with_what_they_gave(kernel: ServedKernel) -> None:
@@ -60,7 +58,7 @@ async def test_calls_that_failed_are_shown_with_what_they_gave(kernel: ServedKer
         Entry(k=3, kind="tool", name="write", text="not allowed", is_error=True, refused="denied"),
         Entry(k=4, kind="tool", name="bash", text="x" * 100_000, is_error=True),
     ):
-        await kernel.services.store.writer.commit(journal, instruction, 1, entry)
+        await kernel.writer.commit(journal, instruction, 1, entry)
     first, second = (await shown(kernel, instruction))["steps"]
     assert first["failed"] == []
     assert [(call["tool"], call["why"], call["text"][:11]) for call in second["failed"]] == [
@@ -81,7 +79,7 @@ async def test_a_fresh_retry_forgets_the_steps(kernel: ServedKernel) -> None:
 )
 async def test_an_agent_is_held_and_let_go(kernel: ServedKernel, what: str, state: str) -> None:
     """contracts 4: POST /agents/:name/{reset,pause,resume,stop}, also of an agent whose file has just come."""
-    (kernel.services.files.catalog.root / ".agents/carol.yaml").write_text("model: mock/x\nmock: [{ text: hi }]\n")
+    (kernel.root / ".agents/carol.yaml").write_text("model: mock/x\nmock: [{ text: hi }]\n")
     for name in ("alice", "carol"):
         for _ in range(2):
             answer = await kernel.ask("POST", f"/agents/{name}/{what}")
@@ -96,7 +94,7 @@ async def test_a_stopped_agent_keeps_its_messages_until_it_is_resumed(kernel: Se
     (instruction,) = receipt["instruction_ids"]
     assert receipt["held"] == {instruction: "stopped"}
     assert (await shown(kernel, instruction))["standing"] == "person"
-    assert [row["state"] for row in (await kernel.ask("GET", "/ps")).json["agents"]] == ["stopped"]
+    assert [row["state"] for row in (await kernel.get("/ps"))["agents"]] == ["stopped"]
     await kernel.ask("POST", "/agents/alice/resume")
     assert (await shown(kernel, instruction))["standing"] == "runnable"
     assert (await kernel.ask("POST", "/messages", SEND)).json["held"] == {}
@@ -109,11 +107,11 @@ async def test_a_restart_ends_what_the_agent_does_and_clears_what_kept_it(kernel
     def back_off(tx: Transaction) -> None:
         tx.conn.execute("UPDATE agents SET crash_streak = 3, resume_at_ms = ? WHERE key = 'alice'", (tx.now_ms + 9000,))
 
-    await kernel.services.store.writer.commit(back_off)
-    assert [row["state"] for row in (await kernel.ask("GET", "/ps")).json["agents"]] == ["backoff"]
+    await kernel.writer.commit(back_off)
+    assert [row["state"] for row in (await kernel.get("/ps"))["agents"]] == ["backoff"]
     assert (await kernel.ask("POST", "/agents/alice/restart")).json["state"] == "idle"
     assert kernel.interrupted == ["alice"]
-    assert [row["state"] for row in (await kernel.ask("GET", "/ps")).json["agents"]] == ["idle"]
+    assert [row["state"] for row in (await kernel.get("/ps"))["agents"]] == ["idle"]
 
 
 async def test_an_agent_is_shown_and_changed_in_the_words_of_ps(kernel: ServedKernel) -> None:
@@ -122,12 +120,12 @@ async def test_an_agent_is_shown_and_changed_in_the_words_of_ps(kernel: ServedKe
     def back_off(tx: Transaction) -> None:
         tx.conn.execute("UPDATE agents SET resume_at_ms = ? WHERE key = 'alice'", (tx.now_ms + 9000,))
 
-    await kernel.services.store.writer.commit(back_off)
-    (row,) = (await kernel.ask("GET", "/ps")).json["agents"]
+    await kernel.writer.commit(back_off)
+    (row,) = (await kernel.get("/ps"))["agents"]
     assert row["state"] == "backoff" and row["until"]
     await kernel.ask("POST", "/workflows", {"workflow": "review"})
     for space in ("dm:alice", "review:main"):
-        members = (await kernel.ask("GET", f"/spaces/{space}/members")).json["members"]
+        members = (await kernel.get(f"/spaces/{space}/members"))["members"]
         assert members[0]["state"] == "backoff"
     for answer in [await kernel.ask("GET", "/agents/alice"), await kernel.ask("POST", "/agents/alice/resume")]:
         assert [answer.json[key] for key in ("state", "reason", "until")] == [
@@ -135,7 +133,7 @@ async def test_an_agent_is_shown_and_changed_in_the_words_of_ps(kernel: ServedKe
         ]
     await kernel.ask("POST", "/agents/alice/reset")
     await kernel.attempt()
-    assert (await kernel.ask("GET", "/agents/alice")).json["state"] == "running"
+    assert (await kernel.get("/agents/alice"))["state"] == "running"
     assert (await kernel.ask("POST", "/agents/alice/pause")).json["state"] == "paused"
     assert (await kernel.ask("POST", "/agents/alice/resume")).json["state"] == "running"
 
@@ -151,9 +149,9 @@ async def test_a_restart_that_is_asked_for_again_does_not_stop_the_new_worker(ke
 
 
 async def test_why_an_agent_is_in_error_is_shown_where_people_look(kernel: ServedKernel) -> None:
-    await kernel.services.store.writer.commit(set_agent_state, AgentKey("alice"), "error", "5 crashes in 60 s")
-    (row,) = (await kernel.ask("GET", "/ps")).json["agents"]
-    status = (await kernel.ask("GET", "/status")).json
+    await kernel.writer.commit(set_agent_state, AgentKey("alice"), "error", "5 crashes in 60 s")
+    (row,) = (await kernel.get("/ps"))["agents"]
+    status = await kernel.get("/status")
     assert (row["state"], row["reason"]) == ("error", "5 crashes in 60 s")
     assert (status["state"], status["held"][0]["reason"]) == ("degraded", "5 crashes in 60 s")
 
@@ -177,7 +175,7 @@ async def test_an_inbox_shows_what_is_not_handled(kernel: ServedKernel) -> None:
     await sent(kernel)
     await sent(kernel, "@review")
     for query, space in (("", "dm:alice"), ("?space=review:main", "review:main")):
-        inbox = (await kernel.ask("GET", f"/agents/alice/inbox{query}")).json
+        inbox = await kernel.get(f"/agents/alice/inbox{query}")
         assert (inbox["agent"], inbox["space"]) == ("alice", space)
         assert [(row["from"], row["state"]) for row in inbox["deliveries"]] == [("user", "queued")]
     assert (await kernel.ask("GET", "/agents/nobody/inbox")).code == "unknown_agent"
@@ -192,7 +190,7 @@ async def test_who_waits_for_an_answer_is_told_when_only_a_person_can_help(kerne
         answers.append((await kernel.ask("POST", "/serve", SEND)).json)
 
     async with trio.open_nursery() as nursery, connected(kernel.port) as wire:
-        with kernel.services.store.feed.subscribe(wanted=lambda event: event.type == "instruction.queued") as queued:
+        with kernel.feed.subscribe(wanted=lambda event: event.type == "instruction.queued") as queued:
             nursery.start_soon(serve)
             with trio.fail_after(5):
                 await anext(queued)
@@ -202,7 +200,7 @@ async def test_who_waits_for_an_answer_is_told_when_only_a_person_can_help(kerne
         await wire.event()
         stream = Events(wire)
         assert (await anext(stream)).event == "accepted"
-        await kernel.services.store.writer.commit(set_agent_state, AgentKey("alice"), "error", "5 crashes")
+        await kernel.writer.commit(set_agent_state, AgentKey("alice"), "error", "5 crashes")
         with trio.fail_after(5):
             last = [event async for event in stream][-1]
     for report in (*answers, last.data):
@@ -215,7 +213,7 @@ async def test_a_wait_for_a_paused_agent_ends_at_once(kernel: ServedKernel) -> N
     await kernel.ask("POST", "/agents/alice/pause")
     (result,) = (await kernel.ask("POST", "/serve", SEND)).json["results"]
     assert (result["status"], result["waits_for"]) == ("waiting", "paused")
-    assert len((await kernel.ask("GET", "/agents/alice/queue")).json["instructions"]) == 1
+    assert len((await kernel.get("/agents/alice/queue"))["instructions"]) == 1
 
 
 async def test_events_can_be_asked_for_by_several_types(kernel: ServedKernel) -> None:
@@ -231,11 +229,10 @@ async def test_a_field_that_a_route_does_not_know_is_refused_where_it_takes_none
     """A body that nobody reads was meant to do something: 400, and nothing is done."""
     bodies: tuple[object, ...] = ({"until": "tomorrow"}, [], "now", {"agents": ["bob"]})
     for body in bodies:
-        refused = await kernel.ask("POST", "/agents/alice/pause", body)
-        assert (refused.status, refused.json["code"]) == (400, "bad_request")
-    assert (await kernel.ask("GET", "/agents/alice")).json["state"] == "idle"
+        assert (await kernel.ask("POST", "/agents/alice/pause", body)).refusal == (400, "bad_request")
+    assert (await kernel.get("/agents/alice"))["state"] == "idle"
     assert (await kernel.ask("POST", "/agents/alice/pause", {})).status == 200
-    assert (await kernel.ask("GET", "/agents/alice")).json["state"] == "paused"
+    assert (await kernel.get("/agents/alice"))["state"] == "paused"
 
 
 @pytest.mark.promise("SF03", "SF11")
@@ -253,13 +250,13 @@ async def test_a_kernel_that_cannot_write_is_not_ready_and_says_why_until_it_can
     assert (await kernel.ask("POST", "/messages", {"to": "alice", "text": "x"})).code == "busy"
     ready = await kernel.ask("GET", "/ready")
     assert (ready.status, ready.json) == (503, {"ready": False, "status": "busy"})
-    status = (await kernel.ask("GET", "/status")).json
+    status = await kernel.get("/status")
     assert (status["state"], status["storage"]) == ("degraded", "busy")
     assert "another program has locked the database" in status["notice"]
     stranger.execute("ROLLBACK")
     stranger.close()
-    assert (await kernel.ask("GET", "/ready")).json == {"ready": True, "status": "ok"}
-    assert (await kernel.ask("GET", "/status")).json["state"] == "up"
+    assert await kernel.get("/ready") == {"ready": True, "status": "ok"}
+    assert (await kernel.get("/status"))["state"] == "up"
 
 
 @pytest.mark.parametrize(
@@ -279,7 +276,7 @@ async def test_a_stop_is_answered_when_nothing_runs_any_more_unless_nobody_wants
         answers.append((await kernel.ask(method, path)).json["state"])
 
     async with trio.open_nursery() as nursery:
-        with kernel.services.store.feed.subscribe() as events:
+        with kernel.feed.subscribe() as events:
             nursery.start_soon(stop)
             await anext(events)  # it is stopped, and its tree is not gone
         await trio.testing.wait_all_tasks_blocked()

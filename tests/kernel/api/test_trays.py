@@ -8,7 +8,7 @@ import pytest
 
 from kernel.services.guard import MemoryGuard
 from tests.builders.api import REVIEW, ServedKernel
-from tests.kernel.api.mcp.rpc import call
+from tests.kernel.api.mcp.rpc import call, content, refusal
 
 GUARD = 'guard: { model: "mock/guard", auto_store: true }\n'
 FACT = "Deploys go through the staging cluster CANARY-TRAY, since production has no rollback"
@@ -26,7 +26,7 @@ async def ended_run(kernel: ServedKernel, tmp_path: Path, text: str) -> str:
     await kernel.ask("POST", "/workflows", {"workflow": "review"})
     await kernel.ask("POST", "/messages", {"to": "@review", "text": "we deploy by staging, never straight"})
     await kernel.ask("DELETE", "/workflows/review")
-    listed = (await kernel.ask("GET", "/instructions")).json["instructions"]
+    listed = (await kernel.get("/instructions"))["instructions"]
     (asked,) = [one for one in listed if one["agent"] == "guard"]
     await kernel.lease(asked["id"], "guards-token")
     await kernel.end(asked["id"], text=text)
@@ -41,7 +41,7 @@ async def settle(kernel: ServedKernel) -> None:
 
 
 async def tray(kernel: ServedKernel) -> list[Any]:
-    return list((await kernel.ask("GET", "/agents/alice/tray")).json["rows"])
+    return list((await kernel.get("/agents/alice/tray"))["rows"])
 
 
 @pytest.mark.promise("P52")
@@ -52,7 +52,7 @@ async def test_what_a_run_came_to_is_proposed_and_remembered_once_a_person_says_
     (row,) = await tray(kernel)
     assert (row["id"], row["kind"], row["state"], row["run"]) == ("t1", "decision", "open", "r1")
     assert row["messages"] == ["m2"]
-    (need,) = (await kernel.ask("GET", "/needs")).json["items"]
+    (need,) = (await kernel.get("/needs"))["items"]
     assert (need["kind"], need["actions"][0]["command"]) == ("memory", "awk agent memory alice tray approve t1")
     instruction = await kernel.attempt(text="and now?")
     prompt = await kernel.ask("GET", f"/instructions/{instruction}/prompt")
@@ -65,7 +65,7 @@ async def test_what_a_run_came_to_is_proposed_and_remembered_once_a_person_says_
     assert "m2" in kept
     assert (await kernel.ask("POST", "/agents/alice/tray/t1/approve")).status == 200
     assert (await kernel.ask("POST", "/agents/alice/tray/t1/reject")).status == 409
-    assert (await kernel.ask("GET", "/needs")).json["total"] == 0
+    assert (await kernel.get("/needs"))["total"] == 0
 
 
 async def test_an_owner_decides_about_its_own_tray_and_what_it_rejects_does_not_come_again(
@@ -73,9 +73,9 @@ async def test_an_owner_decides_about_its_own_tray_and_what_it_rejects_does_not_
 ) -> None:
     await ended_run(kernel, tmp_path, answer())
     await kernel.attempt()
-    told = (await call(kernel, "memory_tray", {}, "worker-token"))["structuredContent"]
+    told = await content(kernel, "memory_tray", {}, "worker-token")
     assert [one["value"] for one in told["open"]] == [FACT]
-    told = (await call(kernel, "memory_tray", {"reject": ["t1"]}, "worker-token"))["structuredContent"]
+    told = await content(kernel, "memory_tray", {"reject": ["t1"]}, "worker-token")
     assert (told["open"], told["decided"][0]["decided_by"]) == ([], "alice")
     assert not (tmp_path / "project/.agents/alice/memory").exists()
 
@@ -87,7 +87,7 @@ async def test_an_owner_decides_about_its_own_tray_and_what_it_rejects_does_not_
 async def test_a_guard_that_answers_junk_changes_nothing(kernel: ServedKernel, tmp_path: Path, junk: str) -> None:
     await ended_run(kernel, tmp_path, junk)
     assert await tray(kernel) == []
-    assert (await kernel.ask("GET", "/needs")).json["total"] == 0
+    assert (await kernel.get("/needs"))["total"] == 0
 
 
 async def test_a_run_without_a_guards_model_asks_nobody(kernel: ServedKernel) -> None:
@@ -95,7 +95,7 @@ async def test_a_run_without_a_guards_model_asks_nobody(kernel: ServedKernel) ->
     await kernel.ask("POST", "/workflows", {"workflow": "review"})
     await kernel.ask("POST", "/messages", {"to": "@review", "text": "we deploy by staging, never straight"})
     await kernel.ask("DELETE", "/workflows/review")
-    listed = (await kernel.ask("GET", "/instructions")).json["instructions"]
+    listed = (await kernel.get("/instructions"))["instructions"]
     assert [one for one in listed if one["agent"] == "guard"] == []
 
 
@@ -111,7 +111,6 @@ async def test_what_is_purged_is_in_no_tray_and_in_no_audit(kernel: ServedKernel
 
 async def votes_on(kernel: ServedKernel, name: str, choice: str, *, rejected: bool = False) -> Any:
     """What comes of it where alice and bob vote ``choice`` on ``name``, ``rejected`` meanwhile, in the next run."""
-    await kernel.ask("POST", "/workflows", {"workflow": "review"})
     await kernel.attempt("alice@review")
     await kernel.attempt("bob@review", token="bobs-token")
     asked = {"type": "approval", "title": "Remember it?", "binding": True, "binds": {"tray": name}, "id": "keep"}
@@ -131,12 +130,12 @@ async def test_a_vote_takes_what_is_proposed_and_the_guard_writes_it_once(kernel
     await ended_run(kernel, tmp_path, answer())
     voted = await votes_on(kernel, "t1", "yes")
     assert voted["structuredContent"]["proposal"]["winner"] == "yes"
-    said = [one["text"] for one in (await kernel.ask("GET", "/spaces/review/channel")).json["messages"]]
+    said = [one["text"] for one in (await kernel.get("/spaces/review/channel"))["messages"]]
     assert any(f"> deploys: {FACT}" in one for one in said)
     assert "[MEMORY] t1 is remembered for alice, by the vote keep" in said
     (row,) = await tray(kernel)
     assert (row["state"], row["vote"]) == ("open", "keep")
-    assert (await kernel.ask("GET", "/needs")).json["total"] == 0
+    assert (await kernel.get("/needs"))["total"] == 0
     assert (await kernel.ask("POST", "/agents/alice/tray/t1/reject")).status == 409
     for _ in range(2):
         await settle(kernel)
@@ -161,7 +160,7 @@ async def test_a_tray_of_another_workspace_is_to_a_vote_like_one_that_is_not_the
     kernel: ServedKernel, tmp_path: Path, name: str
 ) -> None:
     await ended_run(kernel, tmp_path, answer())
-    await kernel.services.store.writer.commit(lambda tx: tx.write("UPDATE decisions SET space = 'task:main#9'", ()))
+    await kernel.writer.commit(lambda tx: tx.write("UPDATE decisions SET space = 'task:main#9'", ()))
     refused = (await votes_on(kernel, name, "yes"))["structuredContent"]
     assert (refused["code"], refused["detail"].replace(name, "")) == (
         "not_found", "memory proposal '' not found in review:main",
@@ -174,7 +173,7 @@ async def test_what_its_owner_decides_meanwhile_stands(kernel: ServedKernel, tmp
     await votes_on(kernel, "t1", "yes", rejected=True)
     await settle(kernel)
     assert [one["state"] for one in await tray(kernel)] == ["rejected"]
-    said = [one["text"] for one in (await kernel.ask("GET", "/spaces/review/channel")).json["messages"]]
+    said = [one["text"] for one in (await kernel.get("/spaces/review/channel"))["messages"]]
     assert "[MEMORY] t1 was already decided before the vote keep" in said
 
 
@@ -191,8 +190,6 @@ async def test_a_vote_that_would_not_decide_about_a_tray_is_refused(
     kernel: ServedKernel, tmp_path: Path, terms: dict[str, Any]
 ) -> None:
     await ended_run(kernel, tmp_path, answer())
-    await kernel.ask("POST", "/workflows", {"workflow": "review"})
     await kernel.attempt("alice@review")
     asked = {"title": "Remember it?", "binding": True, **terms}
-    told = await call(kernel, "team_proposal_create", asked, "worker-token")
-    assert told["structuredContent"]["code"] == "bad_request"
+    assert await refusal(kernel, "team_proposal_create", asked, "worker-token") == "bad_request"

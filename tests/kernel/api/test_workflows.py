@@ -27,14 +27,14 @@ async def posting(kernel: ServedKernel, path: str, body: Any) -> AsyncGenerator[
 
 async def stop(kernel: ServedKernel, space: str = "task:main#1", status: str = "done", exit_code: int = 0) -> None:
     """End a run as the service that watches runs would."""
-    await kernel.services.store.writer.commit(stop_workflow, space, status, exit_code)
+    await kernel.writer.commit(stop_workflow, space, status, exit_code)
 
 
 async def test_agents_of_a_workflow_are_listed_while_it_runs(kernel: ServedKernel) -> None:
     await kernel.ask("POST", "/agents", {"model": "mock/x", "mock": [{"text": "hi"}], "name": "helper"})
     for tag in ("main", "pr-1"):
         assert (await kernel.ask("POST", "/workflows", {"workflow": "review", "tag": tag})).status == 201
-    rows = (await kernel.ask("GET", "/agents")).json["agents"]
+    rows = (await kernel.get("/agents"))["agents"]
     assert {row["name"]: (row["source"], row["file"], row["state"]) for row in rows} == {
         "alice": ("file", ".agents/alice.yaml", "idle"),
         "bob@review": ("workflow", None, "idle"),
@@ -42,15 +42,14 @@ async def test_agents_of_a_workflow_are_listed_while_it_runs(kernel: ServedKerne
         "helper": ("ephemeral", None, "idle"),
     }
     await kernel.ask("DELETE", "/workflows/review/main")
-    names = [row["name"] for row in (await kernel.ask("GET", "/agents")).json["agents"]]
+    names = [row["name"] for row in (await kernel.get("/agents"))["agents"]]
     assert names == ["alice", "bob@review:pr-1", "helper"]
 
 
 async def test_starting_what_runs_or_is_not_there_is_refused(kernel: ServedKernel) -> None:
     """contracts 7: a name:tag that is live."""
     await kernel.ask("POST", "/workflows", {"workflow": "review"})
-    again = await kernel.ask("POST", "/workflows", {"workflow": "review"})
-    assert (again.status, again.code) == (409, "already_running")
+    assert (await kernel.ask("POST", "/workflows", {"workflow": "review"})).refusal == (409, "already_running")
     assert (await kernel.ask("POST", "/workflows", {"workflow": "nothing"})).code == "unknown_workflow"
     assert (await kernel.ask("POST", "/run", {"workflow": "review", "tag": "x"})).code == "no_kickoff"
     assert (await kernel.ask("POST", "/workflows", {"workflow": "review", "tag": "../x"})).code == "bad_request"
@@ -58,22 +57,21 @@ async def test_starting_what_runs_or_is_not_there_is_refused(kernel: ServedKerne
 
 async def test_a_broken_workflow_file_is_refused_with_every_place(kernel: ServedKernel) -> None:
     """contracts 9: path, line, column, hint."""
-    path = kernel.services.files.catalog.root / ".workflows/bad.yaml"
+    path = kernel.root / ".workflows/bad.yaml"
     path.write_text("agents:\n  bob: { ref: nobody }\nkickof: x\n")
     answer = await kernel.ask("POST", "/workflows", {"workflow": "bad"})
-    assert (answer.status, answer.code) == (422, "bad_definition")
+    assert answer.refusal == (422, "bad_definition")
     assert {error["path"] for error in answer.json["errors"]} == {".workflows/bad.yaml"}
-    assert (await kernel.ask("GET", "/runs")).json["runs"] == []
+    assert (await kernel.get("/runs"))["runs"] == []
 
 
 @pytest.mark.promise("P19")
 async def test_setup_needs_trust(kernel: ServedKernel) -> None:
     """Exit 7 at the client, 403 here; nothing was run."""
-    path = kernel.services.files.catalog.root / ".workflows/shell.yaml"
+    path = kernel.root / ".workflows/shell.yaml"
     path.write_text("agents:\n  alice: { ref: alice }\nsetup:\n  - shell: touch ran\nkickoff: '@alice go'\n")
-    answer = await kernel.ask("POST", "/run", {"workflow": "shell"})
-    assert (answer.status, answer.code) == (403, "untrusted")
-    assert not (kernel.services.files.catalog.root / "ran").exists()
+    assert (await kernel.ask("POST", "/run", {"workflow": "shell"})).refusal == (403, "untrusted")
+    assert not (kernel.root / "ran").exists()
 
 
 async def test_a_run_is_streamed_from_its_acceptance_to_its_report(kernel: ServedKernel) -> None:
@@ -95,10 +93,10 @@ async def test_a_run_is_streamed_from_its_acceptance_to_its_report(kernel: Serve
 async def test_a_client_that_leaves_does_not_stop_the_run(kernel: ServedKernel) -> None:
     async with posting(kernel, "/run", {"workflow": "task"}) as events:
         await anext(events)
-    assert (await kernel.ask("GET", "/workflows/task")).json["state"] == "running"
-    assert (await kernel.ask("GET", "/runs/task:main")).json["status"] == "running"
+    assert (await kernel.get("/workflows/task"))["state"] == "running"
+    assert (await kernel.get("/runs/task:main"))["status"] == "running"
     await stop(kernel, status="failed", exit_code=1)
-    report = (await kernel.ask("GET", "/runs/task")).json
+    report = await kernel.get("/runs/task")
     assert (report["status"], report["exit_code"]) == ("failed", 1)
 
 
@@ -113,7 +111,7 @@ async def test_a_run_that_a_client_stopped_ends_with_the_clients_exit_code(
     async with posting(kernel, "/run", {"workflow": "task"}) as events:
         await anext(events)
         assert (await kernel.ask("DELETE", f"/workflows/task/main{query}")).status == 200
-    report = (await kernel.ask("GET", "/runs/task:main")).json
+    report = await kernel.get("/runs/task:main")
     assert (report["status"], report["exit_code"]) == ("cancelled", code)
     assert (await kernel.ask("DELETE", "/workflows/task/main?signal=KILL")).status == 400
 
@@ -133,7 +131,7 @@ async def test_a_message_is_streamed_to_its_result(kernel: ServedKernel) -> None
 
 @pytest.mark.promise("LF04")
 async def test_a_client_that_does_not_wait_for_its_answer_is_forgotten(kernel: ServedKernel) -> None:
-    subscriptions = kernel.services.store.feed._subscriptions  # pyright: ignore[reportPrivateUsage]
+    subscriptions = kernel.feed._subscriptions  # pyright: ignore[reportPrivateUsage]
     with trio.fail_after(5):
         async with connected(kernel.port) as wire:
             body = b'{"to": "alice", "text": "work"}'
@@ -180,7 +178,7 @@ async def test_serve_is_refused_when_the_kernel_stops_first(kernel: ServedKernel
     async with trio.open_nursery() as nursery:
         nursery.start_soon(serve)
         with trio.fail_after(5):
-            while not (await kernel.ask("GET", "/agents/alice/queue")).json["instructions"]:
+            while not (await kernel.get("/agents/alice/queue"))["instructions"]:
                 pass
             kernel.services.kernel.shutdown.closing.set()
     assert [(answer.status, answer.code) for answer in answers] == [(503, "stopping")]
@@ -194,12 +192,12 @@ async def test_what_is_neither_a_workflow_nor_a_message_is_refused(kernel: Serve
 async def lease_and_end(kernel: ServedKernel, instruction: str) -> None:
     from kernel.store.transitions.lease import lease
 
-    assert await kernel.services.store.writer.commit(lease, instruction, b"x" * 32) is not None
+    assert await kernel.writer.commit(lease, instruction, b"x" * 32) is not None
     await kernel.end(instruction)
 
 
 async def until_running(kernel: ServedKernel, workflow: str) -> None:
     while (await kernel.ask("GET", f"/workflows/{workflow}")).status != 200:
         pass
-    while not (await kernel.ask("GET", "/agents/alice/queue")).json["instructions"]:
+    while not (await kernel.get("/agents/alice/queue"))["instructions"]:
         pass

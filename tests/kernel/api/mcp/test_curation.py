@@ -13,7 +13,7 @@ from kernel.services.guard import MemoryGuard
 from kernel.store.transitions.lease import lease
 from kernel.store.transitions.requeue import Requeue, requeue
 from tests.builders.api import REVIEW, ServedKernel
-from tests.kernel.api.mcp.rpc import CALL_KEY, call
+from tests.kernel.api.mcp.rpc import CALL_KEY, call, content
 
 GUARD = 'guard: { model: "mock/guard", llm_curation: true }\n'
 KEEP = {"keep": True, "tier": "working", "why": "good"}
@@ -33,7 +33,6 @@ pytestmark = pytest.mark.promise("P67")
 async def kernel(kernel: ServedKernel, tmp_path: Path) -> ServedKernel:
     """A kernel whose workflow review runs with a guard; alice has the worker-token, bob the bobs-token."""
     (tmp_path / "project/.workflows/review.yaml").write_text(REVIEW + GUARD)
-    await kernel.ask("POST", "/workflows", {"workflow": "review"})
     await kernel.attempt("alice@review")
     await kernel.attempt("bob@review", token="bobs-token")
     return kernel
@@ -57,7 +56,7 @@ async def answered(
     kernel: ServedKernel, tool: str, arguments: Any, answer: Any, token: str = "worker-token", **meta: Any
 ) -> tuple[Any, str]:
     """What a call is answered for which the guard's model says ``answer``; and what the model was asked."""
-    wake = kernel.services.store.feed.new_wake(frozenset({"instruction.queued"}))
+    wake = kernel.feed.new_wake(frozenset({"instruction.queued"}))
     results: list[Any] = []
     async with trio.open_nursery() as nursery:
 
@@ -70,7 +69,7 @@ async def answered(
         instruction = str((await questions(kernel))[0]["id"])
         assert guard_of(kernel).asking()
         await kernel.lease(instruction, f"guards-token-{instruction}")
-        asked = (await kernel.ask("GET", f"/messages/{(await questions(kernel))[0]['message_ids'][0]}")).json
+        asked = await kernel.get(f"/messages/{(await questions(kernel))[0]['message_ids'][0]}")
         await kernel.end(instruction, text=answer if isinstance(answer, str) else json.dumps(answer))
         await guard_of(kernel).run_once()
     assert not guard_of(kernel).asking()
@@ -79,11 +78,11 @@ async def answered(
 
 async def kept(kernel: ServedKernel) -> dict[str, str]:
     """The tiers of what alice knows, by key."""
-    return {one["key"]: one["tier"] for one in (await kernel.ask("GET", "/agents/alice/memory")).json["entries"]}
+    return {one["key"]: one["tier"] for one in (await kernel.get("/agents/alice/memory"))["entries"]}
 
 
 async def audited(kernel: ServedKernel) -> list[Any]:
-    return list((await kernel.ask("GET", "/audit")).json["rows"])
+    return list((await kernel.get("/audit"))["rows"])
 
 
 CRASHED = Requeue(status="queued", outcome="crash", cause="crash", charge="crash")
@@ -102,7 +101,7 @@ async def test_what_the_guard_does_not_keep_is_in_no_file_and_the_agent_and_the_
     assert (row["kind"], row["owner"], row["receiver"], row["note"]) == ("refused", "alice", "guard", "junk")
     assert (row["given"][0]["key"], row["withheld"]) == ("status", 1)
     assert "CANARY-JUNK" not in json.dumps(row)
-    assert (await kernel.ask("GET", "/needs")).json["total"] == 0
+    assert (await kernel.get("/needs"))["total"] == 0
 
 
 async def test_what_the_guard_moves_is_in_that_tier(kernel: ServedKernel) -> None:
@@ -132,12 +131,12 @@ async def test_a_guard_that_does_not_answer_is_waited_for_once_and_its_question_
     assert await kept(kernel) == {"k0": "working", "k1": "working", "k2": "working"}
     (asked,) = await questions(kernel)
     assert asked["status"] == "cancelled"
-    assert (await kernel.ask("GET", "/needs")).json["total"] == 0
+    assert (await kernel.get("/needs"))["total"] == 0
     assert not guard_of(kernel).asking()
 
 
 async def test_a_guard_without_money_a_key_or_trust_changes_nothing(kernel: ServedKernel) -> None:
-    wake = kernel.services.store.feed.new_wake(frozenset({"instruction.queued"}))
+    wake = kernel.feed.new_wake(frozenset({"instruction.queued"}))
     results: list[Any] = []
     async with trio.open_nursery() as nursery:
 
@@ -149,22 +148,22 @@ async def test_a_guard_without_money_a_key_or_trust_changes_nothing(kernel: Serv
         instruction = str((await questions(kernel))[0]["id"])
         await kernel.lease(instruction, "guards-token")
         parked = Requeue(status="waiting", outcome="credentials", waits_for="credentials", wait_key="anthropic")
-        await kernel.services.store.writer.commit(requeue, instruction, 1, parked)
+        await kernel.writer.commit(requeue, instruction, 1, parked)
         await guard_of(kernel).run_once()
     assert results[0]["structuredContent"]["entry"]["tier"] == "working"
     assert (await questions(kernel))[0]["status"] == "cancelled"
-    assert (await kernel.ask("GET", "/needs")).json["total"] == 0
+    assert (await kernel.get("/needs"))["total"] == 0
 
 
 async def test_the_same_call_after_a_crash_has_the_same_answer_and_asks_nobody_again(kernel: ServedKernel) -> None:
     key = {CALL_KEY: "i1.3"}
     first, _ = await answered(kernel, "memory_write", WRITE, FORGET, **key)
-    again = (await call(kernel, "memory_write", WRITE, **key))["structuredContent"]
+    again = await content(kernel, "memory_write", WRITE, **key)
     assert again == first
-    writer = kernel.services.store.writer
+    writer = kernel.writer
     await writer.commit(requeue, "i1", 1, CRASHED)
     await writer.commit(partial(_lease, token="second"), "i1")
-    again = (await call(kernel, "memory_write", WRITE, "second", **key))["structuredContent"]
+    again = await content(kernel, "memory_write", WRITE, "second", **key)
     assert again == first
     assert (len(await questions(kernel)), len(await audited(kernel)), await kept(kernel)) == (1, 1, {})
 
@@ -189,7 +188,7 @@ async def test_the_guard_is_shown_what_the_agent_may_see_here_and_trusts_no_less
 
 async def test_people_and_agents_without_a_guard_are_asked_nothing(kernel: ServedKernel) -> None:
     assert (await kernel.ask("PUT", "/agents/alice/memory/k", {"value": "a state of work"})).status == 200
-    await kernel.services.store.writer.commit(requeue, "i1", 1, CRASHED)
+    await kernel.writer.commit(requeue, "i1", 1, CRASHED)
     await kernel.ask("DELETE", "/workflows/review")
     await kernel.attempt("alice", token="own-token")
     await call(kernel, "memory_write", WRITE, "own-token")

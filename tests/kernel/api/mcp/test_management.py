@@ -11,7 +11,7 @@ from mcp.client import Client
 from kernel.api.mcp.tools import MANAGEMENT
 from kernel.store import workflows
 from tests.builders.api import TOKEN, ServedKernel
-from tests.kernel.api.mcp.rpc import call, post
+from tests.kernel.api.mcp.rpc import call, content, post, refusal
 from tests.kernel.api.mcp.test_clients import MODES, client
 from tests.kernel.api.test_tokens import made
 
@@ -122,7 +122,7 @@ async def test_a_call_that_is_sent_again_happens_once(kernel: ServedKernel) -> N
 
 
 async def test_wrong_arguments_are_told_which_there_are(kernel: ServedKernel) -> None:
-    answer = (await call(kernel, "send", {"to": "alice", "message": "hi"}, TOKEN))["structuredContent"]
+    answer = await content(kernel, "send", {"to": "alice", "message": "hi"}, TOKEN)
     assert answer["code"] == "bad_request"
     assert answer["hint"] == "it takes: to (needed), text (needed)"
 
@@ -134,19 +134,18 @@ async def test_people_only_holds_over_mcp_too(kernel: ServedKernel) -> None:
         ("workflow_run", {"workflow": "task"}),
         ("approval_decide", {"id": "a1", "decision": "approve"}),
     ):
-        answer = await call(kernel, name, arguments, TOKEN)
-        assert answer["structuredContent"]["code"] == "forbidden", name
+        assert await refusal(kernel, name, arguments, TOKEN) == "forbidden", name
 
 
 async def test_a_run_that_is_led_waits_for_what_needs_a_person(kernel: ServedKernel) -> None:
     """Its leader sees that in needs_list: it does not end because nobody is at a terminal."""
     await call(kernel, "workflow_run", {"workflow": "task"}, TOKEN)
-    (run,) = kernel.services.store.reader.now(workflows.running_runs, kernel.services.store.now_ms())
+    (run,) = kernel.reader.now(workflows.running_runs, kernel.services.store.now_ms())
     assert run.options.attended
 
 
 async def test_the_end_of_a_run_is_waited_for(kernel: ServedKernel) -> None:
-    run = (await call(kernel, "workflow_run", {"workflow": "task"}, TOKEN))["structuredContent"]["id"]
+    run = (await content(kernel, "workflow_run", {"workflow": "task"}, TOKEN))["id"]
     reports: list[Any] = []
 
     async def wait() -> None:
@@ -163,14 +162,14 @@ async def test_the_end_of_a_run_is_waited_for(kernel: ServedKernel) -> None:
 
 async def test_the_next_event_is_waited_for(kernel: ServedKernel) -> None:
     async def newest() -> Any:
-        return (await call(kernel, "events_read", {"limit": 1}, TOKEN))["structuredContent"]
+        return await content(kernel, "events_read", {"limit": 1}, TOKEN)
 
     since = (await newest())["next"]
     pages: list[Any] = []
 
     async def wait() -> None:
         arguments = {"since": since, "type": "message", "wait_seconds": 600}
-        pages.append((await call(kernel, "events_read", arguments, TOKEN))["structuredContent"])
+        pages.append(await content(kernel, "events_read", arguments, TOKEN))
 
     with trio.fail_after(10):
         async with trio.open_nursery() as nursery:

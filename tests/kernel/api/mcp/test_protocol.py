@@ -16,7 +16,7 @@ from kernel.store.attempts import Identity
 from protocol.message import TEXT_LIMIT_BYTES
 from protocol.names import AgentKey, AgentName, InstructionId, SpaceId
 from tests.builders.api import ServedKernel
-from tests.kernel.api.mcp.rpc import ENVELOPE, call, call_of, post
+from tests.kernel.api.mcp.rpc import ENVELOPE, call, call_of, content, post
 
 pytestmark = pytest.mark.promise("HF17", "HF18", "HF19")
 
@@ -91,7 +91,7 @@ async def test_wrong_arguments_are_a_result_that_says_what_is_wrong(
     assert answer.status == 200
     result = answer.json["result"]
     assert (result["isError"], result["structuredContent"]["code"]) == (True, "bad_request")
-    channel = (await kernel.ask("GET", "/spaces/dm:alice/channel")).json["messages"]
+    channel = (await kernel.get("/spaces/dm:alice/channel"))["messages"]
     assert [message["text"] for message in channel] == ["work"]
 
 
@@ -109,9 +109,9 @@ async def test_a_long_message_is_taken_whole_or_refused(kernel: ServedKernel) ->
     await kernel.attempt()
     text = "é" * (TEXT_LIMIT_BYTES // 2)
     assert (await call(kernel, "channel_send", {"message": text}))["isError"] is False
-    said = (await call(kernel, "channel_read", {"limit": 1}))["structuredContent"]["messages"][0]["text"]
+    said = (await content(kernel, "channel_read", {"limit": 1}))["messages"][0]["text"]
     name = said.rpartition("resource:")[2].partition(";")[0]
-    whole = (await kernel.ask("GET", f"/resources/{name}")).json["content"]
+    whole = (await kernel.get(f"/resources/{name}"))["content"]
     assert whole == text
     refused = await call(kernel, "channel_send", {"message": text + "!"})
     assert (refused["isError"], "too_large" in str(refused)) == (True, True)
@@ -140,7 +140,7 @@ async def test_headers_that_contradict_the_body_are_refused(kernel: ServedKernel
 async def test_a_body_that_is_not_json_by_its_type_is_refused(kernel: ServedKernel) -> None:
     await kernel.attempt()
     answer = await post(kernel, call_of("channel_send", {"message": "x"}), Content_Type="text/plain")
-    assert (answer.status, answer.code) == (415, "unsupported_media_type")
+    assert answer.refusal == (415, "unsupported_media_type")
 
 
 @pytest.mark.parametrize(

@@ -9,26 +9,26 @@ from kernel.store.agents import AgentSpec, put_agents
 from protocol.names import AgentKey
 from protocol.tools import OFFERED_TO, TO_MODEL
 from tests.builders.api import ServedKernel
-from tests.kernel.api.mcp.rpc import CALL_KEY, ENVELOPE, REVISION, call, post
+from tests.kernel.api.mcp.rpc import CALL_KEY, ENVELOPE, REVISION, call, content, post, refusal
 
 pytestmark = pytest.mark.promise("P4", "P6")
 
 
 async def said(kernel: ServedKernel, space: str) -> list[tuple[str, str]]:
-    channel = (await kernel.ask("GET", f"/spaces/{space}/channel")).json["messages"]
+    channel = (await kernel.get(f"/spaces/{space}/channel"))["messages"]
     return [(message["from"], message["text"]) for message in channel if message["kind"] == "said"]
 
 
 async def test_a_ninth_mention_is_reported_to_the_sender(kernel: ServedKernel) -> None:
     names = [f"n{number}" for number in range(9)]
-    root = kernel.services.files.catalog.root
+    root = kernel.root
     members = "".join(f"  {name}: {{ model: mock/x, mock: [{{ text: hi }}] }}\n" for name in names)
     (root / ".workflows/big.yaml").write_text(f"agents:\n  alice: {{ ref: alice }}\n{members}")
     assert (await kernel.ask("POST", "/workflows", {"workflow": "big"})).status == 201
     await kernel.attempt("alice@big")
     text = " ".join(f"@{name}" for name in names)
-    content = (await call(kernel, "channel_send", {"message": text}))["structuredContent"]
-    assert (len(content["instruction_ids"]), content["not_woken"]) == (8, ["n8"])
+    sent = await content(kernel, "channel_send", {"message": text})
+    assert (len(sent["instruction_ids"]), sent["not_woken"]) == (8, ["n8"])
 
 
 async def test_a_repeated_call_of_one_key_adds_nothing_and_gets_the_first_answer(kernel: ServedKernel) -> None:
@@ -63,7 +63,7 @@ async def test_no_part_of_a_channel_is_left_out_without_a_word(kernel: ServedKer
         found: list[list[str]] = []
         arguments = {"limit": 2} if place is None else {"limit": 2, parameter: place}
         while len(found) < 5:
-            page = (await call(kernel, "channel_read", arguments))["structuredContent"]
+            page = await content(kernel, "channel_read", arguments)
             assert page["total"] == 5
             found.append([message["text"] for message in page["messages"]])
             if page["next"] is None:
@@ -84,46 +84,44 @@ async def test_no_part_of_an_inbox_is_left_out_without_a_word(
     await kernel.attempt(text="n0")
     for number in range(1, 4):
         await kernel.ask("POST", "/messages", {"to": "alice", "text": f"n{number}"})
-    first = (await call(kernel, "my_inbox"))["structuredContent"]
+    first = await content(kernel, "my_inbox")
     assert ([row["text"] for row in first["deliveries"]], first["total"]) == (["n0", "n1"], 4)
     assert first["next"] == first["deliveries"][-1]["message_id"]
-    second = (await call(kernel, "my_inbox", {"after": first["next"]}))["structuredContent"]
+    second = await content(kernel, "my_inbox", {"after": first["next"]})
     assert ([row["text"] for row in second["deliveries"]], second["total"], second["next"]) == (["n2", "n3"], 4, None)
-    wrong = await call(kernel, "my_inbox", {"after": "soon"})
-    assert (wrong["isError"], wrong["structuredContent"]["code"]) == (True, "bad_request")
+    assert await refusal(kernel, "my_inbox", {"after": "soon"}) == "bad_request"
 
 
 async def test_the_inbox_lists_what_is_not_handled_and_marks_exactly_what_is_named(kernel: ServedKernel) -> None:
     await kernel.attempt(text="the work")
     other = (await kernel.ask("POST", "/messages", {"to": "alice", "text": "URGENT: more"})).json["message_id"]
-    rows = (await call(kernel, "my_inbox"))["structuredContent"]["deliveries"]
+    rows = (await content(kernel, "my_inbox"))["deliveries"]
     assert [(row["text"], row["state"], row["flag"]) for row in rows] == [
         ("the work", "leased", None),
         ("URGENT: more", "queued", "urgent"),
     ]
-    marked = (await call(kernel, "my_inbox_ack", {"ids": [other, "m999"]}))["structuredContent"]
+    marked = await content(kernel, "my_inbox_ack", {"ids": [other, "m999"]})
     assert marked["acknowledged"] == [other]
-    again = (await call(kernel, "my_inbox_ack", {"ids": [other]}))["structuredContent"]
+    again = await content(kernel, "my_inbox_ack", {"ids": [other]})
     assert again["acknowledged"] == []
-    rows = (await call(kernel, "my_inbox"))["structuredContent"]["deliveries"]
+    rows = (await content(kernel, "my_inbox"))["deliveries"]
     assert [row["text"] for row in rows] == ["the work"]
 
 
 @pytest.mark.promise("P6", "XF16")
 async def test_an_agent_cannot_mark_the_messages_of_another(kernel: ServedKernel) -> None:
     carol = AgentSpec(key=AgentKey("carol"), origin="ephemeral", definition=b'{"name": "carol", "model": "mock/x"}')
-    await kernel.services.store.writer.commit(put_agents, [carol])
+    await kernel.writer.commit(put_agents, [carol])
     theirs = (await kernel.ask("POST", "/messages", {"to": "carol", "text": "private"})).json["message_id"]
     await kernel.attempt()
-    marked = (await call(kernel, "my_inbox_ack", {"ids": [theirs]}))["structuredContent"]
+    marked = await content(kernel, "my_inbox_ack", {"ids": [theirs]})
     assert marked["acknowledged"] == []
-    receipts = (await kernel.ask("GET", f"/messages/{theirs}")).json["receipts"]
+    receipts = (await kernel.get(f"/messages/{theirs}"))["receipts"]
     assert [receipt["state"] for receipt in receipts] == ["queued"]
 
 
 @pytest.mark.promise("HF04", "HF20")
 async def test_no_other_field_makes_a_call_somebody_elses(kernel: ServedKernel) -> None:
-    await kernel.ask("POST", "/workflows", {"workflow": "review"})
     await kernel.attempt("alice@review", token="alice-token")
     await kernel.attempt("bob@review", token="bob-token")
     claims = {"X_Agent_Id": "bob", "Mcp_Session_Id": "bob", "X_Forwarded_User": "bob", "Cookie": "token=bob-token"}
@@ -146,12 +144,10 @@ async def test_an_attempt_that_was_fenced_off_writes_nothing(kernel: ServedKerne
     from kernel.store.transitions.requeue import Requeue, requeue
 
     instruction = await kernel.attempt(token="first")
-    await kernel.services.store.writer.commit(
-        requeue, instruction, 1, Requeue(status="queued", outcome="crash", charge="attempt")
-    )
-    assert await kernel.services.store.writer.commit(lease, instruction, b"2" * 32) is not None
+    await kernel.writer.commit(requeue, instruction, 1, Requeue(status="queued", outcome="crash", charge="attempt"))
+    assert await kernel.writer.commit(lease, instruction, b"2" * 32) is not None
     answer = await post(kernel, {}, "first")
-    assert (answer.status, answer.code) == (401, "stale_attempt")
+    assert answer.refusal == (401, "stale_attempt")
 
 
 @pytest.mark.promise("HF06", "HF21")
@@ -174,7 +170,7 @@ async def test_an_attempt_that_ends_during_a_call_is_told_so(kernel: ServedKerne
 
 
 async def test_without_a_channel_there_is_none_to_read_or_speak_in(kernel: ServedKernel) -> None:
-    path = kernel.services.files.catalog.root / ".workflows/solo.yaml"
+    path = kernel.root / ".workflows/solo.yaml"
     path.write_text("agents:\n  alice: { ref: alice }\nworkspace: false\n")
     assert (await kernel.ask("POST", "/workflows", {"workflow": "solo"})).status == 201
     await kernel.attempt("alice@solo")

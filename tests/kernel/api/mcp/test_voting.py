@@ -6,7 +6,7 @@ import pytest
 
 from kernel.api.mcp.tools import TOOLS
 from tests.builders.api import ServedKernel
-from tests.kernel.api.mcp.rpc import CALL_KEY, call
+from tests.kernel.api.mcp.rpc import CALL_KEY, call, refusal
 
 CREATE = {"type": "decision", "title": "Which?", "options": [{"id": "a", "label": "Apples"}, {"id": "b"}]}
 
@@ -60,8 +60,7 @@ async def test_a_refusal_is_a_result_with_a_code(team: ServedKernel, tool: str, 
 
 async def test_in_a_personal_space_nobody_votes(kernel: ServedKernel) -> None:
     await kernel.attempt()
-    result = await call(kernel, "team_proposal_create", CREATE)
-    assert result["structuredContent"]["code"] == "not_a_participant"
+    assert await refusal(kernel, "team_proposal_create", CREATE) == "not_a_participant"
 
 
 def test_the_tools_say_of_themselves_what_they_change() -> None:
