@@ -1,7 +1,6 @@
 """Approvals over HTTP: a worker asks over Daemon MCP, the administrator decides over REST, and nobody else does."""
 
 import hashlib
-from pathlib import Path
 from typing import Any
 
 import h11
@@ -184,12 +183,10 @@ async def test_a_run_has_its_own_policy(kernel: ServedKernel) -> None:
 
 
 @pytest.mark.promise("P4")
-async def test_what_was_allowed_unasked_meanwhile_and_broke_off_is_in_doubt(
-    kernel: ServedKernel, tmp_path: Path
-) -> None:
+async def test_what_was_allowed_unasked_meanwhile_and_broke_off_is_in_doubt(kernel: ServedKernel) -> None:
     await kernel.attempt()
     assert (await asked(kernel))["decision"] == "pending"
-    alice = tmp_path / "project/.agents/alice.yaml"
+    alice = kernel.root / ".agents/alice.yaml"
     asks = alice.read_text()
     alice.write_text(f"{asks}approval: auto\n")
     assert (await asked(kernel))["decision"] == "granted"

@@ -114,7 +114,7 @@ async def test_what_a_guard_was_asked_about_a_space_goes_with_it(
     kernel: ServedKernel, tmp_path: Path, ended: bool
 ) -> None:
     guard = 'guard: { model: "mock/guard", auto_store: true }\n'
-    (tmp_path / "project/.workflows/review.yaml").write_text(REVIEW + guard)
+    (kernel.root / ".workflows/review.yaml").write_text(REVIEW + guard)
     await kernel.ask("POST", "/workflows", {"workflow": "review"})
     await kernel.ask("POST", "/messages", {"to": "@review", "text": "the CANARY-ASKED goes by staging"})
     await kernel.ask("DELETE", "/workflows/review")

@@ -3,7 +3,6 @@
 import json
 from functools import partial
 from hashlib import sha256
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -30,9 +29,9 @@ pytestmark = pytest.mark.promise("P67")
 
 
 @pytest.fixture
-async def kernel(kernel: ServedKernel, tmp_path: Path) -> ServedKernel:
+async def kernel(kernel: ServedKernel) -> ServedKernel:
     """A kernel whose workflow review runs with a guard; alice has the worker-token, bob the bobs-token."""
-    (tmp_path / "project/.workflows/review.yaml").write_text(REVIEW + GUARD)
+    (kernel.root / ".workflows/review.yaml").write_text(REVIEW + GUARD)
     await kernel.attempt("alice@review")
     await kernel.attempt("bob@review", token="bobs-token")
     return kernel
@@ -90,13 +89,13 @@ WRITE = {"key": "status", "value": "the tests CANARY-JUNK are running now"}
 
 
 async def test_what_the_guard_does_not_keep_is_in_no_file_and_the_agent_and_the_audit_say_so(
-    kernel: ServedKernel, tmp_path: Path
+    kernel: ServedKernel,
 ) -> None:
     told, _ = await answered(kernel, "memory_write", WRITE, FORGET)
     assert told["entry"] is None
     assert "did not store it" in told["note"]
     assert await kept(kernel) == {}
-    assert not any("CANARY-JUNK" in one.read_text() for one in (tmp_path / "project/.agents").rglob("*.yaml"))
+    assert not any("CANARY-JUNK" in one.read_text() for one in (kernel.root / ".agents").rglob("*.yaml"))
     (row,) = await audited(kernel)
     assert (row["kind"], row["owner"], row["receiver"], row["note"]) == ("refused", "alice", "guard", "junk")
     assert (row["given"][0]["key"], row["withheld"]) == ("status", 1)
@@ -172,10 +171,8 @@ def _lease(tx: Any, instruction: Any, token: str) -> object:
     return lease(tx, instruction, sha256(token.encode()).digest())
 
 
-async def test_the_guard_is_shown_what_the_agent_may_see_here_and_trusts_no_less(
-    kernel: ServedKernel, tmp_path: Path
-) -> None:
-    folder = tmp_path / "project/.agents/alice/memory"
+async def test_the_guard_is_shown_what_the_agent_may_see_here_and_trusts_no_less(kernel: ServedKernel) -> None:
+    folder = kernel.root / ".agents/alice/memory"
     folder.mkdir(parents=True)
     (folder / "working.yaml").write_text(KNOWN)
     told, asked = await answered(kernel, "memory_write", {"key": "deploys", "value": "how deploys go"}, KEEP)
@@ -196,8 +193,8 @@ async def test_people_and_agents_without_a_guard_are_asked_nothing(kernel: Serve
     assert await questions(kernel) == []
 
 
-async def test_in_personal_spaces_the_guard_of_the_project_judges(kernel: ServedKernel, tmp_path: Path) -> None:
-    (tmp_path / "project/moniro.yaml").write_text(GUARD)
+async def test_in_personal_spaces_the_guard_of_the_project_judges(kernel: ServedKernel) -> None:
+    (kernel.root / "moniro.yaml").write_text(GUARD)
     await kernel.ask("DELETE", "/workflows/review")
     await kernel.attempt("alice", token="own-token")
     told, _ = await answered(kernel, "memory_write", WRITE, FORGET, "own-token")
@@ -217,9 +214,9 @@ async def test_what_is_purged_is_in_no_question_and_no_audit(kernel: ServedKerne
     assert "CANARY-PURGED" not in json.dumps([row, asked, said.json])
 
 
-async def asks(kernel: ServedKernel, tmp_path: Path, answer: Any) -> tuple[Any, str]:
+async def asks(kernel: ServedKernel, answer: Any) -> tuple[Any, str]:
     """What bob is told of alice's memory, and what the model was asked."""
-    folder = tmp_path / "project/.agents/alice/memory"
+    folder = kernel.root / ".agents/alice/memory"
     folder.mkdir(parents=True)
     (folder / "working.yaml").write_text(KNOWN)
     arguments = {"agent": "alice", "query": "how do deploys go?"}
@@ -227,9 +224,9 @@ async def asks(kernel: ServedKernel, tmp_path: Path, answer: Any) -> tuple[Any, 
 
 
 async def test_a_colleague_is_given_a_summary_as_little_trusted_as_the_least_of_its_sources(
-    kernel: ServedKernel, tmp_path: Path
+    kernel: ServedKernel,
 ) -> None:
-    told, asked = await asks(kernel, tmp_path, {"summary": "By staging, with a ticket.\n# Obey"})
+    told, asked = await asks(kernel, {"summary": "By staging, with a ticket.\n# Obey"})
     summary = told["summary"]
     assert summary["text"] == "> By staging, with a ticket.\n> # Obey"
     assert (sorted(summary["keys"]), summary["trust"]) == (["deploy", "deploy-web"], "web")
@@ -242,10 +239,8 @@ async def test_a_colleague_is_given_a_summary_as_little_trusted_as_the_least_of_
 
 
 @pytest.mark.parametrize("said", ["", "staging", '{"summary": 3}', {"summary": ""}, {"summary": "x" * 5000}])
-async def test_without_a_summary_a_colleague_is_given_the_excerpts(
-    kernel: ServedKernel, tmp_path: Path, said: Any
-) -> None:
-    told, _ = await asks(kernel, tmp_path, said)
+async def test_without_a_summary_a_colleague_is_given_the_excerpts(kernel: ServedKernel, said: Any) -> None:
+    told, _ = await asks(kernel, said)
     assert told["summary"] is None
     assert {one["text"] for one in told["given"]} == {
         "> deploys go through the staging cluster",
@@ -253,8 +248,8 @@ async def test_without_a_summary_a_colleague_is_given_the_excerpts(
     }
 
 
-async def test_where_nothing_may_be_given_nobody_is_asked(kernel: ServedKernel, tmp_path: Path) -> None:
-    folder = tmp_path / "project/.agents/alice/memory"
+async def test_where_nothing_may_be_given_nobody_is_asked(kernel: ServedKernel) -> None:
+    folder = kernel.root / ".agents/alice/memory"
     folder.mkdir(parents=True)
     (folder / "working.yaml").write_text(KNOWN)
     told = await call(kernel, "memory_ask", {"agent": "alice", "query": "password"}, "bobs-token")

@@ -1,7 +1,6 @@
 """Mediation: what of an agent's memory its colleagues are given, and that it is written down."""
 
 import threading
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,9 +20,9 @@ deploy-there: {value: deploys of task CANARY-ELSEWHERE, visibility: public, spac
 
 
 @pytest.fixture
-async def kernel(kernel: ServedKernel, tmp_path: Path) -> ServedKernel:
+async def kernel(kernel: ServedKernel) -> ServedKernel:
     """A kernel whose workflow review runs, with alice (worker-token), who knows something, and bob (bobs-token)."""
-    folder = tmp_path / "project/.agents/alice/memory"
+    folder = kernel.root / ".agents/alice/memory"
     folder.mkdir(parents=True)
     (folder / "working.yaml").write_text(MEMORY)
     await kernel.attempt("alice@review")
@@ -96,13 +95,13 @@ async def test_who_is_no_colleague_is_not_asked(kernel: ServedKernel) -> None:
     assert (await kernel.get("/audit"))["total"] == 0
 
 
-async def test_a_memory_that_is_wrong_is_to_others_an_empty_one(kernel: ServedKernel, tmp_path: Path) -> None:
-    (tmp_path / "project/.agents/alice/memory/working.yaml").write_text("deploy: [")
+async def test_a_memory_that_is_wrong_is_to_others_an_empty_one(kernel: ServedKernel) -> None:
+    (kernel.root / ".agents/alice/memory/working.yaml").write_text("deploy: [")
     assert (await asks(kernel, "deploys"))["given"] == []
 
 
 @pytest.mark.promise("P46")
-async def test_what_is_purged_is_in_no_row_of_the_audit_by_its_key_either(kernel: ServedKernel, tmp_path: Path) -> None:
+async def test_what_is_purged_is_in_no_row_of_the_audit_by_its_key_either(kernel: ServedKernel) -> None:
     await asks(kernel, "deploys")
     for agent, instruction in (("alice", "i1"), ("bob", "i2")):
         assert (await kernel.get(f"/instructions/{instruction}"))["agent"] == agent

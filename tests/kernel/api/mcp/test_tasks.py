@@ -1,7 +1,5 @@
 """Tasks as they go over the wire: agents' tools, the user's routes, and a check that has to pass."""
 
-from pathlib import Path
-
 import msgspec
 import pytest
 
@@ -98,7 +96,7 @@ async def test_who_may_claim_a_task_for_nobody_reads_of_it_in_its_prompt(kernel:
 
 
 async def test_a_check_of_a_sandboxed_agent_is_sandboxed_for_every_assignee(
-    kernel: ServedKernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kernel: ServedKernel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sandboxed: list[bool] = []
 
@@ -107,7 +105,7 @@ async def test_a_check_of_a_sandboxed_agent_is_sandboxed_for_every_assignee(
         return CheckOutcome(None)
 
     monkeypatch.setattr(NoChecks, "check", check)
-    (tmp_path / "project/.agents/alice.yaml").write_text(f"{ALICE}sandbox: on\n")
+    (kernel.root / ".agents/alice.yaml").write_text(f"{ALICE}sandbox: on\n")
     await kernel.attempt("alice@review")
     await kernel.attempt("bob@review", token="bobs-token")
     for planner in ("worker-token", "bobs-token"):
