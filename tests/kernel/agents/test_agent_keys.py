@@ -14,6 +14,7 @@ from protocol.api.document import FileError
 from protocol.limits import PlaceNeeds
 from protocol.project import ProjectDefinition
 from tests.kernel.agents.test_catalog import project
+from tests.kernel.refusals import faults
 
 AGENT = "backend: mock\nmock: [{text: hi}]\n"
 
@@ -25,9 +26,7 @@ def catalog(root: Path, schedule: str) -> Catalog:
 
 
 def errors(root: Path, schedule: str) -> tuple[FileError, ...]:
-    with pytest.raises(BadDefinition) as caught:
-        catalog(root, schedule).agent("alice")
-    return caught.value.errors
+    return faults(catalog(root, schedule).agent, "alice")
 
 
 def test_a_schedule_is_part_of_the_definition(tmp_path: Path) -> None:
@@ -117,9 +116,7 @@ def test_a_workflows_schedule_is_checked_where_it_stands(
 ) -> None:
     files = catalog(tmp_path, "{wakeup: 5m}")
     (tmp_path / "review.yaml").write_text(WORKFLOW.replace("{schedule}", schedule))
-    with pytest.raises(BadDefinition) as caught:
-        load_workflow(files, "./review.yaml")
-    [error] = caught.value.errors
+    [error] = faults(load_workflow, files, "./review.yaml")
     assert (error.path, error.line, error.where) == ("review.yaml", 4, where)
     assert message in error.message
 
@@ -226,6 +223,4 @@ def test_a_request_becomes_a_definition() -> None:
     ],
 )
 def test_what_the_file_may_not_say_a_request_may_not_either(request_: AgentRequest, where: str) -> None:
-    with pytest.raises(BadDefinition) as caught:
-        made(request_)
-    assert [error.where for error in caught.value.errors] == [where]
+    assert [error.where for error in faults(made, request_)] == [where]

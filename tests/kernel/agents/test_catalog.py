@@ -14,6 +14,7 @@ from protocol.api.document import FileError
 from protocol.errors import Refused
 from protocol.limits import AgentBudget, InstructionBudget
 from protocol.project import ProjectDefinition
+from tests.kernel.refusals import faults, refused
 
 FULL = """\
 name: alice
@@ -40,9 +41,7 @@ def project(root: Path, **files: str) -> Catalog:
 
 
 def errors(catalog: Catalog, name: str = "alice") -> tuple[FileError, ...]:
-    with pytest.raises(BadDefinition) as caught:
-        catalog.agent(name)
-    return caught.value.errors
+    return faults(catalog.agent, name)
 
 
 def test_an_agent_file_becomes_a_definition(tmp_path: Path) -> None:
@@ -234,28 +233,21 @@ def test_a_wrong_agent_file_says_what_to_do(text: str, where: str, message: str,
 )  # fmt: skip
 def test_a_name_outside_the_grammar_is_nobody(name: str, tmp_path: Path) -> None:
     (tmp_path / "x.yaml").write_text(MINIMAL)
-    with pytest.raises(Refused) as caught:
-        project(tmp_path, alice=MINIMAL).agent(name)
-    assert caught.value.code == "unknown_agent"
+    assert refused(project(tmp_path, alice=MINIMAL).agent, name).code == "unknown_agent"
 
 
 @pytest.mark.promise("CF10")
 def test_an_unknown_agent_lists_those_there_are(tmp_path: Path) -> None:
     catalog = project(tmp_path, alice=MINIMAL, bob=MINIMAL)
-    with pytest.raises(Refused) as caught:
-        catalog.agent("carol")
-    assert caught.value.hint == "available agents: alice, bob (defined in .agents/<name>.yaml)"
-    with pytest.raises(Refused) as caught:
-        catalog.agent("alcie")
-    assert "did you mean alice?" in (caught.value.hint or "")
+    error = refused(catalog.agent, "carol")
+    assert error.hint == "available agents: alice, bob (defined in .agents/<name>.yaml)"
+    assert "did you mean alice?" in (refused(catalog.agent, "alcie").hint or "")
 
 
 def test_a_file_with_the_other_suffix_is_pointed_out(tmp_path: Path) -> None:
     catalog = project(tmp_path)
     (tmp_path / ".agents" / "alice.yml").write_text(MINIMAL)
-    with pytest.raises(Refused) as caught:
-        catalog.agent("alice")
-    assert caught.value.hint == "rename .agents/alice.yml to alice.yaml"
+    assert refused(catalog.agent, "alice").hint == "rename .agents/alice.yml to alice.yaml"
 
 
 @pytest.mark.promise("CF18")
@@ -333,9 +325,7 @@ def test_the_mistakes_of_a_project_file_come_all_at_once(tmp_path: Path) -> None
         "starvation: soon\nlimts: {}\nlimits: {per_provider: {opnai: 2}}\nproviders: {mine: {base_url: x}}\n"
         "workspace: {base: ../out}\nworkflows: {dm: x.yaml}\nagents: {helper: {backend: mock, mock: [{txt: hi}]}}\n"
     )
-    with pytest.raises(BadDefinition) as caught:
-        Catalog(tmp_path).project()
-    told = {(error.line, error.where.partition(".")[0]) for error in caught.value.errors}
+    told = {(error.line, error.where.partition(".")[0]) for error in faults(Catalog(tmp_path).project)}
     keys = ("starvation", "limts", "limits", "providers", "workspace", "workflows")
     assert told == {(line, key) for line, key in enumerate(keys, 1)}
 
@@ -359,9 +349,7 @@ def test_the_mistakes_of_a_project_file_come_all_at_once(tmp_path: Path) -> None
 )
 def test_a_wrong_project_file_is_located(text: str, where: str, message: str, tmp_path: Path) -> None:
     (tmp_path / "moniro.yaml").write_text(text)
-    with pytest.raises(BadDefinition) as caught:
-        Catalog(tmp_path).project()
-    [error] = caught.value.errors
+    [error] = faults(Catalog(tmp_path).project)
     assert (error.path, error.where) == ("moniro.yaml", where)
     assert message in error.message
 

@@ -10,9 +10,9 @@ from kernel.agents.prices import has_price
 from kernel.agents.providers import CauseError, resolve
 from kernel.agents.resources import ABSENT, AgentResources, resources_of
 from kernel.agents.trust import demands
-from kernel.source.diagnostics import BadDefinition
 from protocol.project import ProjectDefinition
 from tests.kernel.inspect.files import write
+from tests.kernel.refusals import faults
 from tests.worker.fake_kernel import make_start
 
 
@@ -48,9 +48,7 @@ def test_a_model_that_it_names_is_resolved_for_it(tmp_path: Path) -> None:
     ],
 )
 def test_what_does_not_go_together_is_a_mistake_of_the_file(tmp_path: Path, text: str, where: str) -> None:
-    with pytest.raises(BadDefinition) as caught:
-        catalog(tmp_path, text).agent("alice")
-    assert [error.where for error in caught.value.errors] == [where]
+    assert [error.where for error in faults(catalog(tmp_path, text).agent, "alice")] == [where]
 
 
 @pytest.mark.promise("P19")

@@ -19,6 +19,7 @@ from kernel.source.files import MAX_FILES
 from protocol.agent import McpServer
 from protocol.errors import Refused
 from protocol.trust import TrustUnit
+from tests.kernel.refusals import raised
 
 pytestmark = pytest.mark.promise("P19")
 
@@ -292,9 +293,8 @@ WRONG: Final[dict[str, tuple[dict[str, str], str, str]]] = {
 def test_what_is_wrong_is_told_where_it_is(root: Path, files: dict[str, str], place: str, message: str) -> None:
     for name, text in files.items():
         (root / name).write_text(text)
-    with pytest.raises(BadDefinition) as caught:
-        Catalog(root).agent("alice")
-    assert caught.value.text.startswith(place) and message in caught.value.text
+    error = raised(BadDefinition, Catalog(root).agent, "alice")
+    assert error.text.startswith(place) and message in error.text
 
 
 def test_what_other_programs_have_in_mcp_json_is_theirs(root: Path) -> None:

@@ -16,6 +16,7 @@ from protocol.errors import Refused
 from tests.builders.api import SALT, ServedKernel
 from tests.kernel.api.client import Answer
 from tests.kernel.api.mcp.rpc import call
+from tests.kernel.refusals import refused
 
 
 async def opened(kernel: ServedKernel, *, read_only: bool = False) -> Answer:
@@ -121,17 +122,11 @@ def test_keys_end_and_wrong_ones_are_bounded() -> None:
         keys.offer(f"key {number}", 100.0, read_only=number == 1)
     with pytest.raises(Refused, match="key is not valid"):
         keys.take("key 0", 100.0)
-    codes = []
-    for _ in range(2 * WRONG_KEYS):
-        with pytest.raises(Refused) as caught:
-            keys.take("guess", 101.0)
-        codes.append(caught.value.code)
+    codes = [refused(keys.take, "guess", 101.0).code for _ in range(2 * WRONG_KEYS)]
     assert codes == ["unauthorized"] * (WRONG_KEYS - 2) + ["busy"] * (WRONG_KEYS + 2)
     assert keys.take("key 1", 101.0)
     assert not keys.take("key 2", 101.0)
-    with pytest.raises(Refused) as caught:
-        keys.take("key 1", 101.0 + WRONG_SECONDS)
-    assert caught.value.code == "unauthorized"
+    assert refused(keys.take, "key 1", 101.0 + WRONG_SECONDS).code == "unauthorized"
 
 
 async def test_a_token_of_the_page_ends(kernel: ServedKernel) -> None:

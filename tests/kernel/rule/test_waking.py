@@ -15,6 +15,7 @@ from protocol.message import MessageKind
 from protocol.names import AgentKey, AgentName, InstructionId
 from protocol.rules import RuleSpec
 from protocol.voting import BallotType, Option, ProposalTerms
+from tests.kernel.refusals import refused
 from tests.kernel.rule.view_double import SPACE, ViewDouble, team
 
 
@@ -43,27 +44,23 @@ def test_a_question_is_urgent_work_for_the_one_it_is_for_and_for_nobody_else() -
 
 def test_only_members_of_the_workspace_can_be_asked() -> None:
     """contracts 5: agents do not send to each other's personal spaces."""
-    with pytest.raises(Refused) as outside:
-        asked(ViewDouble(team("alice", "bob")), "zoe")
+    error = refused(asked, ViewDouble(team("alice", "bob")), "zoe")
     with pytest.raises(Refused) as personal:
         asked(ViewDouble(), "bob", space="dm:alice")
-    assert (outside.value.code, personal.value.code) == ("not_a_participant", "not_a_participant")
+    assert (error.code, personal.value.code) == ("not_a_participant", "not_a_participant")
     assert "in a workspace" in str(personal.value.hint)
 
 
 def test_nobody_asks_itself_under_whatever_name() -> None:
     for name in ("alice", "critic"):
-        with pytest.raises(Refused) as caught:
-            asked(ViewDouble({"alice": "alice", "critic": "alice"}), name)
-        assert caught.value.code == "conflict"
+        assert refused(asked, ViewDouble({"alice": "alice", "critic": "alice"}), name).code == "conflict"
 
 
 def test_who_waits_for_the_asker_is_not_asked() -> None:
     view = ViewDouble(team("alice", "bob", "carol"), asking=("carol@review:main", "bob@review:main"))
     for name in ("carol", "bob"):
-        with pytest.raises(Refused) as caught:
-            asked(view, name)
-        assert caught.value.code == "conflict" and caught.value.hint
+        error = refused(asked, view, name)
+        assert error.code == "conflict" and error.hint
     assert view.recorded == []
     view.asking = ("carol@review:main",)
     assert asked(view, "bob").woken() == [("bob@review:main", "immediate")]
@@ -231,9 +228,8 @@ def test_what_a_person_puts_to_the_vote_wakes_all() -> None:
     ],
 )
 def test_where_nobody_can_vote_nothing_is_put_to_the_vote(where: ViewDouble, space: str, code: str) -> None:
-    with pytest.raises(Refused) as caught:
-        said(where, "proposal", opened(), "user", space)
-    assert (caught.value.code, bool(caught.value.hint)) == (code, True)
+    error = refused(said, where, "proposal", opened(), "user", space)
+    assert (error.code, bool(error.hint)) == (code, True)
 
 
 @pytest.mark.parametrize("payload", [ALICE, ProposalEnded(name="p1", winner="a", wakes=ALICE)])

@@ -12,6 +12,7 @@ from protocol.agent import Action, AgentDefinition, Prompt, Rule, Timeouts
 from protocol.api.document import FileError
 from protocol.errors import Refused
 from protocol.workflow import Param, Ref, RefPrompt, RunLimits, SetupStep
+from tests.kernel.refusals import faults
 
 ALICE = "model: openai/gpt-5.5\nprompt: {system: You are Alice}\nsoul: {role: critic}\n"
 REVIEW = """\
@@ -53,9 +54,7 @@ def write(catalog: Catalog, text: str, path: str = ".workflows/review.yaml") -> 
 
 def errors(catalog: Catalog, text: str) -> tuple[FileError, ...]:
     write(catalog, text)
-    with pytest.raises(BadDefinition) as caught:
-        load_workflow(catalog, "review")
-    return caught.value.errors
+    return faults(load_workflow, catalog, "review")
 
 
 def refused(catalog: Catalog, asked: str, cwd: Path | None = None) -> Refused:

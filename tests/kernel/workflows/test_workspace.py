@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from kernel.agents.catalog import Catalog
-from kernel.source.diagnostics import BadDefinition
 from kernel.workflows.load import load_workflow
 from kernel.workflows.workspace import WorkspaceSettings, workspace_settings
 from protocol.project import ProjectDefinition, ProjectWorkspace
 from protocol.workflow import WorkflowDefinition, Workspace
+from tests.kernel.refusals import faults
 
 PLAIN = ProjectDefinition()
 FILES = ProjectDefinition(workspace=ProjectWorkspace(provider="file", base="out/"))
@@ -67,9 +67,7 @@ def test_documents_and_their_owner_are_checked_where_they_stand(
     if where is None:
         assert load_workflow(Catalog(tmp_path), "team").definition.workspace
         return
-    with pytest.raises(BadDefinition) as bad:
-        load_workflow(Catalog(tmp_path), "team")
-    assert [error.where for error in bad.value.errors] == [where]
+    assert [error.where for error in faults(load_workflow, Catalog(tmp_path), "team")] == [where]
 
 
 def test_what_is_wrong_with_a_rule_is_told_at_that_rule(tmp_path: Path) -> None:
@@ -83,8 +81,6 @@ rules:
   - { on: done, from: alice, assign: carol }
 """
     (tmp_path / ".workflows/review.yaml").write_text(text)
-    with pytest.raises(BadDefinition) as wrong:
-        load_workflow(Catalog(tmp_path), "review")
-    told = {(error.where, error.line) for error in wrong.value.errors}
+    told = {(error.where, error.line) for error in faults(load_workflow, Catalog(tmp_path), "review")}
     assert {place for place in told if place[0].startswith("rules")} == {("rules[1]", 6), ("rules[2]", 7)}
     assert any(where.startswith("agents.bob") for where, _ in told)
