@@ -12,6 +12,7 @@ from typing import Any, cast
 
 import msgspec
 import trio
+import trio.testing
 
 from kernel.agents.catalog import Catalog
 from kernel.agents.memory_prompt import Memories
@@ -316,6 +317,20 @@ class ServedKernel:
     async def get(self, path: str) -> Any:
         """The document that a GET is answered with."""
         return (await self.ask("GET", path)).json
+
+    async def pages(self, path: str, parameter: str) -> AsyncGenerator[Any, None]:
+        """Each page of a list, from the first to the last."""
+        page = await self.get(path)
+        yield page
+        while page["next"] is not None:
+            page = await self.get(f"{path}&{parameter}={page['next']}")
+            yield page
+
+    async def until_watched(self, *, watched: bool = True) -> None:
+        """Wait until a client waits for events, or until none does."""
+        with trio.fail_after(5):
+            while bool(self.feed._subscriptions) is not watched:  # pyright: ignore[reportPrivateUsage]
+                await trio.testing.wait_all_tasks_blocked(0.01)
 
     async def send(self, to: str = "alice", text: str = "work") -> str:
         """The instruction that a message becomes; the workflow of the member ``to`` is started if it does not run."""

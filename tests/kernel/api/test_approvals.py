@@ -12,7 +12,7 @@ from kernel.store.transitions.close import close
 from kernel.store.transitions.lease import lease
 from kernel.store.transitions.requeue import Requeue, requeue
 from tests.builders.api import ServedKernel
-from tests.kernel.api.client import Answer, Wire, connected
+from tests.kernel.api.client import Answer, Wire, connected, meanwhile
 from tests.kernel.api.mcp.rpc import CALL_KEY, REVISION, call, call_of, refusal
 
 BASH = {"tool": "bash", "input": {"command": "git push"}}
@@ -34,23 +34,6 @@ async def pending(kernel: ServedKernel) -> list[dict[str, Any]]:
 
 async def decide(kernel: ServedKernel, what: str, approval: str = "a1", **body: Any) -> Answer:
     return await kernel.ask("POST", f"/approvals/{approval}/{what}", body or None)
-
-
-class Held:
-    """A call that is kept waiting, in a task of its own."""
-
-    def __init__(self, kernel: ServedKernel, nursery: trio.Nursery, arguments: dict[str, Any]) -> None:
-        self._kernel = kernel
-        self._arguments = arguments
-        self.result: dict[str, Any] = {}
-        nursery.start_soon(self._call)
-
-    async def _call(self) -> None:
-        self.result = await call(self._kernel, "auth_request", self._arguments)
-
-    @property
-    def text(self) -> Any:
-        return msgspec.json.decode(self.result["content"][0]["text"])
 
 
 async def send_prompt(kernel: ServedKernel, wire: Wire) -> None:
@@ -76,25 +59,18 @@ async def test_who_cannot_approve_is_answered_that_somebody_has_to(kernel: Serve
     started = await kernel.ask("POST", "/workflows", {"workflow": "review"})
     assert started.status == 201
     await kernel.writer.commit(lambda tx: tx.conn.execute("UPDATE workflows SET attended = 1"))
-    answered: list[Answer] = []
-
-    async def serve() -> None:
-        body = {"to": "alice@review", "text": "push it", "attended": attended}
-        answered.append(await kernel.ask("POST", "/serve", body))
-
-    async with trio.open_nursery() as nursery:
-        with trio.fail_after(5), kernel.feed.subscribe() as events:
-            nursery.start_soon(serve)
+    body = {"to": "alice@review", "text": "push it", "attended": attended}
+    with trio.fail_after(5), kernel.feed.subscribe() as events:
+        async with meanwhile(kernel.ask, "POST", "/serve", body) as answered:
             while (await anext(events)).type != "instruction.queued":
                 pass
-            leased = await kernel.writer.commit(lease, "i1", hashlib.sha256(b"worker-token").digest())
-            assert leased is not None
+            await kernel.lease("i1", "worker-token")
             assert (await asked(kernel))["decision"] == "pending"
             await kernel.writer.commit(requeue, "i1", 1, Requeue(status="queued", outcome="yielded"))
             if attended:
                 assert not answered
                 await decide(kernel, "deny")
-                await kernel.writer.commit(lease, "i1", hashlib.sha256(b"another").digest())
+                await kernel.lease("i1", "another")
                 await kernel.end("i1", 2)
     (result,) = answered[0].json["results"]
     expected = ("done", None) if attended else ("waiting", "approval")
@@ -193,7 +169,7 @@ async def test_what_was_allowed_unasked_meanwhile_and_broke_off_is_in_doubt(kern
     await kernel.writer.commit(requeue, "i1", 1, Requeue(status="queued", outcome="crash"))
     alice.write_text(asks)
     await decide(kernel, "approve")
-    await kernel.writer.commit(lease, "i1", hashlib.sha256(b"another").digest())
+    await kernel.lease("i1", "another")
     again = await asked(kernel, token="another")
     assert (again["decision"], "first" in again) == ("granted", False)
     other = await asked(kernel, "toolu_9", "another")
@@ -211,15 +187,14 @@ async def test_a_permission_prompt_is_kept_waiting_and_answered_in_its_own_words
     kernel: ServedKernel, what: str, words: dict[str, Any]
 ) -> None:
     await kernel.attempt()
-    async with trio.open_nursery() as nursery:
-        held = Held(kernel, nursery, PROMPT)
+    async with meanwhile(call, kernel, "auth_request", PROMPT) as held:
         await until_pending(kernel)
         (row,) = (await kernel.get("/ps"))["agents"]
         assert (row["state"], row["reason"]) == ("waiting", "approval")
-        assert held.result == {}
+        assert held == []
         await decide(kernel, what, reason="so")
-    assert held.text == words
-    assert "structuredContent" not in held.result
+    assert msgspec.json.decode(held[0]["content"][0]["text"]) == words
+    assert "structuredContent" not in held[0]
     (row,) = (await kernel.get("/ps"))["agents"]
     assert row["state"] == "running"
 
@@ -237,15 +212,14 @@ async def test_a_call_waits_as_long_as_it_says(kernel: ServedKernel) -> None:
 @pytest.mark.parametrize("ending", ["closed", "parked"])
 async def test_a_call_ends_with_its_attempt(kernel: ServedKernel, ending: str) -> None:
     await kernel.attempt()
-    async with trio.open_nursery() as nursery:
-        held = Held(kernel, nursery, PROMPT)
+    async with meanwhile(call, kernel, "auth_request", PROMPT) as held:
         await until_pending(kernel)
         commit = kernel.writer.commit
         if ending == "closed":
             await commit(close, "i1", 1, status="failed", cause="invalid")
         else:
             await commit(requeue, "i1", 1, Requeue(status="yielded", outcome="yielded"))
-    assert held.result["structuredContent"]["code"] == "stale_attempt"
+    assert held[0]["structuredContent"]["code"] == "stale_attempt"
     assert len(await pending(kernel)) == (ending == "parked")
 
 

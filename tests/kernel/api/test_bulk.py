@@ -4,16 +4,16 @@ import pytest
 
 from kernel.store.transitions.close import close
 from tests.builders.api import ServedKernel
-from tests.kernel.api.test_steering import sent, shown
+from tests.kernel.api.test_steering import shown
 
 pytestmark = pytest.mark.promise("P70")
 
 
 async def test_what_is_queued_is_cancelled_and_what_runs_goes_on(kernel: ServedKernel) -> None:
     runs = await kernel.attempt()
-    queued = [await sent(kernel) for _ in range(3)]
+    queued = [await kernel.send() for _ in range(3)]
     await kernel.ask("POST", "/agents", {"name": "helper", "model": "mock/x", "mock": [{"text": "hi"}]})
-    other = await sent(kernel, "helper")
+    other = await kernel.send("helper")
     asked = {"agent": "alice", "queued": True}
     look = (await kernel.ask("POST", "/instructions/cancel", {**asked, "dry_run": True})).json
     assert (look["matched"], look["changed"], look["left"]) == (3, 0, 1)
@@ -34,8 +34,8 @@ async def test_what_is_queued_is_cancelled_and_what_runs_goes_on(kernel: ServedK
 async def test_those_of_a_workflow_are_cancelled_there_alone(kernel: ServedKernel) -> None:
     await kernel.ask("POST", "/workflows", {"workflow": "review"})
     member = (await kernel.get("/spaces/review:main/members"))["members"][0]["name"]
-    there = await sent(kernel, f"@review {member}".split()[0])
-    alone = await sent(kernel)
+    there = await kernel.send("@review", "@alice work")
+    alone = await kernel.send()
     cancelled = (await kernel.ask("POST", "/instructions/cancel", {"space": "review:main", "agent": member})).json
     assert [row["id"] for row in cancelled["instructions"]] == [there]
     assert (await shown(kernel, alone))["status"] == "queued"

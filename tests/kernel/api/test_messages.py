@@ -3,30 +3,21 @@
 from typing import Any
 
 import pytest
-import trio
 
 from kernel.source.safe_paths import keep_root
 from kernel.store.transitions.runs import stop_workflow
 from kernel.store.writer import Writer
 from protocol.api.messages import MOST_AT_ONCE
 from tests.builders.api import ALICE, ServedKernel
-from tests.kernel.api.client import Answer
+from tests.kernel.api.client import Answer, at_once
 
 
 @pytest.mark.promise("P2", "HF15")
 async def test_the_same_key_gets_the_same_answer_and_appends_nothing(kernel: ServedKernel) -> None:
     headers = kernel.headers(Idempotency_Key="k1")
-    bodies = set()
-
-    async def send() -> None:
-        answer = await kernel.ask("POST", "/messages", {"to": "alice", "text": "once"}, headers=headers)
-        assert answer.status == 202
-        bodies.add(answer.body)
-
-    async with trio.open_nursery() as nursery:
-        for _ in range(10):
-            nursery.start_soon(send)
-    assert len(bodies) == 1
+    answers = await at_once(10, kernel.ask, "POST", "/messages", {"to": "alice", "text": "once"}, headers=headers)
+    assert {answer.status for answer in answers} == {202}
+    assert len({answer.body for answer in answers}) == 1
     assert len((await kernel.get("/spaces/dm:alice/channel"))["messages"]) == 1
 
 

@@ -1,7 +1,5 @@
 """GET /needs: what needs a person by the page, and the same number in ps and status."""
 
-from typing import Any
-
 from kernel.store.transitions.close import close
 from kernel.store.transitions.lease import lease
 from tests.builders.api import ServedKernel
@@ -48,15 +46,7 @@ async def test_a_list_that_is_too_long_is_given_by_the_page_and_nothing_is_left_
     assert [item["kind"] for item in whole] == ["approval", *["dead"] * 5]
     assert whole[1]["text"] == "alice: i5 ended failed (invalid): \x1b[2Jno way"
     for limit in (1, 2, 4, 6, 1000):
-        pages: list[dict[str, Any]] = []
-        following = ""
-        while True:
-            answer = await kernel.ask("GET", f"/needs?limit={limit}{following}")
-            assert answer.json["total"] == 6
-            assert len(answer.json["items"]) <= limit
-            pages += answer.json["items"]
-            if answer.json["next"] is None:
-                break
-            following = f"&after={answer.json['next']}"
-        assert pages == whole
+        pages = [page async for page in kernel.pages(f"/needs?limit={limit}", "after")]
+        assert all(page["total"] == 6 and len(page["items"]) <= limit for page in pages)
+        assert [item for page in pages for item in page["items"]] == whole
     assert (await kernel.ask("GET", "/needs?after=x")).status == 400

@@ -4,7 +4,6 @@ import re
 from pathlib import Path
 
 import pytest
-import trio
 
 import interface
 from kernel.api.mcp.tools import MANAGEMENT
@@ -14,7 +13,7 @@ from kernel.operations.answers import KEY_SECONDS, OPEN_KEYS, WRONG_KEYS, WRONG_
 from kernel.store import tokens
 from protocol.errors import Refused
 from tests.builders.api import SALT, ServedKernel
-from tests.kernel.api.client import Answer
+from tests.kernel.api.client import Answer, at_once
 from tests.kernel.api.mcp.rpc import call
 from tests.kernel.refusals import refused
 
@@ -101,15 +100,8 @@ async def test_of_many_who_bring_the_same_key_at_once_one_is_served(kernel: Serv
         body = {"key": key} if path == "/page/token" else {}
         assert (await kernel.ask("POST", path, body, headers=headers)).code == "forbidden"
     kernel.below.clear()
-    answers: list[int] = []
-
-    async def bring() -> None:
-        answers.append((await kernel.ask("POST", "/page/token", {"key": key}, headers=kernel.headers(None))).status)
-
-    async with trio.open_nursery() as nursery:
-        for _ in range(8):
-            nursery.start_soon(bring)
-    assert sorted(answers) == [201, *([401] * 7)]
+    answers = await at_once(8, kernel.ask, "POST", "/page/token", {"key": key}, headers=kernel.headers(None))
+    assert sorted(answer.status for answer in answers) == [201, *([401] * 7)]
 
 
 @pytest.mark.promise("P80")

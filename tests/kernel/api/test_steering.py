@@ -13,14 +13,9 @@ from kernel.store.transitions.journal import journal
 from protocol.ipc import Entry
 from protocol.names import AgentKey
 from tests.builders.api import ServedKernel
-from tests.kernel.api.client import Events, connected
+from tests.kernel.api.client import Events, connected, meanwhile
 
 SEND = {"to": "alice", "text": "work"}
-
-
-async def sent(kernel: ServedKernel, to: str = "alice") -> str:
-    instruction = await kernel.send(to, "@alice work" if to[0] == "@" else "work")
-    return str(instruction)
 
 
 async def shown(kernel: ServedKernel, instruction: str) -> dict[str, Any]:
@@ -161,7 +156,7 @@ async def test_a_workflow_is_paused_resumed_and_continued(kernel: ServedKernel) 
     await kernel.ask("POST", "/workflows", {"workflow": "review"})
     for path in ("/workflows/review", "/workflows/review/main"):
         assert (await kernel.ask("POST", f"{path}/pause")).json["paused"] is True
-        instruction = await sent(kernel, "@review")
+        instruction = await kernel.send("@review", "@alice work")
         assert (await shown(kernel, instruction))["waits_for"] == "paused"
         assert (await kernel.ask("POST", f"{path}/continue")).json["paused"] is True
         assert (await kernel.ask("POST", f"{path}/resume")).json["paused"] is False
@@ -172,8 +167,8 @@ async def test_a_workflow_is_paused_resumed_and_continued(kernel: ServedKernel) 
 async def test_an_inbox_shows_what_is_not_handled(kernel: ServedKernel) -> None:
     """contracts 9: inbox, by space."""
     await kernel.ask("POST", "/workflows", {"workflow": "review"})
-    await sent(kernel)
-    await sent(kernel, "@review")
+    await kernel.send()
+    await kernel.send("@review", "@alice work")
     for query, space in (("", "dm:alice"), ("?space=review:main", "review:main")):
         inbox = await kernel.get(f"/agents/alice/inbox{query}")
         assert (inbox["agent"], inbox["space"]) == ("alice", space)
@@ -184,16 +179,10 @@ async def test_an_inbox_shows_what_is_not_handled(kernel: ServedKernel) -> None:
 @pytest.mark.promise("P26")
 async def test_who_waits_for_an_answer_is_told_when_only_a_person_can_help(kernel: ServedKernel) -> None:
     """Serve and run end when the agent goes into error, and say so; they never hang."""
-    answers: list[dict[str, Any]] = []
-
-    async def serve() -> None:
-        answers.append((await kernel.ask("POST", "/serve", SEND)).json)
-
-    async with trio.open_nursery() as nursery, connected(kernel.port) as wire:
-        with kernel.feed.subscribe(wanted=lambda event: event.type == "instruction.queued") as queued:
-            nursery.start_soon(serve)
-            with trio.fail_after(5):
-                await anext(queued)
+    async with meanwhile(kernel.ask, "POST", "/serve", SEND) as answers, connected(kernel.port) as wire:
+        with trio.fail_after(5):
+            while not (await kernel.get("/agents/alice/queue"))["instructions"]:
+                pass
         body = b'{"to":"alice","text":"more"}'
         fields = kernel.headers() | {"Content-Type": "application/json", "Content-Length": str(len(body))}
         await wire.send("POST", "/run", fields.items(), body)
@@ -203,7 +192,7 @@ async def test_who_waits_for_an_answer_is_told_when_only_a_person_can_help(kerne
         await kernel.writer.commit(set_agent_state, AgentKey("alice"), "error", "5 crashes")
         with trio.fail_after(5):
             last = [event async for event in stream][-1]
-    for report in (*answers, last.data):
+    for report in (answers[0].json, last.data):
         (result,) = report["results"]
         assert (result["status"], result["waits_for"]) == ("waiting", "error")
 
@@ -217,7 +206,7 @@ async def test_a_wait_for_a_paused_agent_ends_at_once(kernel: ServedKernel) -> N
 
 
 async def test_events_can_be_asked_for_by_several_types(kernel: ServedKernel) -> None:
-    await sent(kernel)
+    await kernel.send()
     await kernel.ask("POST", "/agents/alice/pause")
     query = "/events?follow=0&since=0&type=instruction.queued,agent.changed"
     text = (await kernel.ask("GET", query)).body.decode()
@@ -270,19 +259,13 @@ async def test_a_stop_is_answered_when_nothing_runs_any_more_unless_nobody_wants
     tree_gone = trio.Event()
     kernel.awaited.append(tree_gone)
     assert (await kernel.ask(method, f"{path}?wait=no")).status == 400
-    answers: list[str] = []
-
-    async def stop() -> None:
-        answers.append((await kernel.ask(method, path)).json["state"])
-
-    async with trio.open_nursery() as nursery:
-        with kernel.feed.subscribe() as events:
-            nursery.start_soon(stop)
+    with kernel.feed.subscribe() as events:
+        async with meanwhile(kernel.ask, method, path) as answers:
             await anext(events)  # it is stopped, and its tree is not gone
-        await trio.testing.wait_all_tasks_blocked()
-        assert answers == []
-        tree_gone.set()
-    assert answers == ["stopped"]
+            await trio.testing.wait_all_tasks_blocked()
+            assert answers == []
+            tree_gone.set()
+    assert answers[0].json["state"] == "stopped"
     if method == "POST":
         kernel.awaited.append(trio.Event())
         assert (await kernel.ask(method, f"{path}?wait=false")).status == 200

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -11,7 +12,7 @@ import trio.testing
 
 from kernel.store.transitions.runs import stop_workflow
 from tests.builders.api import ServedKernel
-from tests.kernel.api.client import Events, connected
+from tests.kernel.api.client import Events, connected, meanwhile
 
 
 @asynccontextmanager
@@ -121,7 +122,8 @@ async def test_a_message_is_streamed_to_its_result(kernel: ServedKernel) -> None
         async with posting(kernel, "/run", {"to": "alice", "text": "work"}) as events:
             accepted = await anext(events)
             (instruction,) = accepted.data["instruction_ids"]
-            await lease_and_end(kernel, instruction)
+            await kernel.lease(instruction, "worker-token")
+            await kernel.end(instruction)
             seen = [event async for event in events]
     assert accepted.event == "accepted"
     assert [event.event for event in seen][-2:] == ["instruction.ended", "result"]
@@ -131,34 +133,25 @@ async def test_a_message_is_streamed_to_its_result(kernel: ServedKernel) -> None
 
 @pytest.mark.promise("LF04")
 async def test_a_client_that_does_not_wait_for_its_answer_is_forgotten(kernel: ServedKernel) -> None:
-    subscriptions = kernel.feed._subscriptions  # pyright: ignore[reportPrivateUsage]
-    with trio.fail_after(5):
-        async with connected(kernel.port) as wire:
-            body = b'{"to": "alice", "text": "work"}'
-            fields = {**kernel.headers(), "Content-Type": "application/json", "Content-Length": str(len(body))}
-            await wire.send("POST", "/serve", fields.items(), body)
-            while not subscriptions:
-                await trio.testing.wait_all_tasks_blocked(0.01)
-        while subscriptions:
-            await trio.testing.wait_all_tasks_blocked(0.01)
+    async with connected(kernel.port) as wire:
+        body = b'{"to": "alice", "text": "work"}'
+        fields = {**kernel.headers(), "Content-Type": "application/json", "Content-Length": str(len(body))}
+        await wire.send("POST", "/serve", fields.items(), body)
+        await kernel.until_watched()
+    await kernel.until_watched(watched=False)
 
 
 async def test_serve_waits_and_gives_the_report_as_one_answer(kernel: ServedKernel) -> None:
     """contracts 4: POST /serve, for a message and for a workflow."""
-    answers: dict[str, Any] = {}
-
-    async def serve(body: dict[str, str]) -> None:
-        answers[next(iter(body))] = await kernel.ask("POST", "/serve", body)
-
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(serve, {"to": "alice", "text": "work"})
-        nursery.start_soon(serve, {"workflow": "task"})
+    serve = partial(meanwhile, kernel.ask, "POST", "/serve")
+    async with serve({"to": "alice", "text": "work"}) as of_message, serve({"workflow": "task"}) as of_workflow:
         with trio.fail_after(10):
             await until_running(kernel, "task")
-            await lease_and_end(kernel, "i1")
+            await kernel.lease("i1", "worker-token")
+            await kernel.end("i1")
             await stop(kernel)
-    assert answers["to"].json["results"][0]["text"] == "the reply"
-    assert (answers["workflow"].json["schema"], answers["workflow"].json["status"]) == ("awk/run/1", "done")
+    assert of_message[0].json["results"][0]["text"] == "the reply"
+    assert (of_workflow[0].json["schema"], of_workflow[0].json["status"]) == ("awk/run/1", "done")
 
 
 async def test_serve_of_a_message_that_wakes_nobody_ends_at_once(kernel: ServedKernel) -> None:
@@ -170,30 +163,17 @@ async def test_serve_of_a_message_that_wakes_nobody_ends_at_once(kernel: ServedK
 
 @pytest.mark.promise("P8")
 async def test_serve_is_refused_when_the_kernel_stops_first(kernel: ServedKernel) -> None:
-    answers = []
-
-    async def serve() -> None:
-        answers.append(await kernel.ask("POST", "/serve", {"to": "alice", "text": "work"}))
-
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(serve)
+    async with meanwhile(kernel.ask, "POST", "/serve", {"to": "alice", "text": "work"}) as answers:
         with trio.fail_after(5):
             while not (await kernel.get("/agents/alice/queue"))["instructions"]:
                 pass
             kernel.services.kernel.shutdown.closing.set()
-    assert [(answer.status, answer.code) for answer in answers] == [(503, "stopping")]
+    assert answers[0].refusal == (503, "stopping")
 
 
 async def test_what_is_neither_a_workflow_nor_a_message_is_refused(kernel: ServedKernel) -> None:
     for body in ({}, {"workflow": "task", "to": "alice", "text": "x"}, {"to": "alice"}, {"text": "x"}):
         assert (await kernel.ask("POST", "/run", body)).code == "bad_request"
-
-
-async def lease_and_end(kernel: ServedKernel, instruction: str) -> None:
-    from kernel.store.transitions.lease import lease
-
-    assert await kernel.writer.commit(lease, instruction, b"x" * 32) is not None
-    await kernel.end(instruction)
 
 
 async def until_running(kernel: ServedKernel, workflow: str) -> None:

@@ -1,7 +1,5 @@
 """ask_agent as it goes over the wire: what the caller learns at once, and what is refused."""
 
-import hashlib
-
 import pytest
 import trio
 import trio.testing
@@ -10,7 +8,7 @@ from kernel.store.transitions.close import close
 from kernel.store.transitions.lease import lease
 from kernel.store.transitions.requeue import Requeue, requeue
 from tests.builders.api import ServedKernel
-from tests.kernel.api.client import Answer
+from tests.kernel.api.client import meanwhile
 from tests.kernel.api.mcp.rpc import CALL_KEY, call
 
 
@@ -81,20 +79,13 @@ async def test_who_is_waited_for_ends_the_wait_where_whom_it_asked_needs_a_perso
     """POST /serve of alice neither returns while bob can go on, nor hangs once only a person can help it."""
     await kernel.ask("POST", "/workflows", {"workflow": "review"})
     commit = kernel.writer.commit
-    async with trio.open_nursery() as nursery:
-        answers: list[Answer] = []
-
-        async def serve() -> None:
-            answers.append(await kernel.ask("POST", "/serve", {"to": "alice@review", "text": "hi"}))
-
-        with kernel.feed.subscribe() as events:
-            nursery.start_soon(serve)
-            while (await anext(events)).type != "instruction.queued":
-                pass
-        assert await commit(lease, "i1", hashlib.sha256(b"worker-token").digest()) is not None
+    async with meanwhile(kernel.ask, "POST", "/serve", {"to": "alice@review", "text": "hi"}) as answers:
+        while not (await kernel.get("/agents/alice/queue"))["instructions"]:
+            pass
+        await kernel.lease("i1", "worker-token")
         await call(kernel, "ask_agent", {"agent": "bob", "query": "how many?"})
         await commit(requeue, "i1", 1, Requeue(status="yielded", outcome="yielded"))
-        assert await commit(lease, "i2", b"2" * 32) is not None
+        await kernel.lease("i2", "bobs-token")
         await trio.testing.wait_all_tasks_blocked(0.05)
         assert answers == []
         await commit(requeue, "i2", 1, Requeue(status="waiting", outcome="over budget", waits_for="budget"))

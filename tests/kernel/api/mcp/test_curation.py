@@ -1,17 +1,15 @@
 """The guard's model before a memory is written, and between a question and what a colleague knows."""
 
 import json
-from functools import partial
-from hashlib import sha256
 from typing import Any
 
 import pytest
 import trio
 
 from kernel.services.guard import MemoryGuard
-from kernel.store.transitions.lease import lease
 from kernel.store.transitions.requeue import Requeue, requeue
 from tests.builders.api import REVIEW, ServedKernel
+from tests.kernel.api.client import meanwhile
 from tests.kernel.api.mcp.rpc import CALL_KEY, call, content
 
 GUARD = 'guard: { model: "mock/guard", llm_curation: true }\n'
@@ -37,6 +35,13 @@ async def kernel(kernel: ServedKernel) -> ServedKernel:
     return kernel
 
 
+def knows(kernel: ServedKernel) -> None:
+    """Have alice know what KNOWN says."""
+    folder = kernel.root / ".agents/alice/memory"
+    folder.mkdir(parents=True)
+    (folder / "working.yaml").write_text(KNOWN)
+
+
 def guard_of(kernel: ServedKernel) -> MemoryGuard:
     guard = kernel.services.memory.guard
     assert isinstance(guard, MemoryGuard)
@@ -56,13 +61,7 @@ async def answered(
 ) -> tuple[Any, str]:
     """What a call is answered for which the guard's model says ``answer``; and what the model was asked."""
     wake = kernel.feed.new_wake(frozenset({"instruction.queued"}))
-    results: list[Any] = []
-    async with trio.open_nursery() as nursery:
-
-        async def calls() -> None:
-            results.append(await call(kernel, tool, arguments, token, **meta))
-
-        nursery.start_soon(calls)
+    async with meanwhile(content, kernel, tool, arguments, token, **meta) as results:
         with trio.fail_after(10):
             await wake.wait()
         instruction = str((await questions(kernel))[0]["id"])
@@ -72,7 +71,7 @@ async def answered(
         await kernel.end(instruction, text=answer if isinstance(answer, str) else json.dumps(answer))
         await guard_of(kernel).run_once()
     assert not guard_of(kernel).asking()
-    return results[0]["structuredContent"], json.dumps(asked)
+    return results[0], json.dumps(asked)
 
 
 async def kept(kernel: ServedKernel) -> dict[str, str]:
@@ -136,20 +135,14 @@ async def test_a_guard_that_does_not_answer_is_waited_for_once_and_its_question_
 
 async def test_a_guard_without_money_a_key_or_trust_changes_nothing(kernel: ServedKernel) -> None:
     wake = kernel.feed.new_wake(frozenset({"instruction.queued"}))
-    results: list[Any] = []
-    async with trio.open_nursery() as nursery:
-
-        async def calls() -> None:
-            results.append(await call(kernel, "memory_write", WRITE))
-
-        nursery.start_soon(calls)
+    async with meanwhile(content, kernel, "memory_write", WRITE) as results:
         await wake.wait()
         instruction = str((await questions(kernel))[0]["id"])
         await kernel.lease(instruction, "guards-token")
         parked = Requeue(status="waiting", outcome="credentials", waits_for="credentials", wait_key="anthropic")
         await kernel.writer.commit(requeue, instruction, 1, parked)
         await guard_of(kernel).run_once()
-    assert results[0]["structuredContent"]["entry"]["tier"] == "working"
+    assert results[0]["entry"]["tier"] == "working"
     assert (await questions(kernel))[0]["status"] == "cancelled"
     assert (await kernel.get("/needs"))["total"] == 0
 
@@ -161,20 +154,14 @@ async def test_the_same_call_after_a_crash_has_the_same_answer_and_asks_nobody_a
     assert again == first
     writer = kernel.writer
     await writer.commit(requeue, "i1", 1, CRASHED)
-    await writer.commit(partial(_lease, token="second"), "i1")
+    await kernel.lease("i1", "second")
     again = await content(kernel, "memory_write", WRITE, "second", **key)
     assert again == first
     assert (len(await questions(kernel)), len(await audited(kernel)), await kept(kernel)) == (1, 1, {})
 
 
-def _lease(tx: Any, instruction: Any, token: str) -> object:
-    return lease(tx, instruction, sha256(token.encode()).digest())
-
-
 async def test_the_guard_is_shown_what_the_agent_may_see_here_and_trusts_no_less(kernel: ServedKernel) -> None:
-    folder = kernel.root / ".agents/alice/memory"
-    folder.mkdir(parents=True)
-    (folder / "working.yaml").write_text(KNOWN)
+    knows(kernel)
     told, asked = await answered(kernel, "memory_write", {"key": "deploys", "value": "how deploys go"}, KEEP)
     assert told["entry"]["key"] == "deploys"
     assert "staging cluster" in asked
@@ -216,9 +203,7 @@ async def test_what_is_purged_is_in_no_question_and_no_audit(kernel: ServedKerne
 
 async def asks(kernel: ServedKernel, answer: Any) -> tuple[Any, str]:
     """What bob is told of alice's memory, and what the model was asked."""
-    folder = kernel.root / ".agents/alice/memory"
-    folder.mkdir(parents=True)
-    (folder / "working.yaml").write_text(KNOWN)
+    knows(kernel)
     arguments = {"agent": "alice", "query": "how do deploys go?"}
     return await answered(kernel, "memory_ask", arguments, answer, "bobs-token")
 
@@ -249,9 +234,7 @@ async def test_without_a_summary_a_colleague_is_given_the_excerpts(kernel: Serve
 
 
 async def test_where_nothing_may_be_given_nobody_is_asked(kernel: ServedKernel) -> None:
-    folder = kernel.root / ".agents/alice/memory"
-    folder.mkdir(parents=True)
-    (folder / "working.yaml").write_text(KNOWN)
+    knows(kernel)
     told = await call(kernel, "memory_ask", {"agent": "alice", "query": "password"}, "bobs-token")
     assert (told["structuredContent"]["given"], told["structuredContent"]["summary"]) == ([], None)
     assert await questions(kernel) == []

@@ -11,6 +11,7 @@ from mcp.client import Client
 from kernel.api.mcp.tools import MANAGEMENT
 from kernel.store import workflows
 from tests.builders.api import TOKEN, ServedKernel
+from tests.kernel.api.client import meanwhile
 from tests.kernel.api.mcp.rpc import call, content, post, refusal
 from tests.kernel.api.mcp.test_clients import MODES, client
 from tests.kernel.api.test_tokens import made
@@ -146,34 +147,20 @@ async def test_a_run_that_is_led_waits_for_what_needs_a_person(kernel: ServedKer
 
 async def test_the_end_of_a_run_is_waited_for(kernel: ServedKernel) -> None:
     run = (await content(kernel, "workflow_run", {"workflow": "task"}, TOKEN))["id"]
-    reports: list[Any] = []
-
-    async def wait() -> None:
-        reports.append(await call(kernel, "workflow_wait", {"run": run, "timeout_seconds": 600}, TOKEN))
-
+    waits = {"run": run, "timeout_seconds": 600}
     with trio.fail_after(10):
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(wait)
+        async with meanwhile(content, kernel, "workflow_wait", waits, TOKEN) as reports:
             await trio.testing.wait_all_tasks_blocked(0.05)
             assert reports == []
             await kernel.ask("DELETE", "/workflows/task")
-    assert reports[0]["structuredContent"]["status"] == "cancelled"
+    assert reports[0]["status"] == "cancelled"
 
 
 async def test_the_next_event_is_waited_for(kernel: ServedKernel) -> None:
-    async def newest() -> Any:
-        return await content(kernel, "events_read", {"limit": 1}, TOKEN)
-
-    since = (await newest())["next"]
-    pages: list[Any] = []
-
-    async def wait() -> None:
-        arguments = {"since": since, "type": "message", "wait_seconds": 600}
-        pages.append(await content(kernel, "events_read", arguments, TOKEN))
-
+    since = (await content(kernel, "events_read", {"limit": 1}, TOKEN))["next"]
+    waits = {"since": since, "type": "message", "wait_seconds": 600}
     with trio.fail_after(10):
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(wait)
+        async with meanwhile(content, kernel, "events_read", waits, TOKEN) as pages:
             await trio.testing.wait_all_tasks_blocked(0.05)
             await kernel.ask("POST", "/messages", {"to": "alice", "text": "news"})
     assert [event["data"]["text"] for event in pages[0]["events"]] == ["news"]

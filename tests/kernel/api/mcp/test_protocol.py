@@ -16,6 +16,7 @@ from kernel.store.attempts import Identity
 from protocol.message import TEXT_LIMIT_BYTES
 from protocol.names import AgentKey, AgentName, InstructionId, SpaceId
 from tests.builders.api import ServedKernel
+from tests.kernel.api.client import meanwhile
 from tests.kernel.api.mcp.rpc import ENVELOPE, call, call_of, content, post
 
 pytestmark = pytest.mark.promise("HF17", "HF18", "HF19")
@@ -248,14 +249,8 @@ async def test_a_call_under_way_is_answered_when_the_kernel_stops(kernel: Served
     look = TOOLS["my_inbox"]
     stuck = msgspec.structs.replace(look, row=msgspec.structs.replace(look.row, handler=hang))
     calls = ToolDispatcher(kernel.services)
-    answers = []
-
-    async def run() -> None:
-        answers.append(await calls.call(stuck, Actor(identity=ALICE), {}))
-
     with trio.fail_after(5):
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(run)
+        async with meanwhile(calls.call, stuck, Actor(identity=ALICE), {}) as answers:
             await started.wait()
             await calls.fail_after(0.01)
     assert [(answer.is_error, b"stopping" in answer.body) for answer in answers] == [(True, True)]

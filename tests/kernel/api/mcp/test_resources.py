@@ -106,15 +106,8 @@ async def test_pages_of_resources_leave_none_out(kernel: ServedKernel) -> None:
         (await kernel.ask("POST", "/spaces/review/resources", {"content": f"n{number}"})).json["id"]
         for number in range(5)
     ]
-    found: list[str] = []
-    before = ""
-    while True:
-        page = await kernel.get(f"/resources?limit=2{before}")
-        found += [row["id"] for row in page["resources"]]
-        if page["next"] is None:
-            break
-        before = f"&before={page['next']}"
-    assert found == made[::-1]
+    pages = [page["resources"] async for page in kernel.pages("/resources?limit=2", "before")]
+    assert [row["id"] for page in pages for row in page] == made[::-1]
 
 
 async def test_what_an_agent_keeps_counts_as_what_it_says_and_has_an_end(kernel: ServedKernel) -> None:

@@ -2,13 +2,13 @@
 
 import msgspec
 import pytest
-import trio
 
 from kernel.store import messages
 from kernel.store.agents import AgentSpec, put_agents
 from protocol.names import AgentKey
 from protocol.tools import OFFERED_TO, TO_MODEL
 from tests.builders.api import ServedKernel
+from tests.kernel.api.client import at_once
 from tests.kernel.api.mcp.rpc import CALL_KEY, ENVELOPE, REVISION, call, content, post, refusal
 
 pytestmark = pytest.mark.promise("P4", "P6")
@@ -33,14 +33,7 @@ async def test_a_ninth_mention_is_reported_to_the_sender(kernel: ServedKernel) -
 
 async def test_a_repeated_call_of_one_key_adds_nothing_and_gets_the_first_answer(kernel: ServedKernel) -> None:
     await kernel.attempt()
-    results = []
-
-    async def send() -> None:
-        results.append(await call(kernel, "channel_send", {"message": "once"}, **{CALL_KEY: "call-1"}))
-
-    async with trio.open_nursery() as nursery:
-        for _ in range(10):
-            nursery.start_soon(send)
+    results = await at_once(10, call, kernel, "channel_send", {"message": "once"}, **{CALL_KEY: "call-1"})
     assert all(result == results[0] for result in results)
     assert [text for _, text in await said(kernel, "dm:alice")].count("once") == 1
 

@@ -1,6 +1,5 @@
 """What agents say of their own work: shown to who looks, given to who goes on, and nobody else's to say."""
 
-import hashlib
 from typing import Any
 
 import msgspec
@@ -9,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kernel.store.transitions.close import close
-from kernel.store.transitions.lease import lease
 from kernel.store.transitions.requeue import Requeue, requeue
 from kernel.store.work_notes import StatusChange, changed
 from protocol.api.agents import AgentStatus
@@ -102,8 +100,7 @@ async def test_the_prompt_says_where_documents_begin_who_owns_them_and_what_is_c
     assert "starting with plan.md: only @bob writes to it, you call team_doc_suggest." in prompt["system"]
     told = prompt["messages"][-1]["text"]
     assert "(You hold t2:" not in told, "it was let go of, and is taken again when the work begins"
-    token = hashlib.sha256(b"again").digest()
-    await kernel.writer.commit(lease, first, token)
+    await kernel.lease(first, "again")
     told = (await kernel.get(f"/instructions/{first}/prompt"))["messages"][-1]["text"]
     assert "(You hold t2: end a task with team_task_done" in told
     assert "(This is a retry" in told
