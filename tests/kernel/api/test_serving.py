@@ -7,12 +7,12 @@ import pytest
 import trio
 import trio.testing
 
-from kernel.api import connection, server
+from kernel.api import server
 from tests.builders.api import ServedKernel, serve_kernel
 from tests.kernel.api.client import connected
 from tests.kernel.api.test_events import say, say_much, watching
 
-pytestmark = pytest.mark.promise("P8", "P9", "HF09", "HF11")
+pytestmark = pytest.mark.promise("P8", "P9", "HF11")
 
 
 async def test_streams_say_goodbye_and_the_server_ends(
@@ -46,41 +46,6 @@ async def test_a_client_that_does_not_read_cannot_keep_the_server_open(
             with trio.fail_after(5):
                 await kernel.served.wait()
     assert caplog.text == ""
-
-
-async def test_a_client_that_does_not_read_is_dropped(kernel: ServedKernel, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection, "STALLED_SECONDS", 0.1)
-    subscriptions = kernel.feed._subscriptions  # pyright: ignore[reportPrivateUsage]
-    await say_much(kernel)
-    async with connected(kernel.port) as wire:
-        await wire.send("GET", "/events?since=0", kernel.headers().items(), b"")
-        await wire.event()
-        with trio.fail_after(5):
-            while not subscriptions:
-                await trio.testing.wait_all_tasks_blocked(0.01)
-            while subscriptions:
-                await trio.testing.wait_all_tasks_blocked(0.01)
-    assert (await kernel.ask("GET", "/health")).status == 200
-
-
-async def test_slow_headers_are_not_waited_for(kernel: ServedKernel, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection, "HEADERS_SECONDS", 0.1)
-    async with connected(kernel.port) as wire:
-        await wire.stream.send_all(b"GET /health HTTP/1.1\r\nHo")
-        with trio.fail_after(5):
-            assert await wire.stream.receive_some(1) == b""
-
-
-async def test_slow_headers_of_a_later_request_are_not_waited_for(
-    kernel: ServedKernel, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with connected(kernel.port) as wire:
-        await wire.send("GET", "/health", kernel.headers().items(), b"")
-        await wire.answer()
-        monkeypatch.setattr(connection, "HEADERS_SECONDS", 0.1)
-        await wire.stream.send_all(b"GET /health HTTP/1.1\r\nHo")
-        with trio.fail_after(5):
-            assert await wire.stream.receive_some(1) == b""
 
 
 async def test_a_kept_connection_serves_many_requests(kernel: ServedKernel) -> None:
