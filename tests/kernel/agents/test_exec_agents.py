@@ -10,6 +10,7 @@ from kernel.agents.prices import has_price
 from kernel.agents.providers import CauseError, resolve
 from kernel.agents.resources import ABSENT, AgentResources, resources_of
 from kernel.agents.trust import demands
+from kernel.inspect.validate import validate
 from protocol.project import ProjectDefinition
 from tests.kernel.inspect.files import write
 from tests.kernel.refusals import faults
@@ -102,8 +103,6 @@ def test_a_server_that_changed_since_is_not_left_to_a_cli(tmp_path: Path) -> Non
 
 
 def test_a_workflow_may_have_its_program_played_by_a_script(tmp_path: Path) -> None:
-    from kernel.inspect.validate import validate
-
     write(
         tmp_path,
         {

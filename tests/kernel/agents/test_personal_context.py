@@ -3,6 +3,8 @@
 import errno
 import fcntl
 import os
+import resource
+import signal
 import stat
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -139,11 +141,7 @@ def test_a_full_disk_leaves_everything_as_it_was(
         if step == "write":
             # A disk takes some of it, and then no more.
             limit = 10
-            import resource
-
             old = resource.getrlimit(resource.RLIMIT_FSIZE)
-            import signal
-
             handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
             resource.setrlimit(resource.RLIMIT_FSIZE, (limit, old[1]))
             try:

@@ -4,6 +4,8 @@ from typing import Any
 
 import pytest
 
+from kernel.store.agents import set_agent_state
+from protocol.names import AgentKey
 from tests.builders.api import ServedKernel
 
 MOCK: dict[str, Any] = {"model": "mock/x", "mock": [{"text": "hi"}]}
@@ -63,9 +65,6 @@ async def test_a_wrong_agent_is_not_made(kernel: ServedKernel, asked: object, co
 
 
 async def test_an_agent_in_error_works_again_after_a_reset(kernel: ServedKernel) -> None:
-    from kernel.store.agents import set_agent_state
-    from protocol.names import AgentKey
-
     await kernel.writer.commit(set_agent_state, AgentKey("alice"), "error", "crash loop")
     assert (await kernel.get("/status"))["state"] == "degraded"
     reset = await kernel.ask("POST", "/agents/alice/reset")

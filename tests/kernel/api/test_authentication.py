@@ -1,5 +1,7 @@
 """Only the bearer token tells who asks, and it is told to nobody."""
 
+import hashlib
+import hmac
 import logging
 
 import pytest
@@ -85,9 +87,6 @@ async def test_no_token_appears_in_an_answer_or_a_log(kernel: ServedKernel, capl
 
 @pytest.mark.promise("HF27")
 async def test_health_proves_that_the_kernel_holds_the_token(kernel: ServedKernel) -> None:
-    import hashlib
-    import hmac
-
     answer = await kernel.ask("GET", "/health?nonce=abc", headers=kernel.headers(None))
     record, admin = (hmac.new(token.encode(), b"abc", hashlib.sha256).hexdigest() for token in (RECORD_TOKEN, TOKEN))
     assert answer.json["status"] == "ok"

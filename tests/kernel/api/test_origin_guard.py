@@ -5,6 +5,7 @@ import itertools
 import pytest
 
 from tests.builders.api import TOKEN, ServedKernel
+from tests.kernel.api.client import connected
 
 pytestmark = pytest.mark.promise("P17", "HF01", "HF03")
 
@@ -63,8 +64,6 @@ async def test_a_foreign_page_cannot_tell_a_good_token_from_a_bad_one(kernel: Se
 
 async def test_a_doubled_host_is_refused(kernel: ServedKernel) -> None:
     """Two readers of one request must not see two hosts; HTTP/1.1 forbids it and h11 refuses it."""
-    from tests.kernel.api.client import connected
-
     async with connected(kernel.port) as wire:
         await wire.stream.send_all(
             f"GET /health HTTP/1.1\r\nHost: {kernel.host}\r\nHost: evil.example\r\n\r\n".encode()
@@ -73,8 +72,6 @@ async def test_a_doubled_host_is_refused(kernel: ServedKernel) -> None:
 
 
 async def test_http_1_0_without_a_host_is_refused(kernel: ServedKernel) -> None:
-    from tests.kernel.api.client import connected
-
     async with connected(kernel.port) as wire:
         await wire.stream.send_all(b"GET /health HTTP/1.0\r\n\r\n")
         assert (await wire.stream.receive_some(100)).startswith(b"HTTP/1.1 421")

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from functools import partial
+from pathlib import Path
 
 import psutil
 import pytest
@@ -13,7 +14,7 @@ from kernel.operations.context import AttemptActivity
 from kernel.operations.resource_usage import ResourceSampler
 from kernel.store.agents import remove_agent
 from protocol.names import AgentKey
-from tests.builders.api import ServedKernel
+from tests.builders.api import ServedKernel, serve_kernel
 
 CHILD = "import time\nwhile time.process_time() < 0.1: pass\nprint(0, flush=True); input()"
 WORKER = f"""
@@ -116,10 +117,6 @@ async def test_a_space_that_never_was_is_not_found(kernel: ServedKernel) -> None
 
 @pytest.mark.promise("P18")
 async def test_providers_tell_whether_a_key_is_set_and_never_the_key(tmp_path: object) -> None:
-    from pathlib import Path
-
-    from tests.builders.api import serve_kernel
-
     environ = {"ANTHROPIC_API_KEY": "sk-secret", "OURS_KEY": "sk-ours"}
     async with serve_kernel(Path(str(tmp_path)), environ) as kernel:
         own = "providers:\n  ours: { base_url: 'http://127.0.0.1:9/v1', api_key: $OURS_KEY }\n"

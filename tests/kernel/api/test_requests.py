@@ -5,6 +5,7 @@ from contextlib import suppress
 import pytest
 import trio
 
+from kernel.store import agents
 from tests.builders.api import TOKEN, ServedKernel
 from tests.kernel.api.client import connected
 
@@ -183,8 +184,6 @@ async def test_a_bad_query_is_a_bad_request(kernel: ServedKernel, query: str) ->
 async def test_a_failing_handler_is_an_internal_error_without_details(
     kernel: ServedKernel, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    from kernel.store import agents
-
     def fail(*_: object, **_named: object) -> None:
         raise ZeroDivisionError("secret detail")
 

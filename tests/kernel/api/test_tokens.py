@@ -9,6 +9,7 @@ import pytest
 from kernel.api.routes import ROUTES, route_of
 from kernel.operations.operation import Operation
 from kernel.policy.access import ADMIN, RECORD, STRANGER, Access
+from protocol.discovery import is_proof, proof_key
 from protocol.errors import Refused
 from tests.builders.api import RECORD_TOKEN, ServedKernel
 from tests.kernel.api.client import Events, Headers, connected
@@ -268,8 +269,6 @@ async def test_a_stream_ends_when_its_token_is_taken_back(kernel: ServedKernel) 
 
 
 async def test_the_kernel_proves_to_know_a_token_before_it_is_shown(kernel: ServedKernel) -> None:
-    from protocol.discovery import is_proof, proof_key
-
     token = await made(kernel, "read")
     key, number = proof_key(token)
     proof = (await kernel.ask("GET", f"/health?nonce=n&token={number}", headers=kernel.headers(None))).json["proof"]

@@ -1,5 +1,6 @@
 """Bad JSON-RPC, wrong types, unknown tools, old and unknown revisions: spec errors, never a 5xx."""
 
+import json
 import subprocess
 import sys
 from typing import Any
@@ -12,6 +13,7 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from kernel.api.mcp import endpoint
 from kernel.api.mcp.calls import ToolDispatcher
 from kernel.api.mcp.tools import TOOLS
+from kernel.operations.operation import Actor
 from kernel.store.attempts import Identity
 from protocol.message import TEXT_LIMIT_BYTES
 from protocol.names import AgentKey, AgentName, InstructionId, SpaceId
@@ -83,8 +85,6 @@ async def test_wrong_arguments_are_a_result_that_says_what_is_wrong(
     kernel: ServedKernel, tool: str, arguments: Any
 ) -> None:
     await kernel.attempt(text="work")
-    import json
-
     data = json.dumps(call_of(tool, arguments)).encode()
     headers = {"Accept": "application/json", "MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/call"}
     fields = kernel.headers("worker-token") | headers | {"Mcp-Name": tool}
@@ -238,8 +238,6 @@ def test_the_sdk_is_not_imported_before_a_request_needs_it() -> None:
 
 
 async def test_a_call_under_way_is_answered_when_the_kernel_stops(kernel: ServedKernel) -> None:
-    from kernel.operations.operation import Actor
-
     started = trio.Event()
 
     async def hang(**_: object) -> Any:

@@ -3,13 +3,19 @@
 import msgspec
 import pytest
 
+from kernel.api.mcp.calls import ToolDispatcher
+from kernel.api.mcp.tools import TOOLS
+from kernel.operations.operation import Actor
 from kernel.store import messages
 from kernel.store.agents import AgentSpec, put_agents
-from protocol.names import AgentKey
+from kernel.store.attempts import Identity
+from kernel.store.transitions.lease import lease
+from kernel.store.transitions.requeue import Requeue, requeue
+from protocol.names import AgentKey, AgentName, InstructionId, SpaceId
 from protocol.tools import OFFERED_TO, TO_MODEL
 from tests.builders.api import ServedKernel
 from tests.kernel.api.client import at_once
-from tests.kernel.api.mcp.rpc import CALL_KEY, ENVELOPE, REVISION, call, content, post, refusal
+from tests.kernel.api.mcp.rpc import CALL_KEY, ENVELOPE, REVISION, call, call_of, content, post, refusal
 
 pytestmark = pytest.mark.promise("P4", "P6")
 
@@ -121,8 +127,6 @@ async def test_no_other_field_makes_a_call_somebody_elses(kernel: ServedKernel) 
     info = {"io.modelcontextprotocol/clientInfo": {"name": "bob", "version": "1"}}
     for number, (header, value) in enumerate(claims.items()):
         body = {"message": f"who {number}"}
-        from tests.kernel.api.mcp.rpc import call_of
-
         answer = await post(kernel, call_of("channel_send", body, **info), "alice-token", **{header: value})
         assert answer.json["result"]["isError"] is False
     forged = await call(kernel, "channel_send", {"message": "x", "from": "bob"}, "alice-token")
@@ -133,9 +137,6 @@ async def test_no_other_field_makes_a_call_somebody_elses(kernel: ServedKernel) 
 @pytest.mark.promise("HF07")
 async def test_an_attempt_that_was_fenced_off_writes_nothing(kernel: ServedKernel) -> None:
     """Attempt k while k+1 runs; its token is refused at the door."""
-    from kernel.store.transitions.lease import lease
-    from kernel.store.transitions.requeue import Requeue, requeue
-
     instruction = await kernel.attempt(token="first")
     await kernel.writer.commit(requeue, instruction, 1, Requeue(status="queued", outcome="crash", charge="attempt"))
     assert await kernel.writer.commit(lease, instruction, b"2" * 32) is not None
@@ -145,12 +146,6 @@ async def test_an_attempt_that_was_fenced_off_writes_nothing(kernel: ServedKerne
 
 @pytest.mark.promise("HF06", "HF21")
 async def test_an_attempt_that_ends_during_a_call_is_told_so(kernel: ServedKernel) -> None:
-    from kernel.api.mcp.calls import ToolDispatcher
-    from kernel.api.mcp.tools import TOOLS
-    from kernel.operations.operation import Actor
-    from kernel.store.attempts import Identity
-    from protocol.names import AgentName, InstructionId, SpaceId
-
     instruction = await kernel.attempt()
     await kernel.end(instruction)
     name = "alice"
