@@ -139,11 +139,9 @@ def test_a_full_disk_leaves_everything_as_it_was(
 
     with monkeypatch.context() as broken:
         if step == "write":
-            # A disk takes some of it, and then no more.
-            limit = 10
             old = resource.getrlimit(resource.RLIMIT_FSIZE)
             handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-            resource.setrlimit(resource.RLIMIT_FSIZE, (limit, old[1]))
+            resource.setrlimit(resource.RLIMIT_FSIZE, (10, old[1]))  # a disk takes some of it, and then no more
             try:
                 with pytest.raises(Refused, match="cannot be written and is unchanged"):
                     _put(contexts, alice, Entry("b", "x" * 1000))

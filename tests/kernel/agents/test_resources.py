@@ -11,7 +11,7 @@ import pytest
 
 from kernel.agents.catalog import Catalog
 from kernel.agents.mcp_servers import filled, left_out, servers_of
-from kernel.agents.resources import ABSENT, MAX_PROGRAM_BYTES, resources_of, secrets_of
+from kernel.agents.resources import ABSENT, MAX_PROGRAM_BYTES, AgentResources, resources_of, secrets_of
 from kernel.agents.skills import skills_prompt
 from kernel.agents.trust import agent_units
 from kernel.source.diagnostics import BadDefinition
@@ -19,6 +19,7 @@ from kernel.source.files import MAX_FILES
 from protocol.agent import McpServer
 from protocol.errors import Refused
 from protocol.trust import TrustUnit
+from tests.kernel.inspect.files import write
 from tests.kernel.refusals import raised
 
 pytestmark = pytest.mark.promise("P19")
@@ -56,16 +57,23 @@ mock: [{ text: hi }]
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    for name, text in FILES.items():
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(text)
+    write(tmp_path, FILES)
     return tmp_path
 
 
-def unit_of(root: Path, name: str) -> TrustUnit:
+def brought(root: Path, name: str) -> AgentResources:
+    """What the agent brings along."""
     catalog = Catalog(root)
-    definition = catalog.agent(name).definition
-    (found,) = agent_units(definition, catalog.project(), resources_of(definition, catalog.project(), root))
+    return resources_of(catalog.agent(name).definition, catalog.project(), root)
+
+
+def units_of(root: Path, name: str) -> tuple[TrustUnit, ...]:
+    catalog = Catalog(root)
+    return tuple(agent_units(catalog.agent(name).definition, catalog.project(), brought(root, name)))
+
+
+def unit_of(root: Path, name: str) -> TrustUnit:
+    (found,) = units_of(root, name)
     return found
 
 
@@ -179,17 +187,13 @@ def _append_tool(path: Path, line: str) -> None:
 
 
 def _demands(root: Path, name: str) -> tuple[str, ...]:
-    catalog = Catalog(root)
-    definition = catalog.agent(name).definition
-    units = agent_units(definition, catalog.project(), resources_of(definition, catalog.project(), root))
-    return tuple(demand for one in units for demand in one.demands)
+    return tuple(demand for one in units_of(root, name) for demand in one.demands)
 
 
 def _pinned(root: Path, command: str) -> Mapping[str, str]:
     _append_tool(root / "moniro.yaml", f"made: {{ description: M, command: {command} }}")
     (root / ".agents/dora.yaml").write_text("backend: mock\nmock: [{ text: x }]\ntools: [made]\n")
-    catalog = Catalog(root)
-    return resources_of(catalog.agent("dora").definition, catalog.project(), root).pinned
+    return brought(root, "dora").pinned
 
 
 def test_a_file_that_a_command_names_and_that_is_not_there_is_known_to_be_absent(root: Path) -> None:
@@ -208,15 +212,13 @@ def test_a_program_that_is_too_large_to_be_looked_at_is_refused(root: Path) -> N
 def test_an_agent_lives_on_when_the_last_skill_is_removed(root: Path) -> None:
     shutil.rmtree(root / ".agents/skills/cooking")
     (root / ".agents/skills/skills.lock").write_text("{}")
-    catalog = Catalog(root)
-    assert resources_of(catalog.agent("bob").definition, catalog.project(), root).skills == ()
+    assert brought(root, "bob").skills == ()
 
 
 def test_hidden_folders_are_no_skills(root: Path) -> None:
     home = root / ".agents/skills"
     shutil.copytree(home / "cooking", home / ".new-cooking")
-    catalog = Catalog(root)
-    skills = resources_of(catalog.agent("bob").definition, catalog.project(), root).skills
+    skills = brought(root, "bob").skills
     assert [one.name for one in skills] == ["cooking"]
     assert set(skills[0].files) == {"SKILL.md"} and len(skills[0].files["SKILL.md"]) == 64
 
@@ -330,8 +332,7 @@ def test_a_folder_without_end_is_not_read_to_it(root: Path) -> None:
 
 
 def test_a_program_that_reads_files_is_told_where_skills_are(root: Path) -> None:
-    catalog = Catalog(root)
-    skills = resources_of(catalog.agent("alice").definition, catalog.project(), root).skills
+    skills = brought(root, "alice").skills
     assert skills_prompt(skills).splitlines()[1:] == [f"- counting: How to count ({root}/skills/counting/SKILL.md)"]
     assert skills_prompt(()) == ""
 

@@ -4,8 +4,6 @@ from typing import Any
 
 import pytest
 
-from kernel.store.agents import set_agent_state
-from protocol.names import AgentKey
 from tests.builders.api import ServedKernel
 
 MOCK: dict[str, Any] = {"model": "mock/x", "mock": [{"text": "hi"}]}
@@ -62,14 +60,6 @@ async def test_an_agent_with_work_is_not_deleted(kernel: ServedKernel) -> None:
 )
 async def test_a_wrong_agent_is_not_made(kernel: ServedKernel, asked: object, code: str) -> None:
     assert (await kernel.ask("POST", "/agents", asked)).code == code
-
-
-async def test_an_agent_in_error_works_again_after_a_reset(kernel: ServedKernel) -> None:
-    await kernel.writer.commit(set_agent_state, AgentKey("alice"), "error", "crash loop")
-    assert (await kernel.get("/status"))["state"] == "degraded"
-    reset = await kernel.ask("POST", "/agents/alice/reset")
-    assert (reset.status, reset.json["state"]) == (200, "idle")
-    assert (await kernel.ask("POST", "/agents/nobody/reset")).code == "unknown_agent"
 
 
 async def test_an_agent_whose_file_is_gone_is_forgotten_with_what_was_said_to_it(kernel: ServedKernel) -> None:

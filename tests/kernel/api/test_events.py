@@ -84,6 +84,7 @@ async def test_following_starts_with_what_comes_unless_told_where(kernel: Served
     ("query", "types"),
     [
         ("type=message", {"message"}),
+        ("type=message,instruction.queued", {"message", "instruction.queued"}),
         ("space=dm:alice", {"message", "instruction.queued"}),
         ("space=dm:bob", set[str]()),
         ("instruction=i1", {"instruction.queued"}),

@@ -45,14 +45,17 @@ class Ground:
 
 
 @asynccontextmanager
-async def ground(folder: Path) -> AsyncGenerator[Ground]:
+async def ground(folder: Path, *, brought: bool = True) -> AsyncGenerator[Ground]:
     project = ground_in(folder / "here")
     async with repository(project) as repo, far_machine(folder / "far") as there:
-        yield Ground(project, there, repo, await tree_at_home(repo))
+        g = Ground(project, there, repo, await tree_at_home(repo))
+        if brought:
+            await g.sync.bring()
+        yield g
 
 
 async def test_a_commit_goes_to_the_node_and_what_is_done_there_comes_back(tmp_path: Path) -> None:
-    async with ground(tmp_path) as g:
+    async with ground(tmp_path, brought=False) as g:
         g.project.write(".gitignore", "cache/\n", g.tree)
         g.project.write("b.txt", "here\n", g.tree)
         g.project.commit(g.tree)
@@ -76,10 +79,6 @@ async def test_a_commit_goes_to_the_node_and_what_is_done_there_comes_back(tmp_p
         assert (g.far.tree / "cache/kept").read_text() == "ignored\n"
 
 
-def hostile_link(g: Ground) -> None:
-    (g.far.tree / "out").symlink_to("../../../../etc")
-
-
 def hostile_chain(g: Ground) -> None:
     """Each of the two stays in the tree as it is written; together they lead out of it."""
     (g.far.tree / "d/e").mkdir(parents=True)
@@ -91,25 +90,9 @@ def hostile_absolute(g: Ground) -> None:
     (g.far.tree / "passwd").symlink_to("/etc/passwd")
 
 
-def hostile_into_git(g: Ground) -> None:
-    (g.far.tree / "config").symlink_to(".git/config")
-
-
 def hostile_submodule(g: Ground) -> None:
     g.project.git("update-index", "--add", "--cacheinfo", f"160000,{g.tip()},vendor", cwd=g.far.tree)
     g.project.git("commit", "--quiet", "-m", "sub", cwd=g.far.tree)
-
-
-def hostile_modules(g: Ground) -> None:
-    (g.far.tree / ".gitmodules").write_text('[submodule "x"]\n\tpath = x\n\turl = ext::sh -c true\n')
-
-
-def hostile_filter(g: Ground) -> None:
-    (g.far.tree / ".gitattributes").write_text("*.txt filter=evil\n")
-
-
-def hostile_merge_driver(g: Ground) -> None:
-    (g.far.tree / ".gitattributes").write_text("*.txt merge=evil\n")
 
 
 def hostile_git_path(g: Ground) -> None:
@@ -133,7 +116,7 @@ def write_object(g: Ground, raw: bytes) -> str:
 
 async def test_a_large_thin_pack_of_a_node_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kernel.git.clone._LOOSE", 0)  # as if every pack had 100 objects
-    async with ground(tmp_path) as g:
+    async with ground(tmp_path, brought=False) as g:
         g.project.write("long.txt", "".join(f"line {number}\n" for number in range(2000)), g.tree)
         g.project.commit(g.tree)
         await g.sync.bring()
@@ -159,15 +142,16 @@ def hostile_broken(g: Ground) -> None:
     Path(g.far.tree, ".git/objects", name[:2], name[2:]).unlink()
 
 
-HOSTILE: Final[dict[str, Callable[[Ground], None]]] = {
-    "a link that leads out": hostile_link,
+MODULES: Final = '[submodule "x"]\n\tpath = x\n\turl = ext::sh -c true\n'
+HOSTILE: Final[dict[str, Callable[[Ground], object]]] = {
+    "a link that leads out": lambda g: (g.far.tree / "out").symlink_to("../../../../etc"),
     "leads out of the tree": hostile_chain,
     "a link that leads out of the tree": hostile_absolute,
-    "a link into the git folder": hostile_into_git,
+    "a link into the git folder": lambda g: (g.far.tree / "config").symlink_to(".git/config"),
     "a submodule": hostile_submodule,
-    "submodule": hostile_modules,
-    "filter=evil": hostile_filter,
-    "merge=evil": hostile_merge_driver,
+    "submodule": lambda g: (g.far.tree / ".gitmodules").write_text(MODULES),
+    "filter=evil": lambda g: (g.far.tree / ".gitattributes").write_text("*.txt filter=evil\n"),
+    "merge=evil": lambda g: (g.far.tree / ".gitattributes").write_text("*.txt merge=evil\n"),
     "hasDot": hostile_git_path,
     "out of the tree": hostile_past,
     "cannot be packed": hostile_broken,
@@ -178,13 +162,12 @@ HOSTILE: Final[dict[str, Callable[[Ground], None]]] = {
 async def test_what_is_hostile_is_refused_and_stays_on_the_node(tmp_path: Path) -> None:
     for number, (said, make) in enumerate(HOSTILE.items()):
         async with ground(tmp_path / str(number)) as g:
-            await g.sync.bring()
             make(g)
             before, refs, objects = g.tip(), g.refs(), g.project.git("count-objects", "-v")
             with pytest.raises(Refused) as refused:
                 await g.sync.collect()
-            assert said in refused.value.text, (make.__name__, refused.value.text)
-            assert (g.tip(), g.refs(), g.project.git("count-objects", "-v")) == (before, refs, objects), make.__name__
+            assert said in refused.value.text, (said, refused.value.text)
+            assert (g.tip(), g.refs(), g.project.git("count-objects", "-v")) == (before, refs, objects), said
             notes = (await g.sync.bring()).notes
             aside = next(g.far.clone.glob("kept-*"))
             assert str(aside) in notes[0]
@@ -194,7 +177,6 @@ async def test_what_is_hostile_is_refused_and_stays_on_the_node(tmp_path: Path) 
 
 async def test_hooks_settings_and_refs_of_the_clone_do_not_come_along(tmp_path: Path) -> None:
     async with ground(tmp_path) as g:
-        await g.sync.bring()
         git, proof = g.far.tree / ".git", tmp_path / "ran"
         for hook in ("pre-commit", "post-checkout", "reference-transaction", "post-index-change"):
             path = git / "hooks" / hook
@@ -225,7 +207,6 @@ async def test_what_a_lost_node_still_holds_is_kept_under_a_ref_before_its_clone
     tmp_path: Path,
 ) -> None:
     async with ground(tmp_path) as g:
-        await g.sync.bring()
         (g.far.tree / "a.txt").write_text("on the lost node\n")
         g.project.write("a.txt", "elsewhere\n", g.tree)
         g.project.commit(g.tree)
@@ -242,7 +223,6 @@ async def test_what_a_lost_node_still_holds_is_kept_under_a_ref_before_its_clone
 
 async def test_what_is_left_on_a_node_by_a_kernel_that_died_is_taken_before_the_next_attempt(tmp_path: Path) -> None:
     async with ground(tmp_path) as g:
-        await g.sync.bring()
         (g.far.tree / "a.txt").write_text("half done\n")
         (g.far.tree / ".git/index.lock").touch()
         (g.far.tree / ".git/refs/heads" / f"{g.tree.branch}.lock").touch()
@@ -251,7 +231,7 @@ async def test_what_is_left_on_a_node_by_a_kernel_that_died_is_taken_before_the_
 
 
 async def test_a_result_that_does_not_follow_from_the_branch_is_refused_and_kept(tmp_path: Path) -> None:
-    async with ground(tmp_path) as g:
+    async with ground(tmp_path, brought=False) as g:
         g.project.write("b.txt", "here\n", g.tree)
         g.project.commit(g.tree)
         await g.sync.bring()
@@ -271,7 +251,6 @@ async def test_a_result_that_does_not_follow_from_the_branch_is_refused_and_kept
 @pytest.mark.long("the other tests of this file")
 async def test_another_branch_in_the_clone_is_told_and_nothing_of_it_is_lost(tmp_path: Path) -> None:
     async with ground(tmp_path) as g:
-        await g.sync.bring()
         g.project.git("checkout", "--quiet", "-b", "own", cwd=g.far.tree)
         (g.far.tree / "a.txt").write_text("own\n")
         with pytest.raises(Refused, match="'own' is checked out"):
@@ -282,7 +261,6 @@ async def test_another_branch_in_the_clone_is_told_and_nothing_of_it_is_lost(tmp
 
 async def test_a_clone_in_which_its_agent_works_is_never_set_aside(tmp_path: Path) -> None:
     async with ground(tmp_path) as g:
-        await g.sync.bring()
         g.project.git("checkout", "--quiet", "-b", "own", cwd=g.far.tree)
         with pytest.raises(Refused, match="'own' is checked out"):
             await g.sync.bring(live=True)
@@ -291,7 +269,6 @@ async def test_a_clone_in_which_its_agent_works_is_never_set_aside(tmp_path: Pat
 
 async def test_a_clone_whose_repository_was_destroyed_is_made_anew_beside_it(tmp_path: Path) -> None:
     async with ground(tmp_path) as g:
-        await g.sync.bring()
         (g.far.tree / "a.txt").write_text("mine\n")
         shutil.rmtree(g.far.tree / ".git")
         with pytest.raises(Refused):
@@ -306,7 +283,6 @@ async def test_a_clone_whose_repository_was_destroyed_is_made_anew_beside_it(tmp
 async def test_a_small_pack_with_much_in_it_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(foreign_commits, "FILES_BYTES", 10 * 2**20)
     async with ground(tmp_path) as g:
-        await g.sync.bring()
         for number in range(20):
             (g.far.tree / f"{number}.bin").write_bytes(bytes(2**20))
         with pytest.raises(Refused, match="exceed 10 MiB"):
@@ -315,7 +291,6 @@ async def test_a_small_pack_with_much_in_it_is_refused(tmp_path: Path, monkeypat
 
 async def test_a_node_gets_nothing_of_the_project_by_naming_it(tmp_path: Path) -> None:
     async with ground(tmp_path) as g:
-        await g.sync.bring()
         g.project.git("checkout", "--quiet", "-b", "private")
         g.project.write("secret.txt", "secret\n")
         g.project.commit()
@@ -364,7 +339,6 @@ async def test_a_node_that_goes_in_the_middle_is_lost_and_nothing_else_is_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with ground(tmp_path) as g:
-        await g.sync.bring()
         ended = Handle.wait
 
         async def lost(handle: Handle) -> Exited:

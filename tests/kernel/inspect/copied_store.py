@@ -100,6 +100,10 @@ class Copied:
         copies = heard.copies if heard.begun == self.begun else 0
         self.copier.hear(UpTo(event=event, at_ms=at_ms, sent=self.sent, term=1, copies=copies, last=last))
 
+    def step(self) -> None:
+        self.send()
+        self.copier.turn()
+
     def bring(self, *, last: bool = False) -> None:
         """Send, and have it brought, until all of it is there."""
         for _ in range(1000):

@@ -24,12 +24,13 @@ from kernel.store.transaction import rfc3339
 from kernel.store.transitions.recovery import recover
 from protocol.discovery import CONTEXTS, DATABASE, JOURNAL, LOCK
 from protocol.standby import BackupManifest
+from tests.kernel.inspect.copied_store import AT
+from tests.kernel.inspect.copied_store import Place as NewPlace
+from tests.kernel.inspect.files import write
 from tests.kernel.refusals import refused
 from tests.kernel.store.running_store import open_store
 
-AT = 1_790_000_000.0
 LATER = AT + 3600
-TEXTS = "SELECT text FROM messages ORDER BY seq"
 TREE = """
 INSERT INTO worktrees (run, agent, name, space, state, repository, base, branch, path, folder, git_dir)
 VALUES (1, 'alice', 'alice', 'review:main', 'made', '/elsewhere/.git', 'b', 'awk/review/r1/alice', ?, '', '/x')
@@ -37,29 +38,17 @@ VALUES (1, 'alice', 'alice', 'review:main', 'made', '/elsewhere/.git', 'b', 'awk
 TOKEN = "INSERT INTO tokens (name, scope, digest, created_ms) VALUES ('ci', 'operate', ?, 0)"
 
 
-class Place:
-    """A project and its state, both new."""
-
-    def __init__(self, base: Path) -> None:
-        self.root, self.state = base / "project", base / "state"
-        (self.root / ".agents").mkdir(parents=True)
-        self.state.mkdir(mode=0o700)
-        (self.root / ".agents" / "alice.yaml").write_text("backend: mock\nmock: [{text: hi}]\n")
+class Place(NewPlace):
+    """A project in which alice keeps something."""
 
     def knows(self, **known: str) -> None:
         """What alice keeps in files of the project."""
-        for name, text in known.items():
-            file = self.root / ".agents/alice/memory" / f"{name}.yaml"
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(text)
+        write(self.root / ".agents/alice/memory", {f"{name}.yaml": text for name, text in known.items()})
 
     def whole(self) -> tuple[list[str], dict[str, str]]:
         """What was said, and what alice knows."""
-        connection = apsw.Connection(str(self.state / DATABASE))
-        said = [str(text) for (text,) in connection.execute(TEXTS)]
-        connection.close()
         memory = self.root / ".agents/alice/memory"
-        return said, {file.name: file.read_text() for file in sorted(memory.glob("*.yaml"))}
+        return self.said(), {file.name: file.read_text() for file in sorted(memory.glob("*.yaml"))}
 
 
 async def filled(place: Place, *texts: str) -> None:

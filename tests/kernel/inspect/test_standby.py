@@ -128,8 +128,7 @@ async def test_a_copy_is_a_prefix_at_every_moment_of_a_long_life(
             if whole:
                 copied.bring()
             else:
-                copied.send()
-                copied.copier.turn()
+                copied.step()
             if any(name.endswith(".json") and name.startswith("base") for name in os.listdir(copied.folder)):
                 report, held = looked(copied.folder, tmp_path / "look")
                 said = copied.place.said()
@@ -185,8 +184,7 @@ async def test_a_copier_that_is_killed_at_any_point_leaves_a_prefix(
             with monkeypatch.context() as patched:
                 patched.setattr(fault_injection, "_reached", reached)
                 try:
-                    copied.send()
-                    copied.copier.turn()
+                    copied.step()
                     await copied.say(f"{point}a", f"{point}b")
                     copied.bring()
                 except Killed:
@@ -302,8 +300,7 @@ async def test_a_place_that_is_full_gone_or_read_only_is_told_and_caught_up_with
         with monkeypatch.context() as patched:
             patched.setattr(standby_place, "write_piece", full)
             await copied.say("two")
-            copied.send()
-            copied.copier.turn()
+            copied.step()
             assert why(copied) == f"the disk of {copied.folder} is full"
             assert "resumes automatically" in (copied.heard.fix or "")
         assert looked(copied.folder, tmp_path / "look")[1] == ["one"]
@@ -314,8 +311,7 @@ async def test_a_place_that_is_full_gone_or_read_only_is_told_and_caught_up_with
         copied.folder.rename(away)
         copied.now += 10
         await copied.say("three")
-        copied.send()
-        copied.copier.turn()
+        copied.step()
         assert "does not exist" in (why(copied) or "")
         monkeypatch.setattr(copier, "QUEUE_BYTES", 1000)
         await copied.say("four", "five")
@@ -331,8 +327,7 @@ async def test_a_place_that_is_full_gone_or_read_only_is_told_and_caught_up_with
         copied.folder.mkdir()
         copied.now += 10
         await copied.say("six")
-        copied.send()
-        copied.copier.turn()
+        copied.step()
         copied.bring()
         assert looked(copied.folder, tmp_path / "look")[1][-1] == "six"
 
@@ -346,14 +341,12 @@ async def test_a_folder_that_is_anothers_or_was_promoted_is_left_alone(tmp_path:
         before = sorted(os.listdir(copied.folder))
         assert PROMOTED in before
         copied.new_copier()
-        copied.send()
-        copied.copier.turn()
+        copied.step()
         assert "was promoted at" in (why(copied) or "")
         (copied.folder / PROMOTED).unlink()
         other.folder = copied.folder
         other.new_copier()
-        other.send()
-        other.copier.turn()
+        other.step()
         assert "another project" in (other.heard.why or "")
         assert sorted(os.listdir(copied.folder)) == [name for name in before if name != PROMOTED]
         assert BEAT in before
@@ -475,8 +468,7 @@ async def test_a_place_that_fails_at_any_moment_holds_a_prefix(
             await copied.say(f"m{number} " + "x" * chance.choice((10, 20_000)))
             copied.now += 3
             for _ in range(3):
-                copied.send()
-                copied.copier.turn()
+                copied.step()
             if any(name.endswith(".json") and name.startswith("base") for name in os.listdir(copied.folder)):
                 whole, held = looked(copied.folder, tmp_path / "look")
                 assert not whole.faults

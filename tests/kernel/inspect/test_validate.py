@@ -25,6 +25,11 @@ def _wrong(files: dict[str, CheckedFile]) -> dict[str, list[tuple[int, str]]]:
     return {name: [(e.line, e.where) for e in file.errors] for name, file in files.items() if not file.ok}
 
 
+def _warned(root: Path, path: str = "/bin") -> dict[str, tuple[bool, list[tuple[int, str]]]]:
+    found = validate(root, root, (), {"PATH": path}).files
+    return {file.path: (file.ok, [(one.line, one.where) for one in file.warnings]) for file in found}
+
+
 def test_a_sound_project_is_all_ok_with_what_each_file_is(tmp_path: Path) -> None:
     """contracts 9: validate; the project file, agents, workflows."""
     review(tmp_path)
@@ -243,9 +248,7 @@ def test_what_is_right_and_not_possible_on_this_machine_is_warned_of(tmp_path: P
                 """,
         },
     )
-    found = validate(tmp_path, tmp_path, (), {"PATH": str(tmp_path)}).files
-    told = {file.path: (file.ok, [(warning.line, warning.where) for warning in file.warnings]) for file in found}
-    assert told == {
+    assert _warned(tmp_path, str(tmp_path)) == {
         ".agents/alice.yaml": (True, [(3, "sandbox")]),
         ".workflows/review.yaml": (True, [(3, "agents.bob.sandbox"), (4, "workspace.git")]),
     }
@@ -266,9 +269,7 @@ def test_what_would_lead_nowhere_is_warned_of(tmp_path: Path) -> None:
             ".workflows/other.yaml": "agents: {alice: {ref: alice}}\nkickoff: '@alice begin'\n",
         },
     )
-    found = validate(tmp_path, tmp_path, (), {"PATH": "/bin"}).files
-    told = {file.path: (file.ok, [(one.line, one.where) for one in file.warnings]) for file in found}
-    assert told == {
+    assert _warned(tmp_path) == {
         ".agents/alice.yaml": (True, [(3, "schedule.workspace")]),
         ".agents/bob.yaml": (True, []),
         ".workflows/other.yaml": (True, []),
@@ -318,9 +319,7 @@ def test_a_variable_in_a_prompt_is_warned_of(tmp_path: Path) -> None:
                 """,
         },
     )
-    found = validate(tmp_path, tmp_path, (), {"PATH": "/bin"}).files
-    told = {file.path: (file.ok, [(one.line, one.where) for one in file.warnings]) for file in found}
-    assert told == {
+    assert _warned(tmp_path) == {
         ".agents/alice.yaml": (True, [(3, "prompt.system_file")]),
         ".workflows/review.yaml": (True, [(4, "agents.alice.prompt.append"), (12, "agents.carl.prompt.system")]),
     }
