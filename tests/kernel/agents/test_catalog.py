@@ -14,6 +14,7 @@ from protocol.api.document import FileError
 from protocol.errors import Refused
 from protocol.limits import AgentBudget, InstructionBudget
 from protocol.project import ProjectDefinition
+from tests.kernel.inspect.files import write
 from tests.kernel.refusals import faults, refused
 
 FULL = """\
@@ -255,8 +256,7 @@ def test_a_project_without_agents_is_empty(tmp_path: Path) -> None:
 
 @pytest.mark.promise("CF11", "CF18")
 def test_a_system_prompt_comes_from_its_file_at_each_reading(tmp_path: Path) -> None:
-    (tmp_path / "prompts").mkdir()
-    (tmp_path / "prompts" / "a.md").write_text("You are A.")
+    write(tmp_path, {"prompts/a.md": "You are A."})
     catalog = project(tmp_path, alice="model: openai/x\nprompt: {system_file: prompts/a.md}\n")
     definition = catalog.agent("alice").definition
     assert catalog.system_text(definition) == "You are A."
@@ -469,9 +469,7 @@ DECLARED = "agents:\n  helper: {backend: mock, mock: [{text: hi}]}\n  bob: lib/r
 def test_the_project_file_defines_agents_beside_the_folder(file: str, tmp_path: Path) -> None:
     """contracts 1: inline and by path, in a map or a list; what lies in .agents/ is found all the same."""
     catalog = project(tmp_path, alice=MINIMAL)
-    (tmp_path / "lib").mkdir()
-    (tmp_path / "lib/robert.yaml").write_text(MINIMAL)
-    (tmp_path / file).write_text(DECLARED)
+    write(tmp_path, {"lib/robert.yaml": MINIMAL, file: DECLARED})
     assert catalog.names() == ("alice", "bob", "helper")
     paths = {one.definition.name: one.path for one in catalog.survey().loaded}
     assert paths == {"alice": ".agents/alice.yaml", "bob": "lib/robert.yaml", "helper": file}
@@ -516,8 +514,7 @@ def test_agents_of_the_user_are_there_only_where_a_home_is_given(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home, root = tmp_path / "home", tmp_path / "project"
-    (home / ".agents").mkdir(parents=True)
-    (home / ".agents/carol.yaml").write_text("backend: mock\nmock: [{ text: hi }]\n")
+    write(home, {".agents/carol.yaml": MOCK + "  - {text: hi}"})
     root.mkdir()
     monkeypatch.setenv("HOME", str(home))
     assert Catalog(root).names() == ()

@@ -358,8 +358,7 @@ def test_settings_behind_a_link_are_refused(root: Path, name: str) -> None:
 
 
 def test_settings_of_other_programs_and_backends_demand_nothing(root: Path) -> None:
-    (root / ".claude").mkdir()
-    (root / ".claude/settings.json").write_text("{}")
+    write(root, {".claude/settings.json": "{}"})
     for alice in (
         AgentDefinition(name="alice", backend="acp", command=("gemini",)),
         AgentDefinition(name="alice", backend="exec", command=("./agent",)),

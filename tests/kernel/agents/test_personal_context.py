@@ -25,6 +25,7 @@ from protocol.agent_memory import Entry, Source, with_done, with_item
 from protocol.errors import Refused
 from protocol.memory_files import Memory, StoredEntry
 from protocol.names import AgentName
+from tests.kernel.inspect.files import MOCK, write
 
 pytestmark = pytest.mark.promise("P45")
 
@@ -46,8 +47,7 @@ def clock() -> Clock:
 
 @pytest.fixture
 def contexts(tmp_path: Path, clock: Clock) -> PersonalContexts:
-    (tmp_path / "p/.agents").mkdir(parents=True)
-    (tmp_path / "p/.agents/alice.yaml").write_text("backend: mock\nmock: [{text: hi}]\n")
+    write(tmp_path / "p", {".agents/alice.yaml": MOCK})
     return PersonalContexts(Catalog(tmp_path / "p"), tmp_path / "state", clock)
 
 
@@ -269,7 +269,7 @@ def test_an_agent_without_a_file_keeps_its_memory_until_it_gets_one(contexts: Pe
     contexts.change_todos(bob, lambda text: with_done(with_item(with_item(text, "x"), "y"), 1))
     assert contexts.kept_for() == ("bob",)
     assert not (tmp_path / "p/.agents/bob").exists()
-    (tmp_path / "p/.agents/bob.yaml").write_text("backend: mock\nmock: [{text: hi}]\n")
+    (tmp_path / "p/.agents/bob.yaml").write_text(MOCK)
     own = contexts.place("bob", None)
     _put(contexts, own, Entry("a", "mine"))
     before = contexts.read(bob)

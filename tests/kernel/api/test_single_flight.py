@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -11,7 +12,7 @@ import trio.testing
 
 from tests.builders.api import ServedKernel
 from tests.kernel.api.client import Events, connected
-from tests.kernel.api.test_workflows import stop
+from tests.kernel.api.test_workflows import posting, stop
 
 SLOW = """\
 agents:
@@ -118,17 +119,12 @@ async def test_a_repeat_takes_over_when_the_first_client_leaves_during_setup(set
 
 
 async def test_a_repeated_run_is_the_same_run(kernel: ServedKernel) -> None:
-    headers = kernel.headers(Idempotency_Key="k", Content_Type="application/json")
-    body = msgspec.json.encode({"workflow": "task"})
-    headers = {**headers, "Content-Length": str(len(body))}
+    run = partial(posting, kernel, "/run", {"workflow": "task"}, Idempotency_Key="k")
     seen: list[list[str]] = []
     for _ in range(2):
         with trio.fail_after(10):
-            async with connected(kernel.port) as wire:
-                await wire.send("POST", "/run", headers.items(), body)
-                await wire.event()
-                events = Events(wire)
-                seen.append([(await anext(events)).event or "" for _ in range(3)])
+            async with run() as events:
+                seen.append([(await anext(events)).event for _ in range(3)])
     assert seen[0] == seen[1]
     assert seen[0][0] == "accepted"
     assert len((await kernel.get("/runs"))["runs"]) == 1
@@ -136,10 +132,7 @@ async def test_a_repeated_run_is_the_same_run(kernel: ServedKernel) -> None:
     again = await kernel.ask("POST", "/serve", {"workflow": "task"}, headers=kernel.headers(Idempotency_Key="k"))
     assert again.refusal == (422, "key_reused")
     with trio.fail_after(10):
-        async with connected(kernel.port) as wire:
-            await wire.send("POST", "/run", headers.items(), body)
-            await wire.event()
-            events = Events(wire)
+        async with run() as events:
             assert [(await anext(events)).event for _ in range(2)] == ["accepted", "result"]
     assert len((await kernel.get("/runs"))["runs"]) == 1
 

@@ -13,7 +13,8 @@ from kernel.store.transitions.journal import journal
 from protocol.ipc import Entry
 from protocol.names import AgentKey
 from tests.builders.api import ServedKernel
-from tests.kernel.api.client import Events, connected, meanwhile
+from tests.kernel.api.client import meanwhile
+from tests.kernel.api.test_workflows import posting
 
 SEND = {"to": "alice", "text": "work"}
 
@@ -180,19 +181,15 @@ async def test_an_inbox_shows_what_is_not_handled(kernel: ServedKernel) -> None:
 @pytest.mark.promise("P26")
 async def test_who_waits_for_an_answer_is_told_when_only_a_person_can_help(kernel: ServedKernel) -> None:
     """Serve and run end when the agent goes into error, and say so; they never hang."""
-    async with meanwhile(kernel.ask, "POST", "/serve", SEND) as answers, connected(kernel.port) as wire:
+    async with meanwhile(kernel.ask, "POST", "/serve", SEND) as answers:
         with trio.fail_after(5):
             while not (await kernel.get("/agents/alice/queue"))["instructions"]:
                 pass
-        body = b'{"to":"alice","text":"more"}'
-        fields = kernel.headers() | {"Content-Type": "application/json", "Content-Length": str(len(body))}
-        await wire.send("POST", "/run", fields.items(), body)
-        await wire.event()
-        stream = Events(wire)
-        assert (await anext(stream)).event == "accepted"
-        await kernel.writer.commit(set_agent_state, AgentKey("alice"), "error", "5 crashes")
-        with trio.fail_after(5):
-            last = [event async for event in stream][-1]
+        async with posting(kernel, "/run", SEND) as stream:
+            assert (await anext(stream)).event == "accepted"
+            await kernel.writer.commit(set_agent_state, AgentKey("alice"), "error", "5 crashes")
+            with trio.fail_after(5):
+                last = [event async for event in stream][-1]
     for report in (answers[0].json, last.data):
         (result,) = report["results"]
         assert (result["status"], result["waits_for"]) == ("waiting", "error")

@@ -16,9 +16,9 @@ from tests.kernel.api.client import Events, connected, meanwhile
 
 
 @asynccontextmanager
-async def posting(kernel: ServedKernel, path: str, body: Any) -> AsyncGenerator[Events, None]:
+async def posting(kernel: ServedKernel, path: str, body: Any, **more: str) -> AsyncGenerator[Events, None]:
     data = msgspec.json.encode(body)
-    headers = kernel.headers(Content_Type="application/json", Content_Length=str(len(data)))
+    headers = kernel.headers(Content_Type="application/json", Content_Length=str(len(data)), **more)
     async with connected(kernel.port) as wire:
         await wire.send("POST", path, headers.items(), data)
         head = await wire.event()

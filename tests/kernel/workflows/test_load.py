@@ -12,6 +12,7 @@ from protocol.agent import Action, AgentDefinition, Prompt, Rule, Timeouts
 from protocol.api.document import FileError
 from protocol.errors import Refused
 from protocol.workflow import Param, Ref, RefPrompt, RunLimits, SetupStep
+from tests.kernel.inspect import files
 from tests.kernel.refusals import faults
 
 ALICE = "model: openai/gpt-5.5\nprompt: {system: You are Alice}\nsoul: {role: critic}\n"
@@ -42,9 +43,7 @@ workspace: {provider: sqlite}
 
 @pytest.fixture
 def catalog(tmp_path: Path) -> Catalog:
-    for path, text in ((".agents/alice.yaml", ALICE), (".workflows/review.yaml", REVIEW)):
-        (tmp_path / path).parent.mkdir()
-        (tmp_path / path).write_text(text)
+    files.write(tmp_path, {".agents/alice.yaml": ALICE, ".workflows/review.yaml": REVIEW})
     return Catalog(tmp_path)
 
 

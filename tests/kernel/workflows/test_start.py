@@ -24,6 +24,7 @@ from protocol.api.workflows import StartRequest
 from protocol.errors import Refused
 from protocol.limits import RunBudget
 from tests.kernel.git.git_project import launched
+from tests.kernel.inspect import files
 from tests.kernel.refusals import faults, refused
 from tests.kernel.store.running_store import Store, open_store
 
@@ -44,9 +45,7 @@ kickoff: |
 @pytest.fixture
 def catalog(tmp_path: Path) -> Catalog:
     root = tmp_path / "project"
-    for path, text in ((".agents/alice.yaml", f"{{{MOCK}}}"), (".workflows/review.yaml", REVIEW)):
-        (root / path).parent.mkdir(parents=True)
-        (root / path).write_text(text)
+    files.write(root, {".agents/alice.yaml": f"{{{MOCK}}}", ".workflows/review.yaml": REVIEW})
     return Catalog(root)
 
 

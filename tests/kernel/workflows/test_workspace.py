@@ -10,6 +10,7 @@ from kernel.workflows.load import load_workflow
 from kernel.workflows.workspace import WorkspaceSettings, workspace_settings
 from protocol.project import ProjectDefinition, ProjectWorkspace
 from protocol.workflow import WorkflowDefinition, Workspace
+from tests.kernel.inspect.files import write
 from tests.kernel.refusals import faults
 
 PLAIN = ProjectDefinition()
@@ -61,9 +62,8 @@ def test_documents_and_their_owner_are_checked_where_they_stand(
     tmp_path: Path, workspace: str, where: str | None
 ) -> None:
     """contracts 1: names of documents, and an agent of the workflow or elect."""
-    (tmp_path / ".workflows").mkdir()
     agents = "agents:\n  bob: { model: mock/x, mock: [{ text: hi }] }\n"
-    (tmp_path / ".workflows/team.yaml").write_text(f"{agents}workspace:\n  {workspace}\n")
+    write(tmp_path, {".workflows/team.yaml": f"{agents}workspace:\n  {workspace}\n"})
     if where is None:
         assert load_workflow(Catalog(tmp_path), "team").definition.workspace
         return
@@ -71,7 +71,6 @@ def test_documents_and_their_owner_are_checked_where_they_stand(
 
 
 def test_what_is_wrong_with_a_rule_is_told_at_that_rule(tmp_path: Path) -> None:
-    (tmp_path / ".workflows").mkdir()
     text = """agents:
   alice: { backend: mock, mock: [{ do: [{ text: x }] }] }
   bob: { backend: mock, colour: red }
@@ -80,7 +79,7 @@ rules:
   - { name: two, then: [] }
   - { on: done, from: alice, assign: carol }
 """
-    (tmp_path / ".workflows/review.yaml").write_text(text)
+    write(tmp_path, {".workflows/review.yaml": text})
     told = {(error.where, error.line) for error in faults(load_workflow, Catalog(tmp_path), "review")}
     assert {place for place in told if place[0].startswith("rules")} == {("rules[1]", 6), ("rules[2]", 7)}
     assert any(where.startswith("agents.bob") for where, _ in told)

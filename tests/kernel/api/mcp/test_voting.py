@@ -54,8 +54,7 @@ async def test_a_repeated_call_of_the_same_key_adds_nothing(team: ServedKernel) 
 async def test_a_refusal_is_a_result_with_a_code(team: ServedKernel, tool: str, arguments: Any, code: str) -> None:
     """contracts 5: nobody votes or cancels as another; bounds are checked."""
     await given(team, "team_proposal_create", CREATE)
-    result = await call(team, tool, arguments, "bobs-token")
-    assert (result["isError"], result["structuredContent"]["code"]) == (True, code)
+    assert await refusal(team, tool, arguments, "bobs-token") == code
 
 
 async def test_in_a_personal_space_nobody_votes(kernel: ServedKernel) -> None:
