@@ -400,15 +400,13 @@ def test_a_limit_of_a_run_that_no_program_keeps_to_is_refused(root: Path) -> Non
 
 
 def test_a_missing_program_of_an_own_server_is_seen_before_it_runs(root: Path) -> None:
-    write(
-        root,
-        {
-            ".mcp.json": '{"mcpServers": {"far": {"command": "./gone"}, "near": {"command": "./agent"}}}',
-            ".agents/alice.yaml": "model: mock/x\nmock: [{text: hi}]\nprompt: {system: x}\n"
-            "mcp_servers: {own: {command: no-such-program}, shell: {command: sh}, far: {type: project}, near: "
-            "{type: project}, web: {url: 'http://localhost:1'}}\n",
-        },
-    )
+    files = {
+        ".mcp.json": '{"mcpServers": {"far": {"command": "./gone"}, "near": {"command": "./agent"}}}',
+        ".agents/alice.yaml": "model: mock/x\nmock: [{text: hi}]\nprompt: {system: x}\n"
+        "mcp_servers: {own: {command: no-such-program}, shell: {command: sh}, far: {type: project}, near: "
+        "{type: project}, web: {url: 'http://localhost:1'}}\n",
+    }
+    write(root, files)
     (checked,) = validate(root, root, (".agents/alice.yaml",), {"PATH": "/usr/bin:/bin"}).files
     assert sorted((one.where, one.message.split(":")[0][:40]) for one in checked.warnings) == [
         ("mcp_servers.far.command", f"program './gone' not found in {root}"[:40]),

@@ -103,11 +103,9 @@ def test_a_server_that_changed_since_is_not_left_to_a_cli(tmp_path: Path) -> Non
 
 
 def test_a_workflow_may_have_its_program_played_by_a_script(tmp_path: Path) -> None:
-    write(
-        tmp_path,
-        {
-            ".agents/alice.yaml": "backend: exec\ncommand: [mine]\n",
-            ".workflows/test.yaml": "agents: { alice: { ref: alice, backend: mock, mock: [{ text: hi }] } }\n",
-        },
-    )
+    files = {
+        ".agents/alice.yaml": "backend: exec\ncommand: [mine]\n",
+        ".workflows/test.yaml": "agents: { alice: { ref: alice, backend: mock, mock: [{ text: hi }] } }\n",
+    }
+    write(tmp_path, files)
     assert [file.ok for file in validate(tmp_path, tmp_path, ()).files] == [True, True]

@@ -57,15 +57,13 @@ def test_what_a_run_would_be_refused_for_a_plan_is_too(words: list[str], tag: st
 
 def test_what_files_stand_against_is_no_plan_either(tmp_path: Path) -> None:
     flow = "agents: {x: {model: local/m, prompt: {system: s}}}\nkickoff: '@x go'\n"
-    write(
-        tmp_path,
-        {
-            "moniro.yaml": "providers: {local: {base_url: 'http://127.0.0.1:1'}}\n",
-            ".workflows/w.yaml": flow,
-            ".workflows/trees.yaml": f"{flow}workspace: {{git: worktree}}\n",
-            ".workflows/dear.yaml": f"{flow}budget: {{usd: 1}}\n",
-        },
-    )
+    files = {
+        "moniro.yaml": "providers: {local: {base_url: 'http://127.0.0.1:1'}}\n",
+        ".workflows/w.yaml": flow,
+        ".workflows/trees.yaml": f"{flow}workspace: {{git: worktree}}\n",
+        ".workflows/dear.yaml": f"{flow}budget: {{usd: 1}}\n",
+    }
+    write(tmp_path, files)
     with pytest.raises(Refused, match="unknown for x"):
         dry_run(tmp_path, "dear", "main", [], {})
     with pytest.raises(Refused, match="unknown for x"):

@@ -13,16 +13,11 @@ from kernel.procs.launcher import Launcher
 from tests.kernel.procs.trees import ENV, NASTY, PATIENCE, alive, within
 
 
-async def run(launcher: Launcher, script: str, timeout_seconds: float = PATIENCE, limit: int = 10_000) -> CommandResult:
-    return await run_command(
-        launcher,
-        "setup-1",
-        ("sh", "-c", script),
-        cwd="/",
-        env=ENV,
-        timeout_seconds=timeout_seconds,
-        output_limit_bytes=limit,
-    )
+async def run(
+    launcher: Launcher, script: str, timeout_seconds: float = PATIENCE, limit: int = 10_000, **more: int | None
+) -> CommandResult:
+    limits = {"timeout_seconds": timeout_seconds, "output_limit_bytes": limit, **more}
+    return await run_command(launcher, "setup-1", ("sh", "-c", script), cwd="/", env=ENV, **limits)  # type: ignore[arg-type]
 
 
 @pytest.mark.promise("CF15")
@@ -58,17 +53,7 @@ async def test_a_command_that_uses_more_than_it_may_is_ended_and_says_of_what(la
         ("cat /dev/zero | tail -c 200000000", 64 * 2**20, None, "(limits.memory)"),
     ):
         with trio.fail_after(PATIENCE):
-            result = await run_command(
-                launcher,
-                "check-1",
-                ("sh", "-c", script),
-                cwd="/",
-                env=ENV,
-                timeout_seconds=1000,
-                output_limit_bytes=10,
-                memory_bytes=memory_bytes,
-                processes=processes,
-            )
+            result = await run(launcher, script, 1000, 10, memory_bytes=memory_bytes, processes=processes)
         assert (which in (result.exit.exceeded or ""), result.ok) == (True, False), result
 
 

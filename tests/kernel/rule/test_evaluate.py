@@ -20,14 +20,8 @@ def ended(status: Status, text: str = "") -> ViewDouble:
         instruction=InstructionId("i7"), status=status, text=text, cause="auth", error_class="permanent"
     )
     kind: MessageKind = "done" if status in ("done", "incomplete") else "failed"
-    fact = Fact(
-        Draft(kind=kind, space=SPACE, sender="alice", payload=outcome),
-        hops=3,
-        cause=7,
-        speaker=AgentKey("alice@review:main"),
-    )
-    evaluate(fact, CORE_TABLE, view, view)
-    return view
+    draft = Draft(kind=kind, space=SPACE, sender="alice", payload=outcome)
+    return view.hear(draft, hops=3, cause=7, speaker=AgentKey("alice@review:main"))
 
 
 def test_what_an_agent_says_at_the_end_is_its_reply_and_is_routed() -> None:

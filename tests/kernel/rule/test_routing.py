@@ -2,8 +2,7 @@
 
 import pytest
 
-from kernel.rule.draft import Draft, Fact
-from kernel.rule.evaluate import CORE_TABLE, evaluate
+from kernel.rule.draft import Draft
 from protocol.errors import Refused
 from protocol.message import TEXT_LIMIT_BYTES, MessageKind
 from protocol.names import AgentKey
@@ -24,14 +23,8 @@ def said(
     cause: int | None = None,
 ) -> ViewDouble:
     speaker = None if cause is None else AgentKey(view.members.get(sender, sender))
-    fact = Fact(
-        Draft(kind=kind, space=space, sender=sender, text=text, to=to, mentions=mentions),
-        hops=hops,
-        cause=cause,
-        speaker=speaker,
-    )
-    evaluate(fact, CORE_TABLE, view, view)
-    return view
+    draft = Draft(kind=kind, space=space, sender=sender, text=text, to=to, mentions=mentions)
+    return view.hear(draft, hops=hops, cause=cause, speaker=speaker)
 
 
 def test_a_direct_message_wakes_its_agent_at_once() -> None:
