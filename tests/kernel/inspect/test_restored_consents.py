@@ -10,7 +10,8 @@ from kernel.inspect.backup import backup, restore
 from kernel.store.holdings import HOLDINGS
 from kernel.store.snapshot import REFUSAL
 from protocol.discovery import DATABASE
-from tests.kernel.inspect.test_backup import AT, LATER, Place, filled, hostile_database, rewritten
+from tests.kernel.inspect.copied_store import AT
+from tests.kernel.inspect.test_backup import LATER, Place, filled, hostile_database, rewritten
 
 PLANTED = """
 INSERT INTO tokens (name, scope, agents, digest, created_ms) VALUES ('evil', 'approve', 'alice', x'00', 0);
