@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import msgspec
 import trio
 
-from kernel.rule.draft import Draft, MemberSpec, RunSpec
+from kernel.rule.draft import Draft
 from kernel.services.budgets import BudgetEnforcer
 from kernel.store import workflows
 from kernel.store.database import Reader
@@ -22,9 +22,10 @@ from protocol.api.runs import RunOptions
 from protocol.instruction import Usage
 from protocol.ipc import Entry, Limits, McpAddress, Provider, Start
 from protocol.limits import RunBudget
-from protocol.names import AgentKey
 from protocol.workflow import RunLimits, WorkflowDefinition
 from tests.kernel.store.migrated import open_migrated
+from tests.kernel.store.running_store import started
+from tests.shorthand import present
 
 SPACE = "review:main"
 NAMES = ("ann", "bob", "cid", "dan")
@@ -50,16 +51,10 @@ class BudgetKernel:
     ) -> tuple[str, ...]:  # fmt: skip
         """Start ``review:main`` with four agents. Returns the instructions of its kickoff."""
         definition = msgspec.json.encode(WorkflowDefinition(name="review", agents={}, limits=limits or RunLimits()))
-        payload = RunSpec(
-            name="review", tag="main", mode=mode, file="review.yaml", definition=definition,  # type: ignore[arg-type]
-            members=tuple(
-                MemberSpec(name=name, key=AgentKey(f"{name}@{SPACE}"), origin="inline", definition=b"{}")
-                for name in NAMES
-            ),
-            kickoff=kickoff, options=RunOptions(budget=budget), wall_time_ms=wall_time_ms,
-            deadline_ms=None if wall_time_ms is None else self.now_ms + wall_time_ms,
+        draft = started(
+            *NAMES, mode=mode, definition=definition, kickoff=kickoff, options=RunOptions(budget=budget),
+            wall_time_ms=wall_time_ms, deadline_ms=None if wall_time_ms is None else self.now_ms + wall_time_ms,
         )  # fmt: skip
-        draft = Draft(kind="status", space=SPACE, sender="system", text="started", payload=payload)
         return (await self.writer.commit(append, draft)).instruction_ids
 
     async def say(self, text: str) -> tuple[str, ...]:
@@ -69,9 +64,7 @@ class BudgetKernel:
 
     async def lease(self, instruction: str) -> Leased:
         token = secrets.token_bytes(16)
-        leased = await self.writer.commit(lease, instruction, token)
-        assert leased is not None
-        return leased
+        return present(await self.writer.commit(lease, instruction, token))
 
     async def begin(self, instruction: str, definition: AgentDefinition, start: Start | None = None) -> Leased:
         """Begin an attempt, in the store and in the budgets."""
@@ -89,9 +82,7 @@ class BudgetKernel:
         await self.writer.commit(journal, leased.instruction, leased.epoch, entry)
 
     def run(self) -> workflows.WorkflowRecord:
-        record = self.reader.now(workflows.latest, SPACE)
-        assert record is not None
-        return record
+        return present(self.reader.now(workflows.latest, SPACE))
 
     def states(self) -> dict[str, tuple[str, str | None]]:
         return self.reader.now(_states)

@@ -23,6 +23,7 @@ from protocol.instruction import Usage
 from protocol.limits import AgentBudget, InstructionBudget, RunBudget
 from protocol.workflow import RunLimits
 from tests.kernel.services.budget_kernel import SPACE, BudgetKernel, budget_kernel, start_of
+from tests.shorthand import present
 
 ALL = "@ann @bob @cid @dan go"
 PLAIN = AgentDefinition(name="ann", backend="mock", max_tokens=1000)
@@ -262,8 +263,7 @@ async def test_a_call_is_booked_at_its_list_price_or_at_none(kernel: BudgetKerne
         leased = await kernel.lease(one)
         kernel.budgets.open(leased, PLAIN, start_of(leased, model, provider))
     costs = [kernel.budgets.priced(CALL, one).cost_usd for one in ids]
-    known = rate("openai", "gpt-5")
-    assert known is not None
+    known = present(rate("openai", "gpt-5"))
     assert costs == [pytest.approx(cost_usd("openai", "gpt-5", CALL)), None, None, None]
     assert costs[0] is not None
     assert 0 < costs[0] <= 700 * known.input_usd + 300 * known.output_usd

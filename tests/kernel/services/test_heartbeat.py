@@ -21,6 +21,7 @@ from protocol.agent import Action, Rule, Timeouts
 from protocol.ipc import Delta, Entry, Go, Limits, Log, McpAddress, Progress, Ready, Result, Start
 from tests.kernel.procs.conftest import make
 from tests.kernel.procs.trees import ENV, gone
+from tests.shorthand import present
 
 START = 100.0
 
@@ -60,8 +61,7 @@ def test_an_answer_to_another_ping_is_passed_over() -> None:
     heartbeat.pong(0, START + 1)
     assert heartbeat.due_at == START + EVERY_SECONDS
     for _ in range(3):
-        asked = heartbeat.ask(heartbeat.due_at)
-        assert asked is not None
+        asked = present(heartbeat.ask(heartbeat.due_at))
         due = heartbeat.due_at
         for n in (asked.n - 1, asked.n + 1, -1, 10**9):
             heartbeat.pong(n, due - 1)
@@ -78,9 +78,7 @@ def test_who_only_says_that_it_lives_is_asked_once_a_minute_until_it_says_someth
     for _ in range(4):
         pauses.append(heartbeat.due_at - now)
         now = heartbeat.due_at
-        asked = heartbeat.ask(now)
-        assert asked is not None
-        heartbeat.pong(asked.n, now)
+        heartbeat.pong(present(heartbeat.ask(now)).n, now)
     assert pauses == [5, 60, 60, 60]
     heartbeat.heard(now)
     assert heartbeat.due_at == now + EVERY_SECONDS

@@ -1,13 +1,13 @@
 """What is old goes, a little at a time, and what is not stays."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import trio
 
-from kernel.rule.draft import Author, Draft, RunSpec
+from kernel.rule.draft import Author
 from kernel.services.runs import MEMORY_SPACE_KEPT_MS, MemorySpaceCleanup, Retention
 from kernel.services.working_directory import CliHomes
 from kernel.source.diagnostics import fail
@@ -27,8 +27,10 @@ from kernel.store.writer import Writer
 from protocol.api.instructions import Handover
 from protocol.ipc import Entry
 from protocol.names import InstructionId
-from tests.kernel.store.running_store import Store, open_store
+from tests.kernel.store.running_store import Store, open_store, started
+from tests.kernel.store.test_removal import bytes_of
 from tests.kernel.store.test_runs import begin, end
+from tests.shorthand import beside, running
 
 DAY_MS = 24 * 3600 * 1000
 
@@ -51,13 +53,6 @@ class Counting:
 def retention(store: Store, writer: object = None, days: float = 30) -> Retention:
     made: Writer = writer or store.writer  # type: ignore[assignment]
     return Retention(log=store.log._replace(writer=made), kept_seconds=lambda: days * DAY_MS / 1000)
-
-
-@pytest.fixture
-async def store(tmp_path: Path) -> AsyncIterator[Store]:
-    async with open_store(str(tmp_path / "store.db")) as opened:
-        await opened.agents("alice")
-        yield opened
 
 
 async def work(store: Store, steps: int) -> str:
@@ -179,8 +174,7 @@ async def test_it_sweeps_soon_and_then_daily(store: Store) -> None:
     keeps = Retention(log=store.log, kept_seconds=lambda: 60.0, sleep=nights.sleep)
     await work(store, 3)
     store.clock.now_ms += DAY_MS
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(keeps.run)
+    async with beside(keeps.run):
         assert await nights.next() < 60
         await nights.wake()
         assert await nights.next() < DAY_MS / 1000
@@ -194,7 +188,6 @@ async def test_it_sweeps_soon_and_then_daily(store: Store) -> None:
         await nights.wake()
         await nights.next()
         assert rows(store, "entries") == 0
-        nursery.cancel_scope.cancel()
 
 
 async def test_a_project_file_that_is_broken_sweeps_nothing(store: Store) -> None:
@@ -205,13 +198,11 @@ async def test_a_project_file_that_is_broken_sweeps_nothing(store: Store) -> Non
     await work(store, 3)
     store.clock.now_ms += 90 * DAY_MS
     keeps = Retention(log=store.log, kept_seconds=broken, sleep=nights.sleep)
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(keeps.run)
+    async with beside(keeps.run):
         await nights.next()
         await nights.wake()
         await nights.next()
         assert rows(store, "entries") == 3
-        nursery.cancel_scope.cancel()
 
 
 @pytest.mark.promise("P30")
@@ -229,7 +220,7 @@ async def test_of_runs_that_ended_long_ago_no_row_is_left(store: Store) -> None:
         await store.writer.commit(create, run.space, "a long text", "text/plain", author=author)
         await store.writer.commit(set_status, StatusChange(task="it"), author)
         await store.writer.commit(write_handover, Handover(done="a", next="b"), author)
-        await store.writer.commit(close, instruction, 1, status="done", text="done")
+        await store.close(instruction, 1, status="done", text="done")
         await end(store, run)
     assert rows(store, "resources") == 20
     store.clock.now_ms += 31 * DAY_MS
@@ -271,20 +262,11 @@ async def test_a_sweep_that_was_interrupted_is_finished_by_the_next(store: Store
 
 
 async def start(store: Store, workspace: str = "memory") -> None:
-    payload = RunSpec(
-        name="review", tag="main", mode="start", file="f", definition=b'{"name":"review","agents":{}}', members=(),
-        kickoff="canary", workspace=workspace,  # type: ignore[arg-type]
-    )  # fmt: skip
-    draft = Draft(kind="status", space="review:main", sender="system", text="started", payload=payload)
-    await store.writer.commit(append, draft)
+    await store.writer.commit(append, started(mode="start", kickoff="canary", workspace=workspace))
 
 
 def words(store: Store) -> str:
     return "".join(said.text for said in store.reader.now(messages.channel, "review:main"))
-
-
-def bytes_of(directory: Path) -> bytes:
-    return b"".join(file.read_bytes() for file in directory.iterdir())
 
 
 async def test_what_was_said_in_memory_goes_a_minute_after_the_end(tmp_path: Path) -> None:
@@ -310,13 +292,11 @@ async def test_what_was_said_in_memory_goes_with_the_kernel_and_at_the_start_of_
     async with open_store(str(tmp_path / "kernel.db")) as store:
         for _ in range(2):
             cleanup = MemorySpaceCleanup(log=store.log, wake=store.feed.new_wake())
-            async with trio.open_nursery() as nursery:
-                await nursery.start(cleanup.run)
+            async with running(cleanup.run):
                 assert b"canary" not in bytes_of(tmp_path)
                 await start(store)
                 await store.writer.commit(stop_workflow, "review:main", "done", 0)
                 assert "canary" in words(store)
-                nursery.cancel_scope.cancel()
             assert b"canary" not in bytes_of(tmp_path)
             await start(store)  # as by a kernel that was killed then
             await store.writer.commit(stop_workflow, "review:main", "done", 0)
@@ -378,7 +358,7 @@ async def test_old_ones_are_swept_and_those_in_use_are_not(root: Path, tmp_path:
         await store.agents("alice")
         old = (await store.said("dm:alice", "work")).instruction_ids[0]
         await store.take(old)
-        await store.writer.commit(close, old, 1, status="incomplete", text="")
+        await store.close(old, 1, status="incomplete", text="")
         kept_days = 30
         retention = Retention(log=store.log, kept_seconds=lambda: kept_days * DAY_MS / 1000, homes=CliHomes(root))
         await retention.sweep()

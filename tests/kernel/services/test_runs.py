@@ -9,7 +9,7 @@ import pytest
 import trio
 
 from kernel.operations.runs import OneRun, show
-from kernel.rule.draft import Draft, MemberSpec, RunSpec
+from kernel.rule.draft import Draft
 from kernel.services.runs import Runs
 from kernel.store import workflows
 from kernel.store.database import Reader
@@ -21,9 +21,10 @@ from kernel.store.transitions.runs import RunJudgement, end_run, stop_workflow
 from kernel.store.writer import StoreLog, Writer
 from protocol.api.runs import RunOptions
 from protocol.errors import Cause, Refused
-from protocol.names import AgentKey
 from protocol.workflow import WorkflowDefinition
 from tests.kernel.store.migrated import open_migrated
+from tests.kernel.store.running_store import started
+from tests.shorthand import present
 
 NOW_MS = 1_000_000
 
@@ -43,18 +44,12 @@ class Scene:
         self, kickoff: str, deadline_ms: int | None = None, schema: dict[str, Any] | None = None, exit_from: str = ""
     ) -> None:
         definition = msgspec.json.encode(WorkflowDefinition(name="review", agents={}, output_schema=schema))
-        payload = RunSpec(
-            name="review", tag="main", mode="run", file=".workflows/review.yaml", definition=definition,
-            members=(MemberSpec(name="alice", key=AgentKey("alice@review:main"), origin="inline", definition=b"{}"),),
-            kickoff=kickoff, deadline_ms=deadline_ms, options=RunOptions(exit_from=exit_from or None),
-        )  # fmt: skip
-        draft = Draft(kind="status", space="review:main", sender="system", text="started", payload=payload)
+        options = RunOptions(exit_from=exit_from or None)
+        draft = started("alice", definition=definition, kickoff=kickoff, deadline_ms=deadline_ms, options=options)
         await self.writer.commit(append, draft)
 
     def run(self) -> workflows.WorkflowRecord:
-        record = self.reader.now(workflows.latest, "review:main")
-        assert record is not None
-        return record
+        return present(self.reader.now(workflows.latest, "review:main"))
 
 
 @asynccontextmanager

@@ -33,6 +33,7 @@ from kernel.store.writer import StoreLog, Writer
 from protocol.trust import TrustUnit
 from tests.builders.api import kept
 from tests.kernel.store.migrated import open_migrated
+from tests.shorthand import running
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 START_MS = 1_700_000_000_000
@@ -141,10 +142,8 @@ async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
         project="ab12",
     )
     with trio.fail_after(30):
-        async with trio.open_nursery() as nursery:
-            await nursery.start(writer.run)
+        async with running(writer.run) as nursery:
             yield Bench(tmp_path, reader, writer, service, grants, nursery, clock, catalog)
-            nursery.cancel_scope.cancel()
     database.close()
 
 

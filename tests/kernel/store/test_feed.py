@@ -6,6 +6,7 @@ import trio.testing
 
 from kernel.store.feed import Feed
 from protocol.message import Event
+from tests.shorthand import beside
 
 
 def event(seq: int, kind: str = "instruction.step") -> Event:
@@ -103,8 +104,6 @@ async def test_what_changes_nothing_to_lease_wakes_nobody() -> None:
         await wake.wait()
         woken = True
 
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(wait)
+    async with beside(wait):
         await trio.testing.wait_all_tasks_blocked()
         assert not woken
-        nursery.cancel_scope.cancel()

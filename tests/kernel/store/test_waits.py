@@ -9,7 +9,7 @@ import pytest
 import kernel.store
 from kernel.store import waits
 from kernel.store.transitions.lease import lease
-from kernel.store.transitions.requeue import Requeue, requeue
+from kernel.store.transitions.requeue import Requeue
 from tests.kernel.store.running_store import Store, token_hash
 
 STORE = Path(kernel.store.__path__[0])
@@ -36,7 +36,7 @@ async def test_what_waits_is_not_leased_until_it_is_woken(store: Store) -> None:
     await store.agents("alice")
     await store.given("dm:alice", "x")
     waiting = Requeue(status="waiting", outcome="quota", waits_for="quota", wait_key="anthropic#aa")
-    await store.writer.commit(requeue, "i1", 1, waiting)
+    await store.requeue("i1", 1, waiting)
     assert await store.writer.commit(lease, "i1", token_hash("i1", 2)) is None
     await store.writer.commit(waits.wake, [1])
     store.clock.now_ms += 1
