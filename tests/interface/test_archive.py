@@ -130,16 +130,6 @@ def test_what_breaks_off_leaves_no_file(pieces: list[bytes], cli: Cli, kernel: K
     assert [path.name for path in cli.root.iterdir()] == [".agents"]
 
 
-@pytest.mark.parametrize(("words", "hint"), [(("r12", "--json"), "-o FILE"), (("alice@review",), "@review:main")])
-def test_what_is_no_archive_is_refused_before_anything_is_asked(
-    words: tuple[str, ...], hint: str, cli: Cli, kernel: KernelDouble
-) -> None:
-    """Exit 2, and what to say instead."""
-    ran = cli("export", *words)
-    assert (ran.code, hint in ran.err) == (2, True)
-    assert kernel.asked == []
-
-
 def test_an_archive_is_looked_at_without_a_kernel(cli: Cli) -> None:
     (cli.root / "two.jsonl").write_bytes(archive(runs=("r3", "r12")))
     ran = cli("import", "two.jsonl")

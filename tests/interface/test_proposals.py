@@ -125,18 +125,6 @@ def test_an_id_alone_is_enough_where_it_says_which(cli: Cli, kernel: KernelDoubl
     assert [asked for asked in kernel.asked if asked.method == "POST"] == []
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["list", "review"], ["list", "@review", "--all"], ["show", "@review"], ["show", "Release@review"],
-        ["vote", "release@review"], ["cancel"], ["veto", "release"],
-    ],
-)  # fmt: skip
-def test_what_makes_no_sense_asks_nothing(words: list[str], cli: Cli, kernel: KernelDouble) -> None:
-    assert cli("proposal", *words).code == 2
-    assert kernel.asked == []
-
-
 @pytest.mark.promise("P16")
 @pytest.mark.parametrize("text", HOSTILE)
 def test_what_an_agent_wrote_is_shown_and_not_obeyed(text: str, cli: Cli, kernel: KernelDouble) -> None:

@@ -357,56 +357,31 @@ def test_a_real_reader_reads_the_suite() -> None:
     ]
 
 
-SARIF_SHAPE: Final = {
-    "type": "object",
-    "required": ["version", "runs"],
-    "properties": {
-        "version": {"const": "2.1.0"},
-        "runs": {
-            "items": {
-                "required": ["tool", "results"],
-                "properties": {
-                    "automationDetails": {
-                        "required": ["id"],
-                        "additionalProperties": False,
-                        "properties": {"id": {"type": "string"}},
-                    },
-                    "columnKind": {"enum": ["utf16CodeUnits", "unicodeCodePoints"]},
-                    "invocations": {"items": {"required": ["executionSuccessful"]}},
-                    "results": {
-                        "items": {
-                            "required": ["message"],
-                            "properties": {
-                                "level": {"enum": ["none", "note", "warning", "error"]},
-                                "message": {"required": ["text"]},
-                                "partialFingerprints": {"additionalProperties": {"type": "string"}},
-                                "locations": {
-                                    "items": {
-                                        "properties": {
-                                            "physicalLocation": {
-                                                "properties": {
-                                                    "artifactLocation": {
-                                                        "properties": {"uri": {"format": "uri-reference"}}
-                                                    },
-                                                    "region": {
-                                                        "properties": {
-                                                            "startLine": {"minimum": 1},
-                                                            "startColumn": {"minimum": 1},
-                                                        }
-                                                    },
-                                                }
-                                            }
-                                        }
-                                    }
-                                },
-                            },
-                        }
-                    },
-                },
-            }
-        },
-    },
-}
+def _shape(*required: str, items: object = None, **properties: object) -> dict[str, object]:
+    """A JSON schema: an object with these properties, or a list of ``items``."""
+    return {"items": items} if items else {"required": required, "properties": properties}
+
+
+_REGION: Final = _shape(startLine={"minimum": 1}, startColumn={"minimum": 1})
+_LOCATION: Final = _shape(
+    physicalLocation=_shape(artifactLocation=_shape(uri={"format": "uri-reference"}), region=_REGION)
+)
+_RESULT: Final = _shape(
+    "message",
+    level={"enum": ["none", "note", "warning", "error"]},
+    message=_shape("text"),
+    partialFingerprints={"additionalProperties": {"type": "string"}},
+    locations=_shape(items=_LOCATION),
+)
+_RUN: Final = _shape(
+    "tool",
+    "results",
+    automationDetails={**_shape("id", id={"type": "string"}), "additionalProperties": False},
+    columnKind={"enum": ["utf16CodeUnits", "unicodeCodePoints"]},
+    invocations=_shape(items=_shape("executionSuccessful")),
+    results=_shape(items=_RESULT),
+)
+SARIF_SHAPE: Final = _shape("version", "runs", version={"const": "2.1.0"}, runs=_shape(items=_RUN)) | {"type": "object"}
 """What of SARIF 2.1.0 a report of ours could get wrong, for machines without its schema."""
 
 
