@@ -67,16 +67,6 @@ def test_what_is_approved_once_for_all_is_listed_and_taken_back(cli: Cli, kernel
     assert cli("deny", "r2").out == "no approval rules\n"
 
 
-@pytest.mark.promise("P16")
-@pytest.mark.parametrize("text", HOSTILE)
-def test_what_an_agent_wrote_is_shown_and_not_obeyed(text: str, cli: Cli, kernel: KernelDouble) -> None:
-    row: dict[str, Any] = {**ROW, "tool": text, "input": {text: text}, "reason": text}
-    kernel.answers["GET /approvals"] = Pending(approvals=(ApprovalRow(**row),))
-    kernel.answers["GET /approvals/a3"] = ApprovalInfo(**row, state="open")
-    for words in (["pending"], ["pending", "--json"], ["pending", "a3"], ["pending", "a3", "--json"]):
-        assert not obeyed(cli(*words).out), words
-
-
 def test_a_run_says_what_it_waits_for_and_how_to_grant_it(cli: Cli, kernel: KernelDouble) -> None:
     wanted = event("approval.requested", 5, agent="coder", data={"id": "a3", "tool": "bash", "expires_at": AT})
     accepted = sse("accepted", Accepted(run="review:main", seq=4))

@@ -13,30 +13,12 @@ from protocol.api.instructions import EntryInfo
 from protocol.api.messages import ResourceText
 from protocol.archive import ArchivedEntry, ArchivedStatus, ArchivedVersion, ArchiveEnd, ArchiveHead, ArchiveLine
 from protocol.documents import SuggestionInfo
-from protocol.tasks import TaskInfo
-from protocol.voting import BallotInfo, Option, Resolution, Vote
 from tests.interface.conftest import Cli
 from tests.interface.hostile import HOSTILE, obeyed
 from tests.interface.kernel_double import KernelDouble, Stream, problem
-from tests.interface.samples import AT, instruction, message, report
+from tests.interface.samples import AT, instruction, message, report, task, vote
 
 pytestmark = pytest.mark.promise("P43")
-
-
-def vote(text: str) -> BallotInfo:
-    return BallotInfo(
-        id="p1", space="review:main", type="decision", title=text, description=text, resolution=Resolution(quorum=1),
-        options=(Option(id="a", label=text, metadata={"note": text}), Option(id="b")), binding=False, creator="alice",
-        created_at=AT, expires_at=AT, state="resolved", electors=("alice",), missing=(), counts={"a": 1, "b": 0},
-        votes=(Vote(voter="alice", choice="a", reason=text),), winner="a", why="quorum", ended_at=AT,
-    )  # fmt: skip
-
-
-def task(name: str, text: str, **more: Any) -> TaskInfo:
-    told = {"state": "done", "blocked_by": (), "blocks": (), "found_in": None, "creator": "alice", "created_at": AT}
-    ended = {"holder": None, "instruction": None, "claimed_at": None, "result": text, "reason": text, "ready_at": AT}
-    fields: dict[str, Any] = {**told, **ended, "ended_at": AT, "ended_by": "alice", "text": text, "title": text, **more}
-    return TaskInfo(id=name, space="review:main", **fields)
 
 
 def kept(text: str) -> ResourceText:

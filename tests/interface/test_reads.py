@@ -19,40 +19,40 @@ from protocol.instruction import Usage
 from tests.interface.conftest import Cli
 from tests.interface.hostile import HOSTILE, obeyed
 from tests.interface.kernel_double import Asked, KernelDouble, Stream, problem, sse
-from tests.interface.samples import AT, READS, event, instruction, message, message_event, ps_row, read_answers
+from tests.interface.samples import AT, READS, VOTE, event, instruction, message, message_event, ps_row, read_answers
 
 ALL_HOSTILE = " ".join(HOSTILE).encode("utf-8", "replace").decode()
 """As it can come over the wire: JSON has no lone surrogates."""
-every_read = pytest.mark.parametrize("route", READS)
+every_read = pytest.mark.parametrize(("words", "route"), [(words.split(), route) for words, route in READS.items()])
 
 
 @every_read
-def test_json_is_the_kernels_own_document(route: str, cli: Cli, kernel: KernelDouble) -> None:
+def test_json_is_the_kernels_own_document(words: list[str], route: str, cli: Cli, kernel: KernelDouble) -> None:
     document = json.loads(msgspec.json.encode(read_answers("text")[route])) | {"later": [1]}
     kernel.answers[route] = document
-    ran = cli(*READS[route], "--json")
+    ran = cli(*words, "--json")
     assert (ran.code, ran.err) == (0, "")
     assert ran.json() == document
 
 
 @every_read
-def test_text_on_a_pipe_is_plain_and_whole(route: str, cli: Cli, kernel: KernelDouble) -> None:
-    long = "word " * 60 + "end"
+def test_text_on_a_pipe_is_plain_and_whole(words: list[str], route: str, cli: Cli, kernel: KernelDouble) -> None:
+    long = "word " * 38 + "end"
     kernel.answers |= read_answers(long)
-    ran = cli(*READS[route])
+    ran = cli(*words)
     assert (ran.code, ran.err) == (0, "")
     assert "\x1b" not in ran.out
-    if route != "GET /agents/alice/queue":
+    if route not in ("GET /agents/alice/queue", f"POST {VOTE}/vote"):  # which say nothing of an agent
         assert long in ran.out
 
 
 @pytest.mark.promise("P16")
 @every_read
-def test_hostile_text_is_shown_and_not_obeyed(route: str, cli: Cli, kernel: KernelDouble) -> None:
+def test_hostile_text_is_shown_and_not_obeyed(words: list[str], route: str, cli: Cli, kernel: KernelDouble) -> None:
     kernel.answers |= read_answers(ALL_HOSTILE)
     cli.environ["NO_COLOR"] = "1"
-    for words, terminal in ((READS[route], False), (READS[route], True), ([*READS[route], "--json"], True)):
-        ran = cli(*words, terminal=terminal)
+    for more, terminal in (([], False), ([], True), (["--json"], True)):
+        ran = cli(*words, *more, terminal=terminal)
         assert ran.code == 0
         assert obeyed(ran.out + ran.err) == []
 
@@ -331,10 +331,12 @@ def test_nothing_that_ended_is_no_mistake(cli: Cli, kernel: KernelDouble) -> Non
 
 
 @every_read
-def test_a_document_of_another_shape_is_an_error_and_not_a_crash(route: str, cli: Cli, kernel: KernelDouble) -> None:
+def test_a_document_of_another_shape_is_an_error_and_not_a_crash(
+    words: list[str], route: str, cli: Cli, kernel: KernelDouble
+) -> None:
     """A kernel of another version: the traceback is for -vv only."""
     kernel.answers[route] = {"schema": 1, "agents": 3, "instructions": 3, "providers": 3, "backends": 3, "messages": 3}
-    ran = cli(*READS[route])
+    ran = cli(*words)
     assert "Traceback" not in ran.err
     assert (ran.code, ran.err[:6]) in ((1, "error:"), (0, ""))
 

@@ -13,7 +13,7 @@ from protocol.errors import Cause
 from protocol.instruction import Usage
 from protocol.ipc import Entry, Go, Limits, McpAddress, Ping, Pong, Provider, Start, Stop, Yield
 from tests.worker.fake_daemon import FakeDaemon
-from tests.worker.fake_kernel import SECONDS, Attempt, attempt, sdk_start, untimed, worker
+from tests.worker.fake_kernel import Attempt, attempt, sdk_start, untimed, worker
 from tests.worker.scripted_api import Call, Events, Fail, Marked, Move, Say, ScriptedApi, Silence
 from worker.models.sdk_client import max_tokens
 
@@ -294,7 +294,7 @@ async def test_the_environment_does_not_choose_where_requests_go(
 @pytest.mark.parametrize("dialect", DIALECTS)
 async def test_text_is_shown_while_it_comes_and_pings_are_answered(daemon: FakeDaemon, dialect: str) -> None:
     hold = threading.Event()
-    with ScriptedApi([Say("in two parts", chunk=4, hold=hold)]) as api, trio.fail_after(SECONDS):
+    with ScriptedApi([Say("in two parts", chunk=4, hold=hold)]) as api:
         async with worker() as kernel:
             await kernel.greet(start_for(api, dialect, daemon))
             await trio.to_thread.run_sync(api.asked.wait)
@@ -312,7 +312,7 @@ async def test_text_is_shown_while_it_comes_and_pings_are_answered(daemon: FakeD
 @pytest.mark.parametrize("dialect", DIALECTS)
 async def test_a_stop_ends_a_pending_model_call(daemon: FakeDaemon, dialect: str) -> None:
     release = threading.Event()
-    with ScriptedApi([Silence(release)]) as api, trio.fail_after(SECONDS):
+    with ScriptedApi([Silence(release)]) as api:
         async with worker() as kernel:
             await kernel.greet(start_for(api, dialect, daemon))
             await trio.to_thread.run_sync(api.asked.wait)
