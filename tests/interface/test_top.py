@@ -9,7 +9,6 @@ import queue
 import re
 import struct
 import subprocess
-import sys
 import termios
 from collections.abc import Callable
 from contextlib import suppress
@@ -25,7 +24,7 @@ from protocol.api.agents import AgentStatus
 from protocol.api.processes import Ps, PsRow, Queue
 from protocol.api.runs import DiffStat
 from protocol.instruction import Usage
-from tests.interface.conftest import Cli
+from tests.interface.conftest import AWK, Cli
 from tests.interface.hostile import HOSTILE, obeyed
 from tests.interface.kernel_double import KernelDouble, Stream, sse
 from tests.interface.samples import event, ps_row, read_answers
@@ -305,7 +304,7 @@ Typed = bytes | Callable[[int], None]
 def _on_a_terminal(cli: Cli, words: list[str], script: list[tuple[bytes, Typed]]) -> tuple[bytes, int]:
     leader, follower = pty.openpty()
     _resize(leader, 150)
-    command = [sys.executable, "-m", "interface", "awk", "", *words]
+    command = [*AWK, *words]
     environ = {"COLUMNS": "150", "LINES": "30", **cli.environ, "TERM": "xterm"}
     with subprocess.Popen(
         command, cwd=cli.root, env=environ, stdin=follower, stdout=follower, stderr=follower
