@@ -90,12 +90,7 @@ def foundation_of(boot: Boot, database: Database) -> Foundation:
     own_bin = frozenset({os.path.dirname(sys.executable)})
     worker_env = worker_environment(environ, (), own_bin)
     launcher = SpawnControl(
-        choose_launcher(
-            environ.get(VARIABLE),
-            platform=sys.platform,
-            run_dir=state_dir / RUN,
-            environ=worker_env,
-        )
+        choose_launcher(environ.get(VARIABLE), platform=sys.platform, run_dir=state_dir / RUN, environ=worker_env)
     )
     return Foundation(
         boot=boot,

@@ -74,9 +74,7 @@ def all_of(memory: Memory) -> Iterator[Entry]:
     return (one.entry for one in (*memory.kept, *memory.shadowed))
 
 
-def removal(
-    gone: Collection[Entry],
-) -> Callable[[Memory], list[tuple[StoredEntry | None, Entry | None]]]:
+def removal(gone: Collection[Entry]) -> Callable[[Memory], list[tuple[StoredEntry | None, Entry | None]]]:
     """Return a change for ``change_memory`` that deletes the entries ``gone`` if unchanged."""
     return lambda now: [(one, None) for one in (*now.kept, *now.shadowed) if one.entry in gone]
 

@@ -154,9 +154,7 @@ class Bodies:
                             fits = held[holder] + size <= EACH_ATTEMPT_BYTES and of_attempts + size <= ATTEMPTS_BYTES
                         if not fits:
                             raise Refused(
-                                "busy",
-                                "too many large bodies are being received",
-                                hint="try again in a moment",
+                                "busy", "too many large bodies are being received", hint="try again in a moment"
                             )
                         held[holder] += size
                         counted = len(body)

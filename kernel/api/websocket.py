@@ -96,12 +96,7 @@ class WebSocket:
                     "server": self.server,
                     "method": "GET",
                 }
-                self._put = await self.group.spawn_app(
-                    self.app,
-                    self.config,
-                    cast("Scope", scope),
-                    self._from_app,
-                )
+                self._put = await self.group.spawn_app(self.app, self.config, cast("Scope", scope), self._from_app)
             case Data(data=data) if not self._closed:
                 if self._wire is None:  # a client has to wait for the answer to its handshake
                     await self._end(CloseReason.PROTOCOL_ERROR)

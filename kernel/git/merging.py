@@ -309,8 +309,7 @@ def _link_logs(repository: str, folder: str, branch: str) -> None:
 
 def _too_large(side: Side, why: str) -> Refused:
     return failed(
-        f"{side.branch} is too large to merge: {why}",
-        "remove the content from the commits, or merge it yourself",
+        f"{side.branch} is too large to merge: {why}", "remove the content from the commits, or merge it yourself"
     )
 
 

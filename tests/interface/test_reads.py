@@ -499,11 +499,7 @@ def test_runs_are_asked_for_by_workflow_status_and_age(cli: Cli, kernel: KernelD
 
 
 @pytest.mark.parametrize(
-    ("flags", "told"),
-    [
-        ((), "no memory queries\n"),
-        (("--agent", "alice"), "no memory queries from or to alice (list"),
-    ],
+    ("flags", "told"), [((), "no memory queries\n"), (("--agent", "alice"), "no memory queries from or to alice (list")]
 )
 def test_an_audit_of_one_agent_that_finds_nothing_says_so_of_that_one(
     flags: tuple[str, ...], told: str, cli: Cli, kernel: KernelDouble

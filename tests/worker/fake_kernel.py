@@ -15,20 +15,7 @@ import msgspec
 import trio
 
 from protocol.agent import MockExit, Rule
-from protocol.ipc import (
-    Entry,
-    Error,
-    Go,
-    KernelFrame,
-    Limits,
-    Provider,
-    Ready,
-    Result,
-    Start,
-    Stop,
-    WorkerFrame,
-    Yield,
-)
+from protocol.ipc import Entry, Error, Go, KernelFrame, Limits, Provider, Ready, Result, Start, Stop, WorkerFrame, Yield
 from protocol.ndjson import FrameReader, Noise, encode
 from worker.main import serve
 from worker.models.model import BLANK

@@ -203,12 +203,7 @@ _EXTRA: Final = {
     "resultType": "complete",
 }
 _UNCACHED: Final = {"cacheScope": "private", "ttlMs": 0}
-_DISCOVERY: Final = {
-    **_EXTRA,
-    **_UNCACHED,
-    "supportedVersions": [REVISION],
-    "capabilities": CAPABILITIES,
-}
+_DISCOVERY: Final = {**_EXTRA, **_UNCACHED, "supportedVersions": [REVISION], "capabilities": CAPABILITIES}
 
 
 class _Meta(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -107,9 +107,7 @@ def found(tmp_path: Path, text: str, environ: Mapping[str, str] | None = None) -
 )
 def test_each_thing_is_a_demand_of_its_own(tmp_path: Path, backend: str, skills: str, servers: str) -> None:
     catalog = project(
-        tmp_path,
-        alice=TEXTS[backend] + "cli: {skills: [deploy], mcp_servers: [box, far]}\n",
-        bob=TEXTS[backend],
+        tmp_path, alice=TEXTS[backend] + "cli: {skills: [deploy], mcp_servers: [box, far]}\n", bob=TEXTS[backend]
     )
     (unit,) = agent_units(catalog.agent("alice").definition, catalog.project(), NOTHING)
     said = [demand for demand in unit.demands if " your " in demand]
@@ -172,10 +170,7 @@ def test_what_is_named_is_let_in_and_nothing_else(home: Path, tmp_path: Path, ba
     before = fingerprint(home)
     made = found(tmp_path, TEXTS[backend] + "cli: {skills: [deploy], mcp_servers: [box, far]}\n")
     said = {name: (one.command, one.args, one.env, one.url, one.headers) for name, one in made.servers.items()}
-    assert said == {
-        "box": (BOX.command, BOX.args, BOX.env, None, {}),
-        "far": (None, (), {}, FAR.url, FAR.headers),
-    }
+    assert said == {"box": (BOX.command, BOX.args, BOX.env, None, {}), "far": (None, (), {}, FAR.url, FAR.headers)}
     (skill,) = made.skills
     copy = tmp_path / "private" / OWN_SKILLS / "deploy"
     assert (skill.name, skill.description, skill.folder) == ("deploy", "how we do it", str(copy))

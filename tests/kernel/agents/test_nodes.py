@@ -100,8 +100,7 @@ def test_a_mistake_is_told_where_it_stands(text: str, where: str) -> None:
 @given(
     via=st.sampled_from(sorted(ENGINES)),
     words=st.fixed_dictionaries(
-        {},
-        optional={key: st.text(max_size=8) for key in ("host", "image", "container", "pod", "namespace", "address")},
+        {}, optional={key: st.text(max_size=8) for key in ("host", "image", "container", "pod", "namespace", "address")}
     ),
     command=st.text(max_size=12),
 )

@@ -176,10 +176,7 @@ async def test_after_a_purge_no_byte_of_it_is_in_database_files_or_log(kernel: S
     assert _holding(tmp_path, POISON) == []
     assert log.read_text().endswith("\nkept\n")
     channel = (await kernel.get("/spaces/dm:alice/channel"))["messages"]
-    assert index.asked == [
-        (None, tuple(one["seq"] for one in channel[1:]), (1,), False),
-        ("alice", (), (), True),
-    ]
+    assert index.asked == [(None, tuple(one["seq"] for one in channel[1:]), (1,), False), ("alice", (), (), True)]
     assert [(one["text"], one["cleared"]) for one in channel] == [("read the page", False), ("", True), ("", True)]
     kept = (await kernel.get("/agents/alice/memory"))["entries"]
     assert sorted(one["value"] for one in kept) == ["a person's"]

@@ -16,10 +16,7 @@ import trio
 from kernel.procs.procfs import identify
 from tests.builders.api import COOKIE, ServedKernel
 
-pytestmark = [
-    pytest.mark.promise("P56"),
-    pytest.mark.skipif(not os.path.exists("/proc/net/tcp"), reason="needs /proc"),
-]
+pytestmark = [pytest.mark.promise("P56"), pytest.mark.skipif(not os.path.exists("/proc/net/tcp"), reason="needs /proc")]
 
 ASKS: Final = """
 import http.client, json, sys

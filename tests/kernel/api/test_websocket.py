@@ -12,13 +12,7 @@ import trio
 import trio.testing
 from wsproto import ConnectionType, WSConnection
 from wsproto.connection import Connection
-from wsproto.events import (
-    CloseConnection,
-    Event,
-    Ping,
-    Pong,
-    TextMessage,
-)
+from wsproto.events import CloseConnection, Event, Ping, Pong, TextMessage
 from wsproto.utilities import LocalProtocolError
 
 from kernel.api import connection, websocket

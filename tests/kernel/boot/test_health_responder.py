@@ -38,12 +38,7 @@ def test_health_is_answered_with_proof_before_the_house_stands(listener: socket.
     door = opened(listener)
     assert ask(listener, "/health?nonce=n1") == (
         200,
-        {
-            "status": "starting",
-            "version": "1.2.3",
-            "proof": prove("secret", "n1"),
-            "admin_proof": prove("admin", "n1"),
-        },
+        {"status": "starting", "version": "1.2.3", "proof": prove("secret", "n1"), "admin_proof": prove("admin", "n1")},
     )
     door.close()
 

@@ -53,9 +53,7 @@ def attempts_of(it: Core) -> list[tuple[object, ...]]:
 
 
 @pytest.mark.promise("P3")
-async def test_a_reply_is_there_before_its_worker_has_left_and_its_agent_begins_nothing_until_then(
-    it: Core,
-) -> None:
+async def test_a_reply_is_there_before_its_worker_has_left_and_its_agent_begins_nothing_until_then(it: Core) -> None:
     """The next attempt of an agent never meets the last one's processes, and who waits for a reply not either."""
     first = await it.send()
     worker = await it.launcher.next()
@@ -210,9 +208,7 @@ async def test_with_a_message_what_is_first_in_the_queue_is_leased(it: Core) -> 
     assert appended.instruction_ids != older.instruction_ids
 
 
-async def test_a_client_that_leaves_while_its_message_is_leased_leaves_no_lease_without_an_attempt(
-    it: Core,
-) -> None:
+async def test_a_client_that_leaves_while_its_message_is_leased_leaves_no_lease_without_an_attempt(it: Core) -> None:
     with trio.CancelScope() as client:
         client.cancel()
         await it.dispatcher.append(it.draft(), None)

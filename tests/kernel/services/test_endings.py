@@ -76,8 +76,7 @@ async def start(it: Core, mode: str) -> str:
 
 @pytest.mark.promise("P27")
 @pytest.mark.parametrize(
-    ("mode", "spent", "status"),
-    [("start", 0.6, "waiting"), ("run", 0.6, "incomplete"), ("start", 0.3, "incomplete")],
+    ("mode", "spent", "status"), [("start", 0.6, "waiting"), ("run", 0.6, "incomplete"), ("start", 0.3, "incomplete")]
 )
 async def test_a_program_that_stops_at_its_own_count_waits_where_a_workflow_s_money_is_gone(
     it: Core, mode: str, spent: float, status: str

@@ -130,8 +130,7 @@ async def ground(tmp_path: Path, more: str = MORE) -> AsyncGenerator[Ground]:
 
 @pytest.mark.promise("P89")
 async def test_an_attempt_works_in_a_clone_that_was_set_up_there_once_and_its_work_is_here_after_it(
-    g: Ground,
-    tmp_path: Path,
+    g: Ground, tmp_path: Path
 ) -> None:
     skill = tmp_path / "skill"
     skill.mkdir()

@@ -87,10 +87,7 @@ def changes(kernel: BudgetKernel) -> list[object]:
 @pytest.mark.promise("TF12", "P27")
 @pytest.mark.parametrize(
     ("limits", "played", "by", "waits_for"),
-    [
-        (TWICE, 7, "hops", "hops"),
-        (RunLimits(hops=100, instructions=5), 5, "instructions", "hops"),
-    ],
+    [(TWICE, 7, "hops", "hops"), (RunLimits(hops=100, instructions=5), 5, "instructions", "hops")],
 )
 async def test_a_run_of_two_that_always_mention_each_other_halts_at_its_limit(
     kernel: BudgetKernel, limits: RunLimits, played: int, by: str, waits_for: str

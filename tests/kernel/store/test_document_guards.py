@@ -190,11 +190,7 @@ def test_a_deleted_name_may_be_taken_by_another_spelling(work: BusyWorkspace) ->
 
 @pytest.mark.parametrize(
     ("by", "who", "since", "note"),
-    [
-        (USER, "alice", None, "it replaced version 1 by user"),
-        ("alice", "alice", None, ""),
-        (USER, "alice", 1, ""),
-    ],
+    [(USER, "alice", None, "it replaced version 1 by user"), ("alice", "alice", None, ""), (USER, "alice", 1, "")],
 )
 def test_who_writes_over_another_ones_text_is_told_so(
     work: BusyWorkspace, by: str, who: str, since: int | None, note: str

@@ -220,12 +220,7 @@ async def test_what_nobody_answers_in_time_goes_to_whom_its_file_says_and_never_
 
 
 @pytest.mark.parametrize(
-    ("file_says", "workflow_says", "waits"),
-    [
-        ("human", None, True),
-        ("human", "mock", False),
-        ("mock", "human", True),
-    ],
+    ("file_says", "workflow_says", "waits"), [("human", None, True), ("human", "mock", False), ("mock", "human", True)]
 )
 async def test_a_workflow_may_have_a_script_in_a_persons_place_or_a_person_in_a_scripts(
     store: Store, file_says: str, workflow_says: str | None, waits: bool

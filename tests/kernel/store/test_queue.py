@@ -58,9 +58,7 @@ async def test_what_waits_for_its_time_is_passed_over_until_then(store: Store) -
     await store.given("dm:alice", "one")
     due = START_MS + 5000
     await store.requeue(
-        "i1",
-        1,
-        Requeue(status="queued", not_before_ms=due, outcome="network", cause="network", charge="attempt"),
+        "i1", 1, Requeue(status="queued", not_before_ms=due, outcome="network", cause="network", charge="attempt")
     )
     assert ready(store) == []
     assert store.reader.now(instructions.next_due_ms, store.clock.now_ms) == due

@@ -104,10 +104,7 @@ def test_a_person_closes_an_open_space_once(work: BusyWorkspace) -> None:
     for space in (here, "review:main~none"):
         work.commit(steps.close_by_person, SpaceId(space))
     assert int(work.conn.execute("SELECT count(*) FROM messages").get) == said
-    assert (states(work, here), spaces.find_open(work.conn, SPACE, "design")) == (
-        [("bob", "cancelled")],
-        None,
-    )
+    assert (states(work, here), spaces.find_open(work.conn, SPACE, "design")) == ([("bob", "cancelled")], None)
 
 
 def test_what_is_open_in_a_space_that_closes_is_called_off_there_alone(work: BusyWorkspace) -> None:

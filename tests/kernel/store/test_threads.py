@@ -180,11 +180,7 @@ async def test_a_prompt_for_another_backend_sets_the_entries_aside(store: Store)
     leased = await take_up(store, "continue")
     other = FrozenPrompt(backend="mock", message="go anew")
     await store.journal(
-        leased.instruction,
-        1,
-        reply(3),
-        first=leased.entries,
-        frozen=PromptSnapshot(other, aside=leased.entries),
+        leased.instruction, 1, reply(3), first=leased.entries, frozen=PromptSnapshot(other, aside=leased.entries)
     )
     assert store.reader.now(entries.prompt_of, leased.instruction) == other
     first = store.reader.now(entries.set_aside, leased.instruction)

@@ -6,10 +6,7 @@ from tests.builders.api import ServedKernel
 from tests.kernel.api.client import Answer
 
 REVISION = "2026-07-28"
-ENVELOPE = {
-    "io.modelcontextprotocol/protocolVersion": REVISION,
-    "io.modelcontextprotocol/clientCapabilities": {},
-}
+ENVELOPE = {"io.modelcontextprotocol/protocolVersion": REVISION, "io.modelcontextprotocol/clientCapabilities": {}}
 CALL_KEY = "agent-worker/call"
 
 

@@ -51,9 +51,7 @@ async def test_a_writer_without_votes_is_refused_even_with_arguments_that_are_wr
     assert (await call(kernel, "channel_send", {"message": "hi"}))["isError"] is False
 
 
-async def test_a_token_opens_everything_of_the_default_and_lists_what_its_situation_needs(
-    kernel: ServedKernel,
-) -> None:
+async def test_a_token_opens_everything_of_the_default_and_lists_what_its_situation_needs(kernel: ServedKernel) -> None:
     """`default` is all but what only its name opens; a tool that is not listed is answered to who knows its name."""
     await kernel.attempt(token="alone")
     body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"_meta": ENVELOPE}}
