@@ -28,7 +28,7 @@ export function may(scope) {
 	return session !== null && session.scopes.some((one) => steps.indexOf(one) >= steps.indexOf(scope));
 }
 
-// Exchanges the key in the URL for a token, or uses the token of this tab or another one. Returns the reason if it has none.
+// Exchanges the key in the URL for a token, or uses that of this or another tab. Returns the reason if it has none.
 export async function signIn(whenOut) {
 	signedOut = whenOut;
 	channel.addEventListener("message", ({ data }) => data.ask === "session" && session && channel.postMessage({ session }));
@@ -56,7 +56,7 @@ const askOthers = () =>
 		channel.postMessage({ ask: "session" });
 	});
 
-// After a lost connection, another program may listen on the port: it must prove that it knows the token before we send it.
+// After a lost connection another program may listen: it must prove that it knows the token before it gets it.
 export function distrust() {
 	proven = null;
 }

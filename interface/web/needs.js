@@ -31,7 +31,7 @@ const COMMANDS = [
 	["webhook retry (\\S+)", "operate", (id) => [u`/webhooks/${id}/retry`]],
 ].map(([pattern, scope, make]) => [new RegExp(`^awk ${pattern.replace("IDS", "(?:ID ?)+").replace("ID", "[a-z]+\\d+")}$`), scope, make]);
 
-// {scope, sure, paths}, or {show} with the place where a person decides; null: only possible in a terminal.
+// {scope, sure, paths}, or {show}: the place to decide; null: only possible in a terminal.
 export function requestOf(command) {
 	for (const [pattern, scope, make] of COMMANDS) {
 		const found = pattern.exec(command)?.slice(1);
@@ -42,7 +42,7 @@ export function requestOf(command) {
 	return null;
 }
 
-// The kernel's name for an agent: a workflow that only refers to an agent file does not rename it.
+// The kernel's name for an agent: a workflow does not rename an agent that has a file.
 export async function keyOf(target) {
 	const members = target.includes("@") ? (await find(u`/spaces/${spaceOf(target)}/members`))?.members : [];
 	return members?.find((one) => one.name === target.split("@")[0])?.agent || target;

@@ -107,7 +107,7 @@ export function follow(says) {
 		if (document.hidden) {
 			turn?.abort();
 			turn = null;
-			lastId = null; // a tab that becomes visible reloads over REST and replays nothing
+			lastId = null; // a visible tab reloads over REST and replays nothing
 			say("hidden");
 		} else if (turn === null) {
 			turn = new AbortController();
@@ -133,7 +133,7 @@ export function follow(says) {
 const views = new Set();
 
 // Loads and draws now, and again for each event that `wants` accepts (a function of the event, or a pattern of types): at most
-// once a second, and only while visible. `every`: also at this interval in milliseconds. `failed` receives errors.
+// once a second, and only while visible. `every`: also every so many ms. `failed` receives errors.
 export function watch({ load, draw, wants = /^$/, failed = () => {}, every }) {
 	let timer = null;
 	let busy = false;

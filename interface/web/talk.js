@@ -11,7 +11,7 @@ const AGENTS = 12;
 const EACH = 8;
 const NAMES = 50;
 
-// A message that is sent again after a lost answer arrives only once.
+// A message sent again after a lost answer arrives only once.
 export function sendForm(to, fields) {
 	let key = null;
 	let sent = null;

@@ -92,7 +92,7 @@ export function tasksPart(space, body, again) {
 				s("text", { x: 8, y: 16 }, `${task.id} ${t(`state_${task.state}`)}`),
 				s("text", { x: 8, y: 32 }, line(task.title, 24)),
 			);
-		// Hidden from screen readers: the list below has the same content.
+		// Hidden from screen readers: the list below says the same.
 		return s("svg", { width: width + 4, height: height + 4, viewBox: `-2 -2 ${width + 4} ${height + 4}`, "aria-hidden": true }, edges.map(edge), nodes.map(node));
 	}
 

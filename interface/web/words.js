@@ -1,4 +1,4 @@
-// All texts of the page in English and Chinese; {name} is a placeholder.
+// All texts in English and Chinese; {name} is a placeholder.
 
 const TEXTS = `
 skip|Skip to the content|跳到内容
