@@ -5,7 +5,6 @@ from contextlib import asynccontextmanager
 
 import pytest
 import trio
-import trio.testing
 
 from kernel.operations import events
 from kernel.store import feed as events_table

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 import trio
-import trio.testing
 
 from kernel.api import server
 from tests.builders.api import ServedKernel, serve_kernel

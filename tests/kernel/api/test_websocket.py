@@ -9,7 +9,6 @@ from typing import Any, Final
 
 import pytest
 import trio
-import trio.testing
 from wsproto import ConnectionType, WSConnection
 from wsproto.connection import Connection
 from wsproto.events import CloseConnection, Event, Ping, Pong, TextMessage

@@ -8,7 +8,6 @@ from typing import Any
 import msgspec
 import pytest
 import trio
-import trio.testing
 
 from kernel.store.transitions.runs import stop_workflow
 from tests.builders.api import ServedKernel

@@ -14,7 +14,6 @@ from kernel.git.repository import Repository, TreeBase
 from kernel.procs.fork import ForkLauncher
 from kernel.procs.launcher import Launcher
 from kernel.store.transitions.worktrees import Worktree
-from tests.builders import git
 
 
 @dataclass
@@ -33,7 +32,15 @@ class GitProject:
 
     def git(self, *words: str, cwd: Path | None = None) -> str:
         names = {f"GIT_{who}_{what}": "test@localhost" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
-        return git.git(cwd or self.root, *words, environ={**self.environ, **names})
+        done = subprocess.run(
+            ("git", *words),
+            cwd=cwd or self.root,
+            env={**self.environ, **names},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return done.stdout.strip()
 
     def give(self, data: bytes, *words: str) -> None:
         """Run git as the user does, with ``data`` to read."""
