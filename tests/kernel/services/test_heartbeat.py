@@ -16,7 +16,7 @@ from kernel.procs.spec import Spec
 from kernel.services import worker_session
 from kernel.services.completion import AttemptOutcome, of_result
 from kernel.services.worker_link import WorkerLink, WorkerStderr
-from kernel.services.worker_session import EVERY_SECONDS, SELDOM_SECONDS, WITHIN_SECONDS, Heartbeat, WorkerSession
+from kernel.services.worker_session import EVERY_SECONDS, SELDOM_SECONDS, Heartbeat, WorkerSession
 from protocol.agent import Action, Rule, Timeouts
 from protocol.ipc import Delta, Entry, Go, Limits, Log, McpAddress, Progress, Ready, Result, Start
 from tests.kernel.procs.conftest import make
@@ -37,22 +37,6 @@ def test_nothing_is_due_before_the_worker_speaks() -> None:
     heartbeat = Heartbeat()
     heartbeat.heard(START)
     assert heartbeat.due_at == float("inf")
-
-
-def test_only_a_silent_worker_is_asked() -> None:
-    """Every 5 s; who talks need not be asked whether it lives."""
-    heartbeat = begun()
-    assert heartbeat.due_at == START + EVERY_SECONDS
-    heartbeat.heard(START + 4)
-    assert heartbeat.due_at == START + 4 + EVERY_SECONDS
-
-
-def test_one_ping_is_under_way_at_a_time_and_an_unanswered_one_is_the_end() -> None:
-    """Dead after 30 s."""
-    heartbeat = begun()
-    first = heartbeat.ask(START + 5)
-    assert first is not None and heartbeat.due_at == START + 5 + WITHIN_SECONDS
-    assert heartbeat.ask(heartbeat.due_at) is None
 
 
 @pytest.mark.promise("IF13")
