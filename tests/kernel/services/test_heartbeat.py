@@ -4,6 +4,7 @@ import os
 import signal
 from pathlib import Path
 
+import msgspec
 import pytest
 import trio
 import trio.testing
@@ -18,9 +19,10 @@ from kernel.services.completion import AttemptOutcome, of_result
 from kernel.services.worker_link import WorkerLink, WorkerStderr
 from kernel.services.worker_session import EVERY_SECONDS, SELDOM_SECONDS, Heartbeat, WorkerSession
 from protocol.agent import Action, Rule, Timeouts
-from protocol.ipc import Delta, Entry, Go, Limits, Log, McpAddress, Progress, Ready, Result, Start
+from protocol.ipc import Delta, Entry, Go, Log, McpAddress, Progress, Ready, Result
 from tests.kernel.procs.conftest import make
 from tests.kernel.procs.trees import ENV, gone
+from tests.kernel.services.test_worker_session import START as START_FRAME
 from tests.shorthand import present
 
 START = 100.0
@@ -78,11 +80,8 @@ def test_time_that_is_forgiven_counts_for_nothing(seconds: float, asked: bool) -
     assert abs(heartbeat.due_at - (due + seconds)) < 1e-6
 
 
-SLEEPS = Start(
-    instruction="i1", attempt="i1-1", epoch=1, agent="alice", space="dm:alice", backend="mock", model="", provider=None,
-    system="", messages=(), message="hi", entries=(), limits=Limits(), mcp=McpAddress(url="http://127.0.0.1:9/mcp"),
-    token="t", cwd="/", env={}, idempotency_key="i1", mock=(Rule(do=(Action(sleep=1000.0),)),),
-)  # fmt: skip
+ASLEEP = (Rule(do=(Action(sleep=1000.0),)),)
+SLEEPS = msgspec.structs.replace(START_FRAME, mcp=McpAddress(url="http://127.0.0.1:9/mcp"), mock=ASLEEP)
 
 
 class Listener:
