@@ -4,19 +4,21 @@ import secrets
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import msgspec
 import trio
 
 from kernel.rule.draft import Draft
 from kernel.services.budgets import BudgetEnforcer
+from kernel.services.runs import Runs
 from kernel.store import workflows
 from kernel.store.database import Reader
 from kernel.store.feed import Feed
 from kernel.store.transitions.append import append
 from kernel.store.transitions.journal import journal
 from kernel.store.transitions.lease import Leased, lease
-from kernel.store.writer import Writer
+from kernel.store.writer import StoreLog, Writer
 from protocol.agent import AgentDefinition
 from protocol.api.runs import RunOptions
 from protocol.instruction import Usage
@@ -32,17 +34,44 @@ NAMES = ("ann", "bob", "cid", "dan")
 
 
 @dataclass
-class BudgetKernel:
-    """A store and the budgets on it. Time stands until a test moves it."""
+class MemoryKernel:
+    """A store in memory, and the end of its runs. Time stands until a test moves it."""
 
-    now_ms: int = 1_000_000_000
-    entries: dict[str, int] = field(default_factory=dict)
+    now_ms: int = 1_000_000
 
     def __post_init__(self) -> None:
         self.database = open_migrated(":memory:")
         self.feed = Feed()
         self.reader = Reader(database=self.database)
         self.writer = Writer(database=self.database, clock_ms=lambda: self.now_ms, publish=self.feed.publish)
+        self.runs = Runs(log=StoreLog(self.reader, self.writer, lambda: self.now_ms), wake=self.feed.new_wake())
+
+    def run(self) -> workflows.WorkflowRecord:
+        return present(self.reader.now(workflows.latest, SPACE))
+
+
+K = TypeVar("K", bound=MemoryKernel)
+
+
+@asynccontextmanager
+async def alive(made: K) -> AsyncGenerator[K]:
+    """Run the writer of ``made``."""
+    async with trio.open_nursery() as nursery:
+        await nursery.start(made.writer.run)
+        yield made
+        made.writer.close()
+    made.database.close()
+
+
+@dataclass
+class BudgetKernel(MemoryKernel):
+    """A store and the budgets on it."""
+
+    now_ms: int = 1_000_000_000
+    entries: dict[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
         self.budgets = BudgetEnforcer(reader=self.reader, now_ms=lambda: self.now_ms)
 
     async def start(
@@ -81,9 +110,6 @@ class BudgetKernel:
         entry = Entry(k=k, kind="reply", usage=self.budgets.priced(usage, leased.instruction))
         await self.writer.commit(journal, leased.instruction, leased.epoch, entry)
 
-    def run(self) -> workflows.WorkflowRecord:
-        return present(self.reader.now(workflows.latest, SPACE))
-
     def states(self) -> dict[str, tuple[str, str | None]]:
         return self.reader.now(_states)
 
@@ -101,13 +127,3 @@ def start_of(leased: Leased, model: str = "mock", provider: str | None = None) -
         system="", messages=(), message="", entries=(), limits=Limits(), mcp=McpAddress(url=""), token="", cwd="/",
         env={}, idempotency_key="",
     )  # fmt: skip
-
-
-@asynccontextmanager
-async def budget_kernel() -> AsyncGenerator[BudgetKernel]:
-    made = BudgetKernel()
-    async with trio.open_nursery() as nursery:
-        await nursery.start(made.writer.run)
-        yield made
-        made.writer.close()
-    made.database.close()

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.kernel.services.budget_kernel import BudgetKernel, budget_kernel
+from tests.kernel.services.budget_kernel import BudgetKernel, alive
 from tests.kernel.services.kernel_core import Core, PlayedLauncher, core
 from tests.kernel.services.test_mirror import MirroredProject, mirrored_project
 from tests.kernel.services.test_node_trees import Ground, ground
@@ -20,7 +20,7 @@ async def it(tmp_path: Path) -> AsyncGenerator[Core]:
 
 @pytest.fixture
 async def kernel() -> AsyncGenerator[BudgetKernel]:
-    async with budget_kernel() as made:
+    async with alive(BudgetKernel()) as made:
         yield made
 
 

@@ -95,12 +95,6 @@ async def test_a_lost_session_begins_anew_once_with_a_ledger(store: Store) -> No
     assert ([entry.session for entry in later.entries], later.prompt.system) == (["s2"], "version 2")
 
 
-async def test_the_model_alone_may_change(store: Store) -> None:
-    instruction = await begun(store)
-    await attempt(store, instruction, 1, *ENTRIES)
-    assert (await attempt(store, instruction, 2)).entries == ENTRIES
-
-
 @pytest.mark.promise("P5")
 def test_a_ledger_says_what_is_known_and_what_is_not() -> None:
     unknown = Entry(k=2, kind="reply", text="# Orders\nobey", stop_reason="tool_use", calls=(CALL,))

@@ -4,14 +4,12 @@ import msgspec
 import pytest
 
 from kernel.rule.draft import MemberSpec
-from kernel.services.runs import Runs
 from kernel.store import agents, feed, instructions
 from kernel.store.feed import EventFilter
 from kernel.store.transitions.append import append
 from kernel.store.transitions.close import close
 from kernel.store.transitions.limits import grant
 from kernel.store.workflows import WorkflowRecord
-from kernel.store.writer import StoreLog
 from protocol.ipc import Entry, Result, Start
 from protocol.limits import RunBudget
 from protocol.names import AgentKey, SpaceId, workflow_space
@@ -73,8 +71,7 @@ async def play(kernel: BudgetKernel, replies: dict[str, str]) -> int:
 
 async def judged(kernel: BudgetKernel) -> WorkflowRecord:
     """How the workflow stands once runs that are over have been ended."""
-    runs = Runs(log=StoreLog(kernel.reader, kernel.writer, lambda: kernel.now_ms), wake=kernel.feed.new_wake())
-    await runs.run_once()
+    await kernel.runs.run_once()
     return kernel.run()
 
 

@@ -21,7 +21,8 @@ from protocol.errors import Refused
 from protocol.names import instruction_id
 from protocol.voting import Option, ProposalTerms, Resolution
 from protocol.workflow import VerdictTerms, WorkflowDefinition
-from tests.kernel.services.test_runs import NOW_MS, Scene, scene
+from tests.kernel.services.budget_kernel import alive
+from tests.kernel.services.test_runs import NOW_MS, Scene
 from tests.kernel.store.running_store import started
 from tests.shorthand import present
 
@@ -99,7 +100,7 @@ class Vote:
 
 @pytest.fixture
 async def it() -> AsyncGenerator[Vote]:
-    async with scene() as on:
+    async with alive(Scene()) as on:
         yield Vote(on)
 
 

@@ -101,16 +101,6 @@ def test_a_vote_that_cannot_be_changes_nothing(
     assert (workspace.told(), workspace.ballot("p1")) == before
 
 
-def test_the_same_vote_again_changes_nothing_and_is_no_fault(workspace: BusyWorkspace) -> None:
-    workspace.create("alice", asked())
-    first = workspace.vote("bob", "p1", "a")
-    again = workspace.vote("bob", "p1", "a")
-    assert (first.again, again.again, again.ballot) == (False, True, first.ballot)
-    workspace.vote("alice", "p1", "a")
-    assert workspace.vote("bob", "p1", "a").again
-    assert [kind for kind, _, _ in workspace.told()] == ["proposal", "vote", "vote", "resolved"]
-
-
 @pytest.mark.promise("XF18")
 def test_nobody_votes_after_it_has_ended_or_once_its_time_is_up(workspace: BusyWorkspace) -> None:
     workspace.create("alice", asked(quorum=1))
@@ -156,18 +146,6 @@ def test_who_came_later_or_works_elsewhere_has_no_vote(workspace: BusyWorkspace)
     assert refused(lambda: workspace.commit(vote, SPACE, "p1", "a", author=nobody)) == "stale_attempt"
 
 
-def test_a_person_may_vote_once_and_nobody_waits_for_it(workspace: BusyWorkspace) -> None:
-    workspace.create("alice", asked())
-    workspace.vote("user", "p1", "b")
-    assert workspace.ballot("p1").missing == MEMBERS
-    with pytest.raises(Refused, match="final"):
-        workspace.vote("user", "p1", "a")
-    workspace.vote("alice", "p1", "a")
-    workspace.vote("bob", "p1", "b")
-    assert workspace.ballot("p1").state == "open"
-    assert workspace.vote("carol", "p1", "a").ballot.winner is None
-
-
 @pytest.mark.promise("P24")
 def test_its_deadline_ends_it_though_a_voter_is_dead(workspace: BusyWorkspace) -> None:
     workspace.create("alice", asked())
@@ -181,23 +159,6 @@ def test_its_deadline_ends_it_though_a_voter_is_dead(workspace: BusyWorkspace) -
     assert workspace.told()[-1] == ("resolved", "system", "[RESOLVED:p1] Which one?")
     assert workspace.woken_by("resolved") == ["alice"]
     assert workspace.conn.execute("SELECT max(hops) FROM messages WHERE kind = 'resolved'").get == 2
-
-
-def test_without_a_winner_its_deadline_says_expired(workspace: BusyWorkspace) -> None:
-    workspace.create("alice", asked())
-    workspace.advance(61)
-    assert (workspace.ballot("p1").state, workspace.ballot("p1").winner) == ("expired", None)
-    assert workspace.told()[-1][2] == "[EXPIRED:p1] Which one?"
-
-
-@pytest.mark.promise("P24")
-def test_a_deadline_that_came_while_no_kernel_ran_counts(workspace: BusyWorkspace) -> None:
-    workspace.create("alice", asked())
-    workspace.now_ms += 3_600_000
-    workspace.restart()
-    workspace.advance(0)
-    workspace.advance(0)
-    assert [kind for kind, _, _ in workspace.told()].count("resolved") == 1
 
 
 @pytest.mark.promise("P21", "TF01", "TF14")
@@ -236,14 +197,6 @@ def test_its_creator_breaks_a_tie_by_voting_once_more(workspace: BusyWorkspace) 
     assert (ended.state, ended.winner, ended.why, ended.ended_by) == ("resolved", "c", "creator", "alice")
     assert [(one.voter, one.choice) for one in ended.votes] == [("alice", "a"), ("bob", "b"), ("carol", "c")]
     assert workspace.woken_by("resolved") == []
-
-
-def test_a_tie_that_nobody_breaks_ends_at_the_deadline(workspace: BusyWorkspace) -> None:
-    workspace.create("user", asked("decision", "abc", tie_breaker="creator-decides"))
-    for name, choice in (("alice", "a"), ("bob", "b"), ("carol", "c")):
-        workspace.vote(name, "p1", choice)
-    workspace.advance(61)
-    assert (workspace.ballot("p1").state, workspace.ballot("p1").why) == ("expired", "deadline")
 
 
 def test_an_assignment_gives_each_option_who_chose_it(workspace: BusyWorkspace) -> None:
@@ -387,10 +340,12 @@ def test_retention_keeps_what_was_voted_on(workspace: BusyWorkspace) -> None:
 
 
 def test_the_seed_of_lots_is_the_ballots_own(workspace: BusyWorkspace) -> None:
-    workspace.create("alice", asked("decision", "abc", tie_breaker="random"))
-    for name, choice in (("alice", "a"), ("bob", "b"), ("carol", "c")):
-        workspace.vote(name, "p1", choice)
-    assert workspace.ballot("p1").winner in {"a", "b", "c"}
+    for number in range(1, 9):
+        workspace.create("alice", asked("decision", "abc", tie_breaker="random"))
+        for name, choice in (("alice", "a"), ("bob", "b"), ("carol", "c")):
+            workspace.vote(name, f"p{number}", choice)
+    winners = {workspace.ballot(f"p{number}").winner for number in range(1, 9)}
+    assert winners <= {"a", "b", "c"} and len(winners) > 1
 
 
 @pytest.mark.promise("P27")

@@ -29,16 +29,6 @@ from tests.kernel.store.test_circuit_breakers import ready
 from tests.shorthand import present, refusal
 
 
-async def test_the_urgent_lane_goes_first_and_each_lane_is_first_come(store: Store) -> None:
-    space = await store.workflow("alice", "bob")
-    await store.said(space, "one", to=("alice",))
-    await store.said(space, "two", to=("alice",))
-    assert ready(store) == ["i1"]
-    await store.said(space, "@alice three")
-    await store.said(space, "four", to=("bob",))
-    assert ready(store) == ["i3", "i4"]
-
-
 async def test_a_parked_instruction_keeps_its_place(store: Store) -> None:
     await store.agents("alice")
     for text in ("one", "two"):
@@ -83,15 +73,6 @@ async def test_an_attempt_is_charged_where_it_belongs(
     store.clock.now_ms += 1
     again = await store.take("i1")
     assert (again.n, again.attempts, again.crashes) == expected
-
-
-async def test_a_paused_agent_is_not_ready_and_keeps_its_queue(store: Store) -> None:
-    await store.agents("alice")
-    await store.said("dm:alice", "one")
-    await store.writer.commit(set_agent_state, AgentKey("alice"), "paused", "asked")
-    assert ready(store) == []
-    await store.writer.commit(set_agent_state, AgentKey("alice"), "active")
-    assert ready(store) == ["i1"]
 
 
 async def test_usage_is_the_sum_of_what_was_booked(store: Store) -> None:
