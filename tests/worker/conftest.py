@@ -1,6 +1,6 @@
 """Daemon MCP's stand-in, programs in a folder, and what was logged, as fixtures."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Generator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from worker.subprocesses import Subprocesses
 
 
 @contextmanager
-def fails(cause: str | None, match: str | None = None) -> Iterator[None]:
+def fails(cause: str | None, match: str | None = None) -> Generator[None]:
     """What is done within fails for ``cause``, and the text of that matches."""
     with pytest.raises(Failed, match=match) as failed:
         yield
