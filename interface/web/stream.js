@@ -4,7 +4,7 @@
 import { channel, distrust, Problem, request } from "./api.js";
 
 const FLUSH_MS = 250;
-const SILENCE_MS = 40_000; // the kernel sends a heartbeat every 15 s
+const SILENCE_MS = 40_000; // the kernel pings every 15 s
 const BACKOFF_MS = [250, 500, 1000, 2000, 4000];
 const SOON_MS = 50;
 const GAP_MS = 1000;
