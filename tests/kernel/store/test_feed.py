@@ -41,9 +41,9 @@ async def test_work_that_is_leased_by_the_commit_that_brought_it_wakes_nobody() 
     mine, other = (Event(type="instruction.queued", at="", seq=number, instruction=f"i{number}") for number in (1, 2))
     leased = Event(type="instruction.leased", at="", seq=3, instruction="i1")
     feed.publish([mine, leased])
-    assert not wake.is_set()
+    assert not wake.is_on
     feed.publish([mine, other, leased])
-    assert wake.is_set()
+    assert wake.is_on
 
 
 @pytest.mark.promise("LF04")
