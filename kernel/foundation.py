@@ -90,12 +90,7 @@ def foundation_of(boot: Boot, database: Database) -> Foundation:
     own_bin = frozenset({os.path.dirname(sys.executable)})
     worker_env = worker_environment(environ, (), own_bin)
     launcher = SpawnControl(
-        choose_launcher(
-            environ.get(VARIABLE),
-            platform=sys.platform,
-            run_dir=state_dir / RUN,
-            environ=worker_env,
-        )
+        choose_launcher(environ.get(VARIABLE), platform=sys.platform, run_dir=state_dir / RUN, environ=worker_env)
     )
     return Foundation(
         boot=boot,
@@ -129,7 +124,7 @@ def foundation_of(boot: Boot, database: Database) -> Foundation:
         guard=MemoryGuard(
             contexts=contexts,
             log=log,
-            wake=feed.new_wake(guards.WAKING),
+            wake=feed.new_wake(guards.WAKING, unless=guards.concerns_no_guard),
             settings=partial(settings_of, catalog=catalog, reader=reader),
         ),
         launcher=launcher,

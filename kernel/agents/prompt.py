@@ -38,9 +38,6 @@ THREAD_CHARACTERS: Final = 4000
 THREAD_BYTES: Final = 128 * 1024
 """Maximum JSON size of all earlier messages; the newest are kept."""
 
-CHARACTER_BYTES: Final = 6
-"""Maximum JSON size of a character, also with the quotation of its line."""
-
 FOLDED_CHARACTERS: Final = 160
 """Maximum length of a folded earlier message."""
 
@@ -118,7 +115,7 @@ def assemble(
     opening = ["Messages since your last reply:", *unanswered, "Your instruction:"] if unanswered else []
     notices = list(_notices(context))
     parts = (*system, *[part for _, part in turns], *messages, *notices)
-    trusts = {part.source: _trust(said, context) for said, part in turns if part.text}
+    trusts = cast("dict[str, SourceClass]", {part.source: part.trust for _, part in turns if part.text})
     trusts |= {message_id(one.seq): _trust(one, context) for one in asked}
     return AssembledPrompt(
         system=joined_text(system),
@@ -170,9 +167,11 @@ def _thread(
         shorter = [short if len(short) < len(text) else text for text, short in zip(whole, folded, strict=True)]
         kept = fold([*map(Foldable, whole, shorter)], definition.context.budget)
     told: list[tuple[Message, AssembledPart]] = []
+    opened = False
     for said, text, all_of_it in zip(recent, kept, whole, strict=True):
         # The agent's own message cannot start a thread either, after the message it answers was left out.
-        shown = text if any(part.text for _, part in told) or said.sender != context.name else ""
+        shown = text if opened or said.sender != context.name else ""
+        opened = opened or bool(shown)
         state: Kept = "whole" if shown == all_of_it else "folded" if shown else "left_out"
         told.append((said, AssembledPart("thread", message_id(said.seq), _trust(said, context), shown, state)))
     return told
@@ -230,7 +229,7 @@ KEPT: Final[dict[Kept, str]] = {"folded": "folded", "left_out": "left out"}
 
 def _newest(thread: Sequence[Message]) -> Sequence[Message]:
     room = THREAD_BYTES
-    if CHARACTER_BYTES * sum([len(said.text) + 2 for said in thread]) <= room:  # usually: no text needs to be encoded
+    if 6 * sum([len(said.text) + 2 for said in thread]) <= room:  # a character takes at most six bytes of JSON
         return thread
     for place in range(len(thread) - 1, -1, -1):
         room -= len(encode_json(quoted(thread[place].text[:THREAD_CHARACTERS])))

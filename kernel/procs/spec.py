@@ -136,9 +136,9 @@ class Pipe(ChildStream):
 
     async def receive_some(self, max_bytes: int | None = None) -> bytes:
         """See ReceiveStream."""
-        if self.is_due:
-            self._reads = 0
+        if self._reads >= READS_IN_A_ROW:
             await trio.lowlevel.checkpoint()
+            self._reads = 0
         while (chunk := self.receive_nowait(max_bytes or READ_BYTES)) is None:
             self._waited = True
             await trio.lowlevel.wait_readable(self._open_fd())
@@ -146,7 +146,9 @@ class Pipe(ChildStream):
         return chunk
 
     def receive_nowait(self, max_bytes: int = READ_BYTES) -> bytes | None:
-        """Return the available bytes, b"" at the end; None if there are none now."""
+        """Return the available bytes, b"" at the end; None if there are none, or if other tasks have to run first."""
+        if self._reads >= READS_IN_A_ROW:
+            return None
         self._reads += 1
         try:
             return os.read(self._open_fd(), max_bytes)
@@ -154,11 +156,6 @@ class Pipe(ChildStream):
             return None
         except OSError as error:
             raise trio.BrokenResourceError from error
-
-    @property
-    def is_due(self) -> bool:
-        """Return whether the next read has to take a turn of the event loop first."""
-        return self._reads >= READS_IN_A_ROW
 
     def fileno(self) -> int:
         """Return its descriptor, or -1 after it was closed."""

@@ -178,7 +178,7 @@ class WorkerLink(msgspec.Struct, eq=False):
     def at_hand(self) -> WorkerFrame | Noise | None:
         """Return the next available frame or noise, if any, without waiting."""
         stream = self.handle.stdout
-        if not self._arrived and isinstance(stream, Pipe) and not stream.is_due:
+        if not self._arrived and isinstance(stream, Pipe):
             with suppress(trio.BrokenResourceError, trio.ClosedResourceError):  # reported by ``receive``
                 self._take(stream.receive_nowait() or b"")
         return self._arrived.popleft() if self._arrived else None
@@ -228,8 +228,7 @@ class WorkerLink(msgspec.Struct, eq=False):
     async def ready_again(self) -> bool:
         """Return whether a worker that sent its result now sends ``ready`` and nothing more.
 
-        The ``ready`` remains for the next session; late pongs are skipped. Cancellation loses
-        nothing.
+        The ``ready`` remains for the next session; late pongs are skipped. Cancellation loses nothing.
         """
         while (frame := await self.receive()) is not None:
             if not isinstance(frame, Pong):
@@ -316,6 +315,8 @@ class DeltaBatch(msgspec.Struct, eq=False):
 
     def flush(self) -> None:
         """Publish the batch; called before each durable event and at the conversation's end."""
+        if not self._texts and not self._dropped and self._doing is None:
+            return
         lagged: LiveData = {"lagged": self._dropped} if self._dropped else {}
         if self._texts or lagged:
             self.publish("delta", {"text": "".join(self._texts), **lagged})

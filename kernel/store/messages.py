@@ -1,8 +1,7 @@
 """Messages of spaces, and the inboxes of agents: one delivery per message and recipient. Also
 feedback of agents and people about their work, which wakes no agent and is in no channel.
 
-The trust of a message is its class for the agent that reads it; the trust of a start covers all
-input of an attempt.
+The trust of a message is its class for the agent that reads it; the trust of a start covers all input of an attempt.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,9 +1,8 @@
 """The one writer: a thread that owns the writing connection and commits jobs in groups.
 
-Callers submit jobs and get an answer only after COMMIT. Waiting jobs share one transaction and one
-fsync, and a failing job affects no other. Most failing jobs raise before they change a row, so that
-nothing has to be undone. Otherwise all jobs of the group run again, each in its own savepoint. A
-job may therefore run twice and must change nothing but rows.
+Callers submit jobs and get an answer only after COMMIT. Waiting jobs share one transaction and one fsync, and a failing
+job affects no other. Most failing jobs raise before they change a row, so that nothing has to be undone. Otherwise all
+jobs of the group run again, each in its own savepoint. A job may therefore run twice and must change nothing but rows.
 """
 
 import logging

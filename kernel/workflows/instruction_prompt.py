@@ -193,10 +193,9 @@ _workflow: Final = msgspec.json.Decoder(WorkflowDefinition)
 def definition_for(key: str, space: str, catalog: Catalog, reader: Reader) -> AgentDefinition:
     """Return the definition for the next attempt of agent ``key`` in ``space``.
 
-    An agent's file is read again; if it has become invalid, its last valid version applies. An
-    inline or ephemeral agent is read from the store. The soul in ``soul.yaml`` replaces the soul in
-    the agent's file. Raises Refused(unknown_agent) if the file was deleted, BadDefinition if it was
-    never valid.
+    An agent's file is read again; if it has become invalid, its last valid version applies. An inline or ephemeral
+    agent is read from the store. The soul in ``soul.yaml`` replaces the soul in the agent's file. Raises
+    Refused(unknown_agent) if the file was deleted, BadDefinition if it was never valid.
     """
     record = reader.now(agents.row, key)
     definition = definition_of(key, record, catalog)

@@ -4,32 +4,32 @@ import json
 import os
 import sys
 import threading
-from types import CodeType, FrameType
+from collections import Counter
+from types import FrameType
 from typing import TextIO
 
 from kernel.source import files
 
-STATS = frozenset({os.stat, os.lstat, os.fstat})
-_calls: dict[CodeType, int] = {}
-_others = {"stats": 0}
+STATS = (os.stat, os.lstat, os.fstat)
+_calls: dict[object, int] = dict.fromkeys(STATS, 0)
 
 
 def _count(frame: FrameType, event: str, argument: object) -> None:
-    if event == "call":
-        _calls[frame.f_code] = _calls.get(frame.f_code, 0) + 1
-    elif event == "c_call" and argument in STATS:
-        _others["stats"] += 1
+    called = frame.f_code if event == "call" else argument if event == "c_call" and argument in STATS else None
+    if called is not None:
+        _calls[called] = _calls.get(called, 0) + 1
 
 
 def _report(answers: TextIO) -> None:
     for _ in sys.stdin:
-        named: dict[str, int] = {}
-        for code, count in list(_calls.items()):
-            name = f"{'/'.join(code.co_filename.split('/')[-2:])} {code.co_qualname}"
-            named[name] = named.get(name, 0) + count
+        calls, functions = _calls.copy(), Counter[str]()
+        stats = sum(calls.pop(one) for one in STATS)
+        for code, count in calls.items():
+            functions[f"{'/'.join(code.co_filename.split('/')[-2:])} {code.co_qualname}"] += count  # type: ignore[attr-defined]
         with open("/proc/self/io", encoding="ascii") as io:
             written = next(int(line.split()[1]) for line in io if line.startswith("wchar"))
-        print(json.dumps({"functions": named, "bytes": written, **_others}), file=answers, flush=True)
+        answers.write(f"{json.dumps({'functions': functions, 'bytes': written, 'stats': stats})}\n")
+        answers.flush()
 
 
 if __name__ == "__main__":

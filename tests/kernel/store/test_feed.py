@@ -4,6 +4,7 @@ import pytest
 import trio
 import trio.testing
 
+from kernel.services.guard import concerns_no_guard
 from kernel.store.feed import Feed
 from protocol.message import Event
 
@@ -108,3 +109,12 @@ async def test_what_changes_nothing_to_lease_wakes_nobody() -> None:
         await trio.testing.wait_all_tasks_blocked()
         assert not woken
         nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize(
+    ("kind", "space", "ignored"),
+    [("instruction.ended", "dm:alice", True), ("instruction.ended", "dm:guard", False),
+     ("instruction.queued", "review", False), ("memory.proposed", "dm:alice", False)],
+)  # fmt: skip
+def test_the_guard_ignores_personal_work_of_others_only(kind: str, space: str, ignored: bool) -> None:
+    assert concerns_no_guard(Event(type=kind, at="", space=space)) is ignored
