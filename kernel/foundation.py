@@ -124,7 +124,7 @@ def foundation_of(boot: Boot, database: Database) -> Foundation:
         guard=MemoryGuard(
             contexts=contexts,
             log=log,
-            wake=feed.new_wake(guards.WAKING),
+            wake=feed.new_wake(guards.WAKING, unless=guards.concerns_no_guard),
             settings=partial(settings_of, catalog=catalog, reader=reader),
         ),
         launcher=launcher,

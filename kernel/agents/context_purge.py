@@ -37,8 +37,7 @@ def purge_copies(
 ) -> Copies:
     """Delete copies of purged items at ``places``, but not the purged entries (``meant``).
 
-    ``traces`` detects copies. Files that cannot be changed are skipped. Raises Refused if a context
-    cannot be read.
+    ``traces`` detects copies. Files that cannot be changed are skipped. Raises Refused if a context cannot be read.
     """
 
     def without_them(todo: str) -> str:

@@ -70,8 +70,7 @@ class Authenticator:
         self._now_ms = now_ms
 
     def identify(self, fields: Fields) -> Principal:
-        """Return the principal of the request's token. Raises Refused (unauthorized,
-        stale_attempt).
+        """Return the principal of the request's token. Raises Refused (unauthorized, stale_attempt).
 
         Digests are compared: the duration reveals nothing about a token.
         """

@@ -221,8 +221,7 @@ async def rename_agent(asked: AgentRename, store: StoreAccess, files: ProjectFil
 async def remove_agent(asked: OfAgent, store: StoreAccess, files: ProjectFiles, memory: MemoryAccess) -> Response:
     """Delete an idle agent with its conversation.
 
-    Refused for an agent with a file. An agent created at run time whose name now has a file is
-    kept, and uses the file.
+    Refused for an agent with a file. An agent created at run time whose name now has a file is kept, and uses the file.
     """
     name = asked.name
     in_files = files.catalog.defines(name)

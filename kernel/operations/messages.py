@@ -54,12 +54,10 @@ _definition: Final = msgspec.json.Decoder(AgentDefinition)
 
 
 def require_agent_trust(store: StoreAccess, files: ProjectFiles, name: str, say: TrustRequest) -> tuple[str, ...]:
-    """Return the trust demands of the agent ``name`` that this message may use; its work stores
-    them.
+    """Return the trust demands of the agent ``name`` that this message may use; its work stores them.
 
-    Demands of an agent created at run time are granted; an agent's file needs a grant, or consent
-    in ``say``. For an invalid file, the last valid definition counts. Raises Untrusted,
-    BadDefinition.
+    Demands of an agent created at run time are granted; an agent's file needs a grant, or consent in ``say``. For an
+    invalid file, the last valid definition counts. Raises Untrusted, BadDefinition.
     """
     catalog, root = files.catalog, files.catalog.root
     try:

@@ -142,11 +142,9 @@ async def ready(store: StoreAccess, files: ProjectFiles, kernel: KernelControl) 
 async def status(
     asked: StatusRequest, actor: Actor, store: StoreAccess, files: ProjectFiles, kernel: KernelControl
 ) -> StatusReport:
-    """Return the state of the kernel: health, numbers of agents by state, held agents, and running
-    workflows.
+    """Return the state of the kernel: health, numbers of agents by state, held agents, and running workflows.
 
-    With a space or an agent, only its own state. Raises Refused (unknown_agent,
-    workflow_not_running).
+    With a space or an agent, only its own state. Raises Refused (unknown_agent, workflow_not_running).
     """
     identity = kernel.identity
     space, agent = asked.space, asked.agent
@@ -297,9 +295,8 @@ async def trust(files: ProjectFiles) -> TrustList:
 async def usage(asked: UsageRequest, store: StoreAccess, files: ProjectFiles) -> UsageReport:
     """Report the usage of all stored work, or of one space or agent.
 
-    With both, of this agent in this space. ``since`` and ``until`` (milliseconds since 1970) select
-    work by its end, and ``by`` groups it. Raises Refused (unknown_agent, workflow_not_running,
-    too_large).
+    With both, of this agent in this space. ``since`` and ``until`` (milliseconds since 1970) select work by its end,
+    and ``by`` groups it. Raises Refused (unknown_agent, workflow_not_running, too_large).
     """
     agent = asked.agent
     space = None if asked.space is None else place_of(known_space(store, files, asked.space))

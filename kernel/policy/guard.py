@@ -4,8 +4,7 @@ Models are often wrong about what is worth remembering. So an answer has to matc
 and pass junk checks before anyone sees it; then it is only a proposal.
 
 A trait of a soul is a text (role, style) or a list of texts (expertise, principles). A suggested change adds to a list
-or replaces a text. The agent writes the change about itself, so the change has to be short, on one
-line, and printable.
+or replaces a text. The agent writes the change about itself, so the change has to be short, on one line, and printable.
 """
 
 import re

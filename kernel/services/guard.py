@@ -5,10 +5,9 @@ agent's tray. A question to the model is an instruction: when it is done, its an
 or answer a waiting call; any other end has no effect. While a call waits, its agent's worker does
 not count against the worker limit, so that waiting agents always leave a place for the guard.
 
-The store decides about each version of a soul and stores it; the file ``soul.yaml`` is written
-after the commit. After a crash or a write error nothing is lost: the version is valid from its
-commit, and the file is written before the next change. Changes are serialized, so that none is
-based on a replaced version.
+The store decides about each version of a soul and stores it; the file ``soul.yaml`` is written after the commit. After
+a crash or a write error nothing is lost: the version is valid from its commit, and the file is written before the next
+change. Changes are serialized, so that none is based on a replaced version.
 """
 
 import logging
@@ -22,7 +21,7 @@ import trio
 from kernel.agents.catalog import Catalog
 from kernel.agents.personal_context import ContextPlace, PersonalContexts
 from kernel.agents.soul import read_soul, soul_path, soul_text, traits_of
-from kernel.policy.guard import DEFAULT_TRAIT, Extracted, extracted
+from kernel.policy.guard import DEFAULT_TRAIT, NAME, Extracted, extracted
 from kernel.rule.draft import Author
 from kernel.services.timers import reconcile
 from kernel.source.diagnostics import BadDefinition
@@ -45,12 +44,14 @@ from protocol.api.souls import SoulProposal, SoulReport, TrayReport, TrayRow
 from protocol.errors import Refused
 from protocol.instruction import ENDED
 from protocol.memory_files import Memory
-from protocol.names import AgentKey, place_of
+from protocol.message import Event
+from protocol.names import AgentKey, is_personal, personal_space, place_of
 from protocol.project import GuardSettings, SoulEvolution
 
 logger = logging.getLogger(__name__)
 
 WAKING: Final = frozenset({"instruction.ended", "instruction.queued", "memory.proposed"})
+HOME: Final = place_of(personal_space(NAME))
 FOREVER_SECONDS: Final = float("inf")
 LATER_SECONDS: Final = 5.0
 """Retry delay if the store refuses commits."""
@@ -59,6 +60,12 @@ ANSWER_SECONDS: Final = 20.0
 """Time limit for the model's answer to a waiting call."""
 REST_SECONDS: Final = 60.0
 """Time during which calls skip a guard that did not answer (no key, no money, no provider)."""
+
+
+def concerns_no_guard(event: Event) -> bool:
+    """Return whether ``event`` is about personal work of another agent, which answers no question and casts no vote."""
+    is_work = event.type.startswith("instruction.") and event.space is not None
+    return is_work and event.space != HOME and is_personal(event.space or "")
 
 
 class MemoryGuard(msgspec.Struct, eq=False, kw_only=True):

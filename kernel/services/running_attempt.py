@@ -1,9 +1,8 @@
 """A running attempt: prepare, spawn, converse, wait for the exit of its process tree, and complete.
 
-The code is deliberately linear and decides nothing: commits and budgets determine the answer to an
-entry, the retry policy determines what follows a failure, and each commit checks whether the
-attempt may still write. The outcome is written after all processes have exited, so that the agent's
-next attempt never meets them.
+The code is deliberately linear and decides nothing: commits and budgets determine the answer to an entry, the retry
+policy determines what follows a failure, and each commit checks whether the attempt may still write. The outcome is
+written after all processes have exited, so that the agent's next attempt never meets them.
 """
 
 import contextlib
@@ -151,8 +150,7 @@ class RunningAttempt(msgspec.Struct, eq=False):
     def export(self, *, standing: bool = True) -> HandedAttempt:
         """Return the state for the next kernel process; no side effects. Raises CannotHandOver.
 
-        With ``standing`` False, the conversation need not be paused, and the state is only a
-        sample.
+        With ``standing`` False, the conversation need not be paused, and the state is only a sample.
         """
         talk = self._talk
         if talk is None or talk.session is None or (standing and not self.pause.stands) or not self.talks:

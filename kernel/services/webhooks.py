@@ -1,9 +1,8 @@
 """Outgoing webhooks: deliver events to the user's servers after their commit.
 
-Each webhook has a cursor into the event log, so events need no extra writes, and a new kernel
-continues where the last one stopped. Failed deliveries are stored beside the cursor and retried
-without delaying others. An event may arrive late or twice (with the same id); it is given up only
-when its last retry has failed or retention has deleted it.
+Each webhook has a cursor into the event log, so events need no extra writes, and a new kernel continues where the last
+one stopped. Failed deliveries are stored beside the cursor and retried without delaying others. An event may arrive
+late or twice (with the same id); it is given up only when its last retry has failed or retention has deleted it.
 """
 
 import logging

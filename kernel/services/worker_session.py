@@ -262,8 +262,9 @@ class WorkerSession(msgspec.Struct, eq=False, kw_only=True):
             if ending is not None:
                 return ending
             if frame is not None:
-                self._forgive(trio.current_time() - now)
-                await self._pace()
+                then = trio.current_time()
+                self._forgive(then - now)
+                await self._pace(then)
 
     async def _stand_still(self) -> None:
         began = trio.current_time()
@@ -289,16 +290,16 @@ class WorkerSession(msgspec.Struct, eq=False, kw_only=True):
 
     async def _on_frame(self, frame: WorkerFrame | Noise) -> AttemptOutcome | None:
         match frame:
+            case Entry():  # the frequent ones first
+                return await self._on_entry(frame)
+            case Delta() | Progress():
+                self.handlers.on_live(frame)
+            case Ready():
+                return await self._on_ready(frame)
             case Result():
                 return await self.handlers.on_result(frame)
             case Error():
                 return of_error(frame)
-            case Ready():
-                return await self._on_ready(frame)
-            case Entry():
-                return await self._on_entry(frame)
-            case Delta() | Progress():
-                self.handlers.on_live(frame)
             case Log():
                 self._log_lines += 1
                 if self._log_lines == LOG_LINES:
@@ -387,8 +388,7 @@ class WorkerSession(msgspec.Struct, eq=False, kw_only=True):
         self._progress_at += seconds
         self.heartbeat.forgive(seconds)
 
-    async def _pace(self) -> None:
-        now = trio.current_time()
+    async def _pace(self, now: float) -> None:
         if now >= self._pace_from + PACE_SECONDS:
             self._pace_from, self._paced_frames = now, 0
         self._paced_frames += 1

@@ -49,8 +49,7 @@ _MADE: Final[Mapping[str, Callable[[Any], Any]]] = {
 
 
 class DecisionKind(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
-    """Kind of decision. Clients receive rows as ``shape``; ``columns`` maps its fields to
-    expressions.
+    """Kind of decision. Clients receive rows as ``shape``; ``columns`` maps its fields to expressions.
 
     ``missing``, ``decided``: text and hint of the errors for an unknown and an already decided id.
     ``asks``: group of the commands with which a person decides, and the text of the need.
@@ -90,9 +89,7 @@ class DecisionKind(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
         raise Refused("not_found", *(text.format(name=name[:40], owner=place_of(owner)) for text in self.missing))
 
     def is_open(self, one: T, wanted: str = "") -> bool:
-        """Return True if ``one`` is open, False if its state is ``wanted``. Otherwise raise Refused
-        (conflict).
-        """
+        """Return True if ``one`` is open, False if its state is ``wanted``. Otherwise raise Refused (conflict)."""
         if one.state not in ("open", wanted):
             raise Refused("conflict", self.decided[0].format(one=one), self.decided[1])
         return one.state == "open"

@@ -1,9 +1,7 @@
-"""Entries of instructions, as workers and people read them; their frozen prompt; and blobs of
-bodies.
+"""Entries of instructions, as workers and people read them; their frozen prompt; and blobs of bodies.
 
-A blob is stored once under its hash, in the commit that needs it: a system text, which many
-instructions of an agent share, or a long result. It has no owner: unreferenced blobs are swept
-(transitions.retention).
+A blob is stored once under its hash, in the commit that needs it: a system text, which many instructions of an agent
+share, or a long result. It has no owner: unreferenced blobs are swept (transitions.retention).
 
 The transcript is the view for people. A page is limited in bytes and entries, because a result may
 have a hundred KiB. Steps of a continued instruction appear only in its own transcript, so that the

@@ -41,7 +41,7 @@ from protocol.agent_memory import least
 from protocol.errors import Refused
 from protocol.instruction import WaitReason
 from protocol.names import is_personal, number_of, place_of
-from protocol.project import GuardSettings
+from protocol.project import GuardSettings, ProjectDefinition
 from protocol.target import flag_of
 from protocol.tools import ToolScope
 from protocol.workflow import Ref, WorkflowDefinition
@@ -77,7 +77,7 @@ async def known_for(source: PromptSource, definition: AgentDefinition, memories:
     if not definition.memory.budget:
         return Known()
     try:
-        place = memories.place(source.agent, reader.now(agents.row, source.agent))
+        place = memories.place(source.agent, reader.now(agents.row, source.agent), definition)
         if place is None:
             return Known()
         asked = reader.now(messages.these, (source.message_seq, *source.joined))
@@ -95,12 +95,16 @@ def instruction_prompt(
     reader: Reader,
     rules: Sequence[RulesFile] = (),
     known: Known = NOTHING_KNOWN,
+    project: ProjectDefinition | None = None,
 ) -> AssembledPrompt:
-    """Return the prompt with which an attempt would start now. Raises BadDefinition (``system_file``)."""
+    """Return the prompt with which an attempt would start now. Raises BadDefinition (``system_file``).
+
+    ``project``: the project's definition, if it was just read.
+    """
     message, *joined = reader.now(messages.these, (source.message_seq, *source.joined))
     thread = reader.now(messages.thread, source.space, source.message_seq, definition.context.thin_thread)
     # Messages that the agent is already working on, in other work that this instruction interrupts.
-    found = reader.now(in_hand, source.agent, tuple(said.seq for said in thread))
+    found = reader.now(in_hand, source.agent, [said.seq for said in thread])
     at_work = {seq: f"{one.instruction}, {_WAITS[one.waits_for]}" for seq, one in found.items()}
     context: PromptContext
     if is_personal(source.space):
@@ -129,7 +133,9 @@ def instruction_prompt(
     tools: set[ToolScope] = {*scopes_of(definition.scopes), "all", *(() if context.tree is None else ("tree",))}
     context = msgspec.structs.replace(
         context,
-        tools=offered_tools(situation_of(source.space, catalog, reader), tools, definition.scopes, definition.tools),
+        tools=offered_tools(
+            situation_of(source.space, catalog, reader, project), tools, definition.scopes, definition.tools
+        ),
         trusts=reader.now(messages.trust_of_messages, (*thread, message, *joined), source.name),
         waiting=_waiting(source, reader),
         broken_attempts=reader.now(work_notes.broken_attempts, source.instruction),
@@ -187,10 +193,9 @@ _workflow: Final = msgspec.json.Decoder(WorkflowDefinition)
 def definition_for(key: str, space: str, catalog: Catalog, reader: Reader) -> AgentDefinition:
     """Return the definition for the next attempt of agent ``key`` in ``space``.
 
-    An agent's file is read again; if it has become invalid, its last valid version applies. An
-    inline or ephemeral agent is read from the store. The soul in ``soul.yaml`` replaces the soul in
-    the agent's file. Raises Refused(unknown_agent) if the file was deleted, BadDefinition if it was
-    never valid.
+    An agent's file is read again; if it has become invalid, its last valid version applies. An inline or ephemeral
+    agent is read from the store. The soul in ``soul.yaml`` replaces the soul in the agent's file. Raises
+    Refused(unknown_agent) if the file was deleted, BadDefinition if it was never valid.
     """
     record = reader.now(agents.row, key)
     definition = definition_of(key, record, catalog)
@@ -238,17 +243,19 @@ def _with_managed_soul(
     return msgspec.structs.replace(definition, soul=traits_of(newest.body.encode(), soul_path(definition)))
 
 
-def situation_of(space: str, catalog: Catalog, reader: Reader) -> Situation:
+def situation_of(space: str, catalog: Catalog, reader: Reader, project: ProjectDefinition | None = None) -> Situation:
     """Return the situation of an agent in ``space``, which determines its tools."""
-    guarded = settings_of(space, catalog, reader) != GuardSettings()
+    guarded = settings_of(space, catalog, reader, project) != GuardSettings()
     if is_personal(space) or not reader.now(run_outcomes.expected_in, space).has_channel:
         return Situation(guarded=guarded)
     return Situation(team=True, guarded=guarded, uses=reader.now(run_outcomes.in_use, space))
 
 
-def settings_of(space: str, catalog: Catalog, reader: Reader) -> GuardSettings:
+def settings_of(
+    space: str, catalog: Catalog, reader: Reader, project: ProjectDefinition | None = None
+) -> GuardSettings:
     """Return the guard settings for ``space``: those of its workflow, or else of the project."""
     run = None if is_personal(space) else reader.now(workflows.by_space, space)
     source = None if run is None else reader.now(workflows.source, run.id)
     own = None if source is None else _workflow.decode(source.definition).guard
-    return catalog.kept_project().guard if own is None else own
+    return (project or catalog.kept_project()).guard if own is None else own

@@ -1,14 +1,11 @@
-"""End an instruction: its attempt, its deliveries, its cost and the message that reports it, in one
-transaction.
+"""End an instruction: its attempt, its deliveries, its cost and the message that reports it, in one transaction.
 
-The attempt of a completed instruction ends in a later transaction, so that the reply is available
-at once. An instruction is closed by its attempt, answered or cancelled by a person, ended at a
-limit, or ended with an ephemeral agent when the kernel stops. Cost that a worker reports after a
-cancellation is still booked.
+The attempt of a completed instruction ends in a later transaction, so that the reply is available at once. An
+instruction is closed by its attempt, answered or cancelled by a person, ended at a limit, or ended with an ephemeral
+agent when the kernel stops. Cost that a worker reports after a cancellation is still booked.
 
-A space below a run's is closed when the run has ended, or when no work in the space and no work of
-its opener is open. The same commit cancels its votes and tasks. If the opener continues with other
-work, it is woken with the last message.
+A space below a run's is closed when the run has ended, or when no work in the space and no work of its opener is open.
+The same commit cancels its votes and tasks. If the opener continues with other work, it is woken with the last message.
 """
 
 from collections.abc import Callable, Mapping
@@ -117,8 +114,7 @@ def reply(
 ) -> Closed:
     """End the instruction as done. ``write_last`` (None: stored already) stores its last entry.
 
-    Its attempt ends when the worker exits (attempts.leave). Raises Refused (stale_attempt;
-    conflict).
+    Its attempt ends when the worker exits (attempts.leave). Raises Refused (stale_attempt; conflict).
     """
     if write_last is not None:
         write_last(tx, instruction, epoch)

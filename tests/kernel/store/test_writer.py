@@ -268,6 +268,22 @@ async def test_who_gives_up_waiting_does_not_undo_the_commit(store: Store) -> No
     assert [one.text for one in store.reader.now(messages.channel, "dm:alice")] == ["still said"]
 
 
+async def test_a_cancellation_waits_for_a_shielded_commit(store: Store) -> None:
+    gate, told = Gate(), list[str]()
+
+    async def commit() -> None:
+        told.append(await store.writer.commit_shielded(lambda _tx: "done"))
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(store.writer.commit, gate)
+        await gate.entered()
+        nursery.start_soon(commit)
+        await trio.testing.wait_all_tasks_blocked()
+        nursery.cancel_scope.cancel()
+        gate.release()
+    assert told == ["done"]
+
+
 async def test_a_full_queue_refuses_after_a_while(
     store: Store, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
