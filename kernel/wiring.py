@@ -37,6 +37,7 @@ from kernel.operations.context import (
     TreeServices,
 )
 from kernel.operations.node_door import NodeDoor
+from kernel.operations.workflows import start_for_rules
 from kernel.procs.command import VersionProbes
 from kernel.procs.procfs import is_own_child
 from kernel.services import landings, mirror, node_cleanup, recall, runs, telemetry, timers, webhooks, worktrees
@@ -162,25 +163,27 @@ def build(boot: Boot, database: Database) -> Kernel:
         shutdown=shutdown,
         upgrade=upgrade,
     )
+    services = Services(
+        store=StoreAccess(
+            writer=writer,
+            append=dispatcher.append,
+            reader=reader,
+            feed=feed,
+            mirror=files_mirror,
+            homes=base.homes,
+            now_ms=clock.now_ms,
+            salt=partial(secrets.token_hex, 16),
+        ),
+        files=_project_files(base, tree_services, reload),
+        processes=_process_control(base, attempts, queue, sweep),
+        kernel=control,
+        memory=memory,
+        nodes=NodeAccess(nodes, door),
+    )
+    planned = feed.new_wake(frozenset({"workflow.changed"}))
     return Kernel(
         writer=writer,
-        services=Services(
-            store=StoreAccess(
-                writer=writer,
-                append=dispatcher.append,
-                reader=reader,
-                feed=feed,
-                mirror=files_mirror,
-                homes=base.homes,
-                now_ms=clock.now_ms,
-                salt=partial(secrets.token_hex, 16),
-            ),
-            files=_project_files(base, tree_services, reload),
-            processes=_process_control(base, attempts, queue, sweep),
-            kernel=control,
-            memory=memory,
-            nodes=NodeAccess(nodes, door),
-        ),
+        services=services,
         run_dir=base.state_dir / RUN,
         in_flight=base.in_flight,
         host_clock=HostClock(boot_id(), clock.offset_ms),
@@ -201,6 +204,7 @@ def build(boot: Boot, database: Database) -> Kernel:
             KernelService("worktrees", trees.run),
             KernelService("worktree_sweep", sweep.run),
             KernelService("landings", queue.run),
+            KernelService("rule_starts", partial(timers.reconcile, planned, partial(start_for_rules, services))),
             KernelService("guard", base.guard.run),
             KernelService("logins", base.logins.run),
             KernelService("budgets", budgets.run),

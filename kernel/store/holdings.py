@@ -137,6 +137,10 @@ HOLDINGS: Final = (
     Holding(
         "landings", "space", _OUTCOME, ends=True, text=("terms", "outcome"), restored="refused", park=_REFUSED,
     ),
+    Holding(
+        "creations", "space", "spec = x'7b7d'", "state <> 'planned' AND spec <> x'7b7d'", restored="not started",
+        text=("rule", "sender", "spec"), park="UPDATE creations SET state = 'refused' WHERE state = 'planned'",
+    ),
     Holding("held_rules", "space", DELETE, ends=True, agents=("author_key",), text=("proposal", "spec", "occasion")),
     # Rules of a workflow's file are not messages of the space.
     Holding("rules", "space", DELETE, "author <> 'system'", ends=True, agents=("author_key",), text=("name", "spec")),

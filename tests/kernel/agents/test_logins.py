@@ -8,7 +8,7 @@ from kernel.agents.providers import CauseError, ModelRejected, login_path, resol
 from kernel.agents.resources import NOTHING
 from kernel.agents.trust import agent_units
 from kernel.source.diagnostics import BadDefinition
-from kernel.workflows.members import effective
+from kernel.policy.creation import effective
 from protocol.agent import Endpoint
 from protocol.backends import BACKENDS
 from protocol.project import ProjectDefinition, ProviderEntry
