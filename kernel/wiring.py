@@ -249,10 +249,7 @@ def _followers(base: Foundation, files_mirror: Mirror) -> tuple[tuple[KernelServ
         KernelService("retention", retained.run),
         KernelService("memory_spaces", MemorySpaceCleanup(log=log, wake=feed.new_wake(runs.WAKING)).run),
         KernelService("webhooks", hooks.run, starts=True),
-    ), (
-        KernelService("deadlines", deadlines.run, starts=True),
-        KernelService("schedules", schedules.run, starts=True),
-    )
+    ), (KernelService("deadlines", deadlines.run, starts=True), KernelService("schedules", schedules.run, starts=True))
 
 
 def _memory(base: Foundation) -> tuple[EmbeddingProcess, Recall, MemoryAccess]:
@@ -431,11 +428,7 @@ def _mirror(base: Foundation) -> Mirror:
     )
 
 
-def _project_files(
-    base: Foundation,
-    worktrees: TreeServices,
-    reload: Reload,
-) -> ProjectFiles:
+def _project_files(base: Foundation, worktrees: TreeServices, reload: Reload) -> ProjectFiles:
     return ProjectFiles(
         catalog=base.catalog,
         contexts=base.contexts,

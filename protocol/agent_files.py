@@ -5,14 +5,7 @@ from typing import Literal
 
 import msgspec
 
-from protocol.agent_memory import (
-    Entry,
-    Item,
-    Note,
-    Source,
-    SourceClass,
-    Tier,
-)
+from protocol.agent_memory import Entry, Item, Note, Source, SourceClass, Tier
 from protocol.memory_files import StoredEntry
 
 

@@ -134,12 +134,7 @@ def define_rule(tx: Transaction, asked: RuleRequest, actor: Actor) -> RuleDocume
     if actor.identity is None:
         return document(transitions.define(tx, asked.space, asked.rule).rule)
     rule = transitions.define(
-        tx,
-        asked.space,
-        asked.rule,
-        author=actor.author,
-        call_key=actor.call_key,
-        scopes=actor.identity.scopes,
+        tx, asked.space, asked.rule, author=actor.author, call_key=actor.call_key, scopes=actor.identity.scopes
     ).rule
     note = f"version {rule.version} takes effect from the next message" if rule.enabled else "the rule is disabled"
     return RuleDefineResult(rule=rule, note=note)
@@ -187,11 +182,7 @@ _SHOW = CommandFront("rule show", "Show one rule", "rule_lines", {"name": "RULE 
 OPERATIONS = (
     operation(list_rules, f"GET {RULES}", team=ToolFront("rule_list", without=("all",)), cli=_LIST),
     operation(
-        define_rule,
-        f"POST {RULES}",
-        status=201,
-        scope="approve",
-        team=ToolFront("rule_define", idempotent=False),
+        define_rule, f"POST {RULES}", status=201, scope="approve", team=ToolFront("rule_define", idempotent=False)
     ),
     operation(invoke_rule, changes=True, team=ToolFront("rule_invoke", idempotent=False)),
     operation(show_rule, f"GET {RULES}/<name>", cli=_SHOW),

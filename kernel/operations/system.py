@@ -87,8 +87,7 @@ class UsageRequest(StatusRequest, frozen=True, kw_only=True):
 
     by: (
         Annotated[
-            str,
-            msgspec.Meta(description=f"Group by one or two of {', '.join(GROUPED_BY)}, separated by a comma."),
+            str, msgspec.Meta(description=f"Group by one or two of {', '.join(GROUPED_BY)}, separated by a comma.")
         ]
         | None
     ) = None

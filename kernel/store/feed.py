@@ -131,11 +131,7 @@ class Feed:
 
     @contextmanager
     def subscribe(
-        self,
-        *,
-        capacity: int = 256,
-        types: Collection[str] = (),
-        wanted: Callable[[Event], bool] = lambda _event: True,
+        self, *, capacity: int = 256, types: Collection[str] = (), wanted: Callable[[Event], bool] = lambda _event: True
     ) -> Generator[Subscription]:
         """Subscribe to ``wanted`` events of ``types`` (empty: all) until the block ends."""
         subscription = Subscription(capacity, types, wanted)

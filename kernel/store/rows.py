@@ -78,10 +78,7 @@ def _call_picked(make: Callable[[Any], Any], pick: Callable[[Any], Any], row: tu
 
 
 def _call_by_name(
-    type_: Callable[..., Any],
-    columns: tuple[str, ...],
-    made: Mapping[str, Callable[[Any], Any]],
-    row: tuple[Any, ...],
+    type_: Callable[..., Any], columns: tuple[str, ...], made: Mapping[str, Callable[[Any], Any]], row: tuple[Any, ...]
 ) -> Any:
     values = dict(zip(columns, row, strict=True))
     for name, make in made.items():

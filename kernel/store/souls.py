@@ -105,14 +105,7 @@ class Changer(NamedTuple):
     proposal: int | None = None
 
 
-def add_version(
-    tx: Transaction,
-    agent: str,
-    standing: SoulStanding,
-    body: str,
-    reason: str,
-    by: Changer,
-) -> int:
+def add_version(tx: Transaction, agent: str, standing: SoulStanding, body: str, reason: str, by: Changer) -> int:
     """Add ``body`` as an unwritten version, after any manual edit. Return its number."""
     last = newest(tx.conn, agent)
     before = standing.baseline if standing.body is None else standing.body
@@ -135,10 +128,7 @@ def _insert(
     tx: Transaction, agent: str, number: int, old: str, new: str, reason: str, by: Changer, *, written: bool
 ) -> None:
     diff = unified((f"soul {number - 1}", f"soul {number}"), lines_of(old) if old else [], lines_of(new))
-    tx.write(
-        INSERT,
-        (agent, number, new, diff, reason, by.name, by.instruction, by.proposal, tx.now_ms, int(written)),
-    )
+    tx.write(INSERT, (agent, number, new, diff, reason, by.name, by.instruction, by.proposal, tx.now_ms, int(written)))
 
 
 class Suggestion(NamedTuple):

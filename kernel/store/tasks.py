@@ -13,15 +13,7 @@ from typing import Any, Final, NamedTuple, cast
 import apsw
 import msgspec
 
-from kernel.policy.tasks import (
-    GIVEN_OUT,
-    OVER,
-    TRANSITIONS,
-    FileClaim,
-    Needed,
-    TaskStep,
-    claims_against,
-)
+from kernel.policy.tasks import GIVEN_OUT, OVER, TRANSITIONS, FileClaim, Needed, TaskStep, claims_against
 from kernel.store import rows
 from kernel.store.rows import Sql
 from kernel.store.transaction import Transaction

@@ -152,12 +152,7 @@ class LoadedWorkflow(msgspec.Struct, frozen=True):
 
 
 def load_workflow(
-    catalog: Catalog,
-    asked: str,
-    cwd: Path | None = None,
-    checkout: Checkout | None = None,
-    *,
-    confined: bool = False,
+    catalog: Catalog, asked: str, cwd: Path | None = None, checkout: Checkout | None = None, *, confined: bool = False
 ) -> LoadedWorkflow:
     """Return the workflow for ``asked`` with its agents; a ``confined`` path stays inside the project.
 

@@ -193,12 +193,7 @@ def check_workspace(
         where = f"workspace.{part}"
         if steps and workspace.git == "none":
             trouble = "needs working trees"
-            problems.add(
-                place_at(node, where),
-                where,
-                trouble,
-                "write git: worktree, or use setup: of the workflow",
-            )
+            problems.add(place_at(node, where), where, trouble, "write git: worktree, or use setup: of the workflow")
         for index, step in enumerate(steps):
             if not step.shell.strip():
                 problems.add(place_at(node, where), f"{where}[{index}].shell", "the command is empty")
@@ -242,10 +237,7 @@ def _check_followed(definition: WorkflowDefinition, node: Node, problems: Diagno
         elif source == name:
             message = "an agent cannot follow itself"
         elif source not in definition.agents:
-            message, hint = (
-                f"{source[:60]!r} is not an agent of this workflow",
-                f"use {', '.join(definition.agents)}",
-            )
+            message, hint = (f"{source[:60]!r} is not an agent of this workflow", f"use {', '.join(definition.agents)}")
         if message:
             problems.add(place_at(node, where), f"{where}.from", message, hint)
 

@@ -92,7 +92,9 @@ def test_spaces_of_people_outlive_kernels_and_all_agents_can_be_mentioned_in_the
 
     assert answered("@lab", "@alice hello @dave") == "I am alice"
     assert answered("@global", "@dave hello") == "I am dave"
-    rule = project.write("rule.yaml", "{ name: greet, when: { said: { matches: ^hi } }, then: [ { say: '@dave hi' } ] }")
+    rule = project.write(
+        "rule.yaml", "{ name: greet, when: { said: { matches: ^hi } }, then: [ { say: '@dave hi' } ] }"
+    )
     assert project.awk("rule", "add", str(rule), "@global").code == 0
     own = "{ name: more, when: { said: { from: user, matches: ^more } }, then: [ { assign: alice, message: again } ] }"
     assert project.awk("rule", "add", str(project.write("own.yaml", own)), "alice").code == 0
@@ -106,7 +108,10 @@ def test_spaces_of_people_outlive_kernels_and_all_agents_can_be_mentioned_in_the
     assert [one["name"] for one in listed["rules"]] == ["greet"]
     assert {one["name"] for one in listed["core"]} >= {"workflow", "routing", "rules"}
     assert [one["name"] for one in project.awk("rule", "list", "alice", "--json").json()["rules"]] == ["more"]
-    assert [one["space"] for one in project.awk("space", "list", "--json").json()["spaces"]] == ["lab:main", "global:main"]
+    assert [one["space"] for one in project.awk("space", "list", "--json").json()["spaces"]] == [
+        "lab:main",
+        "global:main",
+    ]
     assert project.awk("space", "members", "@lab", "--add", "dave", "--remove", "alice").code == 0
     assert project.awk("space", "close", "@lab").code == 0
     assert project.awk("send", "@lab", "@dave hello").code != 0

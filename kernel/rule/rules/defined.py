@@ -177,11 +177,7 @@ def _gate(fact: Fact, step: RuleStep, would: Sequence[RuleStep]) -> ProposalOpen
     )
     opened = with_defaults(terms, _unique(fact, step, "grant"), electors, fact.at_ms)
     return ProposalOpened(
-        name=opened.name,
-        terms=opened.terms,
-        expires_ms=opened.expires_ms,
-        electors=electors,
-        grants=requires.grants,
+        name=opened.name, terms=opened.terms, expires_ms=opened.expires_ms, electors=electors, grants=requires.grants
     )
 
 

@@ -260,10 +260,7 @@ def _conclude(
         error_class=error_class,
     )
     fact = Fact(
-        Draft(kind=end.kind, space=space, sender=name, payload=outcome),
-        hops=row.hops + 1,
-        cause=number,
-        speaker=agent,
+        Draft(kind=end.kind, space=space, sender=name, payload=outcome), hops=row.hops + 1, cause=number, speaker=agent
     )
     recorder = apply_fact(tx, fact)
     tasks.instruction_over(tx, number, conclusion.status)

@@ -10,12 +10,7 @@ from kernel.store.rows import Sql, delivery_sql, instruction_sql
 from kernel.store.transaction import Transaction
 from protocol.agent import Approval
 from protocol.instruction import LANES, Lane
-from protocol.names import (
-    AttemptId,
-    InstructionId,
-    attempt_id,
-    number_of,
-)
+from protocol.names import AttemptId, InstructionId, attempt_id, number_of
 
 
 class LeaseColumns(AgentInSpace, frozen=True, kw_only=True):

@@ -159,12 +159,7 @@ def _with_wait(tx: Transaction, number: int, parking: Requeue) -> Requeue:
     if failed is not None and failed.state != "closed":
         until_ms = max(parking.not_before_ms, failed.open_until_ms) if failed.open_until_ms else 0
         parking = msgspec.structs.replace(
-            parking,
-            status="waiting",
-            waits_for=failed.reason,
-            wait_key=failed.key,
-            not_before_ms=until_ms,
-            holds=True,
+            parking, status="waiting", waits_for=failed.reason, wait_key=failed.key, not_before_ms=until_ms, holds=True
         )
     # This also stores the answers that have arrived, as notes.
     still_open = take_answers(tx, number)
@@ -175,11 +170,7 @@ def _with_wait(tx: Transaction, number: int, parking: Requeue) -> Requeue:
     # Work that waits for an approval holds no worker. A delayed retry checks the approval when it starts.
     if parking.status != "waiting" and not parking.not_before_ms and (request := awaited(tx.conn, number)) is not None:
         parking = msgspec.structs.replace(
-            parking,
-            status="waiting",
-            waits_for="approval",
-            wait_key=request.approval,
-            not_before_ms=request.waits_ms,
+            parking, status="waiting", waits_for="approval", wait_key=request.approval, not_before_ms=request.waits_ms
         )
     if parking.status != "waiting":
         row = tx.conn.execute(PAUSED, (number,)).fetchone()

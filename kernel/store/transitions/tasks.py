@@ -85,13 +85,7 @@ def finish(
 
 
 def fail(
-    tx: Transaction,
-    space: str,
-    name: str,
-    reason: str,
-    *,
-    author: Author | None = None,
-    call_key: str | None = None,
+    tx: Transaction, space: str, name: str, reason: str, *, author: Author | None = None, call_key: str | None = None
 ) -> TaskChanged:
     """Mark a task as failed. Raises Refused: not_found, conflict, forbidden."""
     who = task_speaker(tx, space, author, ("task_fail", name, reason), call_key)

@@ -7,8 +7,8 @@ import pytest
 from kernel.agents.providers import CauseError, ModelRejected, login_path, resolve
 from kernel.agents.resources import NOTHING
 from kernel.agents.trust import agent_units
-from kernel.source.diagnostics import BadDefinition
 from kernel.policy.creation import effective
+from kernel.source.diagnostics import BadDefinition
 from protocol.agent import Endpoint
 from protocol.backends import BACKENDS
 from protocol.project import ProjectDefinition, ProviderEntry
