@@ -102,9 +102,7 @@ def test_spaces_of_people_outlive_kernels_and_all_agents_can_be_mentioned_in_the
     project.awk("send", "@global", "hi all")
     project.awk("send", "alice", "more")
     project.until("instruction.ended", holds=lambda one: one["agent"] == "dave" and one["instruction"] != "i2")
-    listed = project.awk("rule", "list", "--all", "--json")
-    print(listed)
-    listed = listed.json()
+    listed = project.awk("rule", "list", "--all", "--json").json()
     assert [one["name"] for one in listed["rules"]] == ["greet"]
     assert {one["name"] for one in listed["core"]} >= {"workflow", "routing", "rules"}
     assert [one["name"] for one in project.awk("rule", "list", "alice", "--json").json()["rules"]] == ["more"]
