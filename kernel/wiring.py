@@ -125,15 +125,13 @@ class Kernel(msgspec.Struct, frozen=True, kw_only=True):
 def build(boot: Boot, database: Database) -> Kernel:
     """Create all parts without starting any."""
     base = foundation_of(boot, database)
-    log, feed, clock, catalog = base.log, base.feed, base.clock, base.catalog
-    reader, writer = log.reader, log.writer
+    log, feed, clock, catalog, writer = base.log, base.feed, base.clock, base.catalog, base.log.writer
     keep_root(str(catalog.root))
-    budgets, door = BudgetEnforcer(reader=reader, now_ms=clock.now_ms), NodeDoor()
+    budgets, door = BudgetEnforcer(reader=log.reader, now_ms=clock.now_ms), NodeDoor()
     nodes, trees, tree_work, checks, attempts, cleanup = _attempts(base, budgets, door)
-    queue = _landings(base, trees)
+    queue, wake = _landings(base, trees), feed.new_wake(worktrees.WAKING)
     dispatcher, files_mirror = _dispatcher(base, attempts), _mirror(base)
     asking, found_again, memory = _memory(base)
-    wake = feed.new_wake(worktrees.WAKING)
     sweep = WorktreeSweep(repository=base.repository, trees=trees, log=log, wake=wake, works_in=attempts.works_in)
     standby = Standby(
         log=log, files=base.files, database=database.path, state_dir=base.state_dir, term=base.identity.term
@@ -167,7 +165,7 @@ def build(boot: Boot, database: Database) -> Kernel:
         store=StoreAccess(
             writer=writer,
             append=dispatcher.append,
-            reader=reader,
+            reader=log.reader,
             feed=feed,
             mirror=files_mirror,
             homes=base.homes,
@@ -180,7 +178,6 @@ def build(boot: Boot, database: Database) -> Kernel:
         memory=memory,
         nodes=NodeAccess(nodes, door),
     )
-    planned = feed.new_wake(frozenset({"workflow.changed"}))
     return Kernel(
         writer=writer,
         services=services,
@@ -204,7 +201,7 @@ def build(boot: Boot, database: Database) -> Kernel:
             KernelService("worktrees", trees.run),
             KernelService("worktree_sweep", sweep.run),
             KernelService("landings", queue.run),
-            KernelService("rule_starts", partial(timers.reconcile, planned, partial(start_for_rules, services))),
+            _rule_starts(base, services),
             KernelService("guard", base.guard.run),
             KernelService("logins", base.logins.run),
             KernelService("budgets", budgets.run),
@@ -214,7 +211,8 @@ def build(boot: Boot, database: Database) -> Kernel:
             KernelService("traces", traces_out.run, starts=True),
             *alarms,
             KernelService(
-                "idle_exit", IdleExit(reader, shutdown, catalog.kept_project, numbers.requests.told, time.monotonic).run
+                "idle_exit",
+                IdleExit(log.reader, shutdown, catalog.kept_project, numbers.requests.told, time.monotonic).run,
             ),
             KernelService("reload", reload.run),
         ),
@@ -225,6 +223,11 @@ def build(boot: Boot, database: Database) -> Kernel:
         standby=standby,
         upgrade=upgrade,
     )
+
+
+def _rule_starts(base: Foundation, services: Services) -> KernelService:
+    planned = base.feed.new_wake(frozenset({"workflow.changed"}))
+    return KernelService("rule_starts", partial(timers.reconcile, planned, partial(start_for_rules, services)))
 
 
 def _followers(base: Foundation, files_mirror: Mirror) -> tuple[tuple[KernelService, ...], tuple[KernelService, ...]]:

@@ -38,7 +38,7 @@ class RunningWorkspace(msgspec.Struct, frozen=True):
     mode: str = "start"
     has_channel: bool = True
     """Whether the agents of the workflow share a channel."""
-    attended: bool = False
+    watched: bool = False
     """Whether a person watches the run."""
 
 

@@ -101,7 +101,7 @@ def _options(
 
 WORKSPACE: Final = """
 SELECT name, tag, file, hops_limit, instructions_limit, assigned, limited, limited_by, mode,
-  workspace <> 'none' AS has_channel, attended
+  workspace <> 'none' AS has_channel, attended AS watched
 FROM workflows WHERE space = ? AND state = 'running'
 """
 
@@ -111,7 +111,7 @@ def workspace(conn: apsw.Connection, space: str) -> RunningWorkspace | None:
     if is_below(space) and not spaces.is_open(conn, space):
         return None
     found = conn.execute(WORKSPACE, (base_space(space),))
-    return rows.one(found, WORKSPACE, RunningWorkspace, limited=bool, has_channel=bool, attended=bool)
+    return rows.one(found, WORKSPACE, RunningWorkspace, limited=bool, has_channel=bool, watched=bool)
 
 
 RECORDS: Final = select(WorkflowRecord, "workflows")
