@@ -151,7 +151,6 @@ def build(boot: Boot, database: Database) -> Kernel:
     numbers = _numbers(base, watchdog, os.path.dirname(database.path))
     tree_services = TreeServices(diffs=trees, work=tree_work, removal=sweep, checks=checks, repository=base.repository)
     traces_out = Traces(log=log, files=base.files, wake=feed.new_wake(telemetry.WAKING), project=base.identity.project)
-    followers, alarms = _followers(base, files_mirror)
     control = KernelControl(
         identity=base.identity,
         keys=Keys(boot.token, boot.record_token),
@@ -178,6 +177,7 @@ def build(boot: Boot, database: Database) -> Kernel:
         memory=memory,
         nodes=NodeAccess(nodes, door),
     )
+    followers, alarms = _followers(base, files_mirror, services)
     return Kernel(
         writer=writer,
         services=services,
@@ -201,7 +201,6 @@ def build(boot: Boot, database: Database) -> Kernel:
             KernelService("worktrees", trees.run),
             KernelService("worktree_sweep", sweep.run),
             KernelService("landings", queue.run),
-            _rule_starts(base, services),
             KernelService("guard", base.guard.run),
             KernelService("logins", base.logins.run),
             KernelService("budgets", budgets.run),
@@ -225,12 +224,9 @@ def build(boot: Boot, database: Database) -> Kernel:
     )
 
 
-def _rule_starts(base: Foundation, services: Services) -> KernelService:
-    planned = base.feed.new_wake(frozenset({"workflow.changed"}))
-    return KernelService("rule_starts", partial(timers.reconcile, planned, partial(start_for_rules, services)))
-
-
-def _followers(base: Foundation, files_mirror: Mirror) -> tuple[tuple[KernelService, ...], tuple[KernelService, ...]]:
+def _followers(
+    base: Foundation, files_mirror: Mirror, services: Services
+) -> tuple[tuple[KernelService, ...], tuple[KernelService, ...]]:
     log, files, feed = base.log, base.files, base.feed
     hooks = Webhooks(
         log=log,
@@ -248,7 +244,9 @@ def _followers(base: Foundation, files_mirror: Mirror) -> tuple[tuple[KernelServ
     retained = Retention(
         log=log, kept_seconds=lambda: base.catalog.project().retention, homes=base.homes, redo=files_mirror.redo
     )
+    planned = feed.new_wake(frozenset({"workflow.changed"}))
     return (
+        KernelService("rule_starts", partial(timers.reconcile, planned, partial(start_for_rules, services))),
         KernelService("retention", retained.run),
         KernelService("memory_spaces", MemorySpaceCleanup(log=log, wake=feed.new_wake(runs.WAKING)).run),
         KernelService("webhooks", hooks.run, starts=True),
