@@ -32,9 +32,11 @@ Scope = Literal[
     "rules",
     "auth",
     "spaces",
+    "agents",
+    "workflows",
 ]
-"""Groups of Daemon MCP's tools that an agent file grants."""
-NAMED_ONLY: Final[frozenset[Scope]] = frozenset({"rules", "auth", "spaces"})
+"""Groups of Daemon MCP's tools that an agent file grants. ``agents`` and ``workflows`` are for actions of rules."""
+NAMED_ONLY: Final[frozenset[Scope]] = frozenset({"rules", "auth", "spaces", "agents", "workflows"})
 """Scopes that an agent has only if its file names them."""
 SCOPES: Final[frozenset[Scope]] = frozenset(get_args(Scope)) - NAMED_ONLY
 """Scopes that ``default`` stands for."""
@@ -399,7 +401,7 @@ class AgentDefinition(StrictStruct, frozen=True, kw_only=True, tag_field="entry"
     """Tools to enable: ``bash``, ``files``, ``skills``, ``feedback``, or tools of the project file."""
     scopes: ScopeWords = ("default",)
     """Scopes of the agent's team tools. ``default`` stands for every scope except ``rules``,
-    ``auth`` and ``spaces``. A reviewer that cannot speak: ``[channel.read, votes]``."""
+    ``auth``, ``spaces``, ``agents`` and ``workflows``. A reviewer that cannot speak: ``[channel.read, votes]``."""
     mcp_servers: dict[str, McpServer] = {}
     """MCP servers of the agent by name; or names of servers in ``.mcp.json``; or ``.mcp.json``. They need trust."""
     skills: tuple[str, ...] = ()

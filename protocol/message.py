@@ -12,7 +12,7 @@ import msgspec
 
 MessageKind = Literal[
     "kickoff", "said", "reply", "system", "status", "document", "proposal", "vote", "resolved", "approval",
-    "due", "done", "failed",
+    "due", "done", "failed", "grant",
 ]  # fmt: skip
 MESSAGE_KINDS: Final[tuple[MessageKind, ...]] = get_args(MessageKind)
 
@@ -80,7 +80,9 @@ DURABLE: Final[Mapping[str, str]] = MappingProxyType(
             "A file became invalid and its last valid version remains in force; data: path, line, where, message."
         ),
         "workflow.started": "A workflow started; data: run, members.",
-        "workflow.changed": "A workflow was paused, resumed, continued, or held by a limit; data: run, state, reason.",
+        "workflow.changed": (
+            "A workflow was paused, resumed, continued, held by a limit or planned by a rule; data: run, state, reason."
+        ),
         "workflow.stopped": "A workflow stopped; data: run, status, exit_code.",
         "schedule.untrusted": "A schedule does not run because its file is not trusted; data: home, wakeup, hint.",
         "wakeup.coalesced": "A schedule fired while its previous wakeup was still waiting, reported once; data: home.",

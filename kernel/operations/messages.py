@@ -6,6 +6,7 @@ for exactly the content of its files; any change causes a new read. Without the 
 
 import hashlib
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Final
@@ -31,6 +32,7 @@ from kernel.store.database import Reader
 from kernel.store.idempotency import RequestKey
 from kernel.store.instruction_views import all_missing_credentials
 from kernel.store.transitions.append import Appended, append_all
+from kernel.store.transitions.runs import open_for_person
 from protocol.agent import AgentDefinition
 from protocol.api.document import Ask
 from protocol.api.messages import (
@@ -44,7 +46,7 @@ from protocol.api.messages import (
 )
 from protocol.errors import Refused
 from protocol.message import USER
-from protocol.names import number_of
+from protocol.names import GLOBAL, number_of, workflow_space
 from protocol.project import ProjectDefinition
 from protocol.target import Target, TargetRejected, parse_target
 from protocol.text import encode_json
@@ -261,6 +263,11 @@ async def deliver(
     try:
         return await store.append(draft, key)
     except Refused as refused:
+        if refused.code == "workflow_not_running" and target.space == workflow_space(GLOBAL):
+            with suppress(Refused):  # Another message has opened it.
+                await store.writer.commit(open_for_person, GLOBAL)
+            draft = msgspec.structs.replace(draft, space=draft_to(store.reader, target, said.text, grant).space)
+            return await store.append(draft, key)
         if refused.code == "workflow_not_running":
             raise not_running(store, files, target.space) from None
         if refused.code != "unknown_agent" or target.agent is None:

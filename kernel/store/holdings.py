@@ -137,6 +137,11 @@ HOLDINGS: Final = (
     Holding(
         "landings", "space", _OUTCOME, ends=True, text=("terms", "outcome"), restored="refused", park=_REFUSED,
     ),
+    Holding(
+        "creations", "space", "rule = '', sender = '', spec = x'7b7d', state = iif(made IS NULL, 'refused', state)",
+        "spec <> x'7b7d'", ends=True, names=("sender",), text=("rule", "spec"), restored="not started",
+        park="UPDATE creations SET state = 'refused' WHERE state = 'planned'",
+    ),
     Holding("held_rules", "space", DELETE, ends=True, agents=("author_key",), text=("proposal", "spec", "occasion")),
     # Rules of a workflow's file are not messages of the space.
     Holding("rules", "space", DELETE, "author <> 'system'", ends=True, agents=("author_key",), text=("name", "spec")),

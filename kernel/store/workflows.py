@@ -47,39 +47,29 @@ INSERT: Final = """
 INSERT INTO workflows
   (name, tag, space, mode, file, definition, params, vouched, state, started_ms, deadline_ms, hops_limit,
   instructions_limit, wall_time_ms, budget_tokens, budget_usd, workspace, mirror, bound, exit_from,
-  approval, attended)
+  approval, attended, open)
 VALUES
   (:name, :tag, :space, :mode, :file, :definition, :params, :vouched, 'running', :now, :deadline_ms, :hops,
   :instructions, :wall_time_ms, :budget_tokens, :budget_usd, :workspace, :mirror, :bound, :exit_from,
-  :approval, :attended)
+  :approval, :attended, :open)
 """
 
 
 def insert(tx: Transaction, row: StartRun) -> None:
     """Store the row of a run that starts now."""
-    spec, options = row.spec, row.spec.options
+    spec, options, limits = row.spec, row.spec.options, row.limits
     values = {
-        "name": spec.name,
-        "tag": spec.tag,
+        **msgspec.structs.asdict(spec),
+        **msgspec.structs.asdict(options),
         "space": row.space,
-        "mode": spec.mode,
-        "file": spec.file,
-        "definition": spec.definition,
+        "now": tx.now_ms,
+        "hops": limits.hops,
+        "instructions": limits.instructions,
         "params": msgspec.json.encode(spec.params),
         "vouched": msgspec.json.encode(spec.vouched),
-        "now": tx.now_ms,
-        "deadline_ms": spec.deadline_ms,
-        "hops": row.limits.hops,
-        "instructions": row.limits.instructions,
-        "wall_time_ms": spec.wall_time_ms,
         "budget_tokens": options.budget.tokens,
         "budget_usd": options.budget.usd,
-        "workspace": spec.workspace,
-        "mirror": spec.mirror,
-        "bound": spec.bound,
-        "exit_from": options.exit_from,
-        "approval": options.approval,
-        "attended": options.attended,
+        "open": spec.is_open,
     }
     tx.conn.execute(INSERT, values)
 
@@ -111,8 +101,7 @@ def _options(
 
 WORKSPACE: Final = """
 SELECT name, tag, file, hops_limit, instructions_limit, assigned, limited, limited_by, mode,
-  workspace <> 'none' AS has_channel,
-  budget_tokens, budget_usd, exit_from, approval, attended
+  workspace <> 'none' AS has_channel, attended AS watched
 FROM workflows WHERE space = ? AND state = 'running'
 """
 
@@ -122,19 +111,7 @@ def workspace(conn: apsw.Connection, space: str) -> RunningWorkspace | None:
     if is_below(space) and not spaces.is_open(conn, space):
         return None
     found = conn.execute(WORKSPACE, (base_space(space),))
-    return rows.one(found, WORKSPACE, _workspace, limited=bool, has_channel=bool)
-
-
-def _workspace(
-    budget_tokens: int | None,
-    budget_usd: float | None,
-    exit_from: str | None,
-    approval: Approval | None,
-    attended: int,
-    **columns: Any,
-) -> RunningWorkspace:
-    options = _options(budget_tokens, budget_usd, exit_from, approval, attended)
-    return RunningWorkspace(**columns, options=options)
+    return rows.one(found, WORKSPACE, RunningWorkspace, limited=bool, has_channel=bool, watched=bool)
 
 
 RECORDS: Final = select(WorkflowRecord, "workflows")

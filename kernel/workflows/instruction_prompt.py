@@ -17,6 +17,7 @@ from kernel.agents.prompt import WAITING, AssembledPrompt, assemble
 from kernel.agents.skills import RulesFile
 from kernel.agents.soul import read_soul, soul_path, traits_of
 from kernel.agents.workspace_prompt import UNCLAIMED, PromptContext, TreeContext
+from kernel.policy.creation import effective
 from kernel.policy.tools import Situation, offered_tools
 from kernel.source.diagnostics import BadDefinition
 from kernel.store import (
@@ -35,7 +36,6 @@ from kernel.store.agents import AgentRecord
 from kernel.store.database import Reader
 from kernel.store.messages import AnyWork, in_hand
 from kernel.store.transitions import worktrees
-from kernel.workflows.members import effective
 from protocol.agent import AgentDefinition, scopes_of
 from protocol.agent_memory import least
 from protocol.errors import Refused

@@ -328,7 +328,7 @@ def close_what_is_over(tx: Transaction, instruction: int, space: str, hops: int)
         if not is_over(opener_at_work=at_work, work_open=spaces.work_open(tx.conn, row.space)):
             continue
         close_space(tx, row, "all work in it has ended")
-        if row.instruction != instruction:
+        if row.instruction != instruction and row.opener_key:
             _wake_opener(tx, row, hops)
 
 

@@ -221,5 +221,5 @@ def _row(
 
 
 def _said(tx: Transaction, who: Speaker, space: str, text: str, name: str, result: GrantChanged) -> GrantChanged:
-    seq = who.say(tx, Draft(kind="document", space=space, sender=who.name, text=text, mentions=(name,))).first_seq
+    seq = who.say(tx, Draft(kind="grant", space=space, sender=who.name, text=text, mentions=(name,))).first_seq
     return who.keep(tx, msgspec.structs.replace(result, message_id=message_id(seq)))

@@ -251,6 +251,7 @@ class HeldKickoff(msgspec.Struct, frozen=True, kw_only=True):
     text: str = ""
     to: tuple[str, ...] = ()
     mentions: tuple[str, ...] | None = None
+    sender: str = SYSTEM
 
 
 _encode: Final = msgspec.json.Encoder().encode
@@ -317,7 +318,7 @@ def _settle(tx: Transaction, space: str, name: str, *, quietly: bool = False) ->
             draft = Draft(
                 kind="kickoff",
                 space=space,
-                sender=SYSTEM,
+                sender=held_back.sender,
                 text=held_back.text,
                 to=held_back.to,
                 mentions=held_back.mentions,

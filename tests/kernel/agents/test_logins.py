@@ -7,7 +7,7 @@ import pytest
 from kernel.agents.providers import CauseError, ModelRejected, login_path, resolve
 from kernel.agents.resources import NOTHING
 from kernel.agents.trust import agent_units
-from kernel.workflows.members import effective
+from kernel.policy.creation import effective
 from protocol.agent import Endpoint
 from protocol.backends import BACKENDS
 from protocol.project import ProjectDefinition, ProviderEntry

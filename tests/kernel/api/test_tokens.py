@@ -22,7 +22,7 @@ OPERATE: Final = {
     "POST /agents/<name>/stop", "POST /agents/<name>/restart", "POST /workflows", "DELETE /workflows/<name>",
     "DELETE /workflows/<name>/<tag>", "POST /workflows/<name>/pause", "POST /workflows/<name>/resume",
     "POST /workflows/<name>/<tag>/pause", "POST /workflows/<name>/<tag>/resume", "POST /run", "POST /serve",
-    "POST /messages", "POST /instructions/<id>/cancel", "POST /instructions/<id>/retry",
+    "POST /messages", "POST /spaces", "POST /instructions/<id>/cancel", "POST /instructions/<id>/retry",
     "POST /instructions/cancel", "POST /instructions/retry",
     "POST /instructions/<id>/promote", "POST /feedback", "POST /spaces/<space>/proposals",
     "POST /spaces/<space>/proposals/<id>/cancel", "POST /spaces/<space>/resources", "POST /spaces/<space>/tasks",

@@ -39,6 +39,7 @@ ballots: ended_by rule tie_breaker type why
 tasks: creator ended_by for_name holder on_failure
 landings: branch expected repository result tip
 held_rules: author scopes
+creations: root scopes verb made
 rules: author scopes
 document_versions: action author
 document_owners: owner

@@ -104,7 +104,7 @@ REFUSED: Final[list[tuple[Callable[[BusyWorkspace], object], str]]] = [
     (lambda work: work.commit(rules.invoke_rule, SPACE, "on", {"p": 1}), "bad_request"),
     (lambda work: work.commit(rules.switch_off, SPACE, "none"), "not_found"),
     (lambda work: work.commit(rules.switch_off, OTHER, "on"), "not_found"),
-    (lambda work: work.commit(rules.switch_off, "dm:alice", "on"), "not_a_participant"),
+    (lambda work: work.commit(rules.switch_off, "dm:nobody", "on"), "unknown_agent"),
     (lambda work: define(work, "alice", spec("on")), "forbidden"),
     (lambda work: define(work, "alice", spec(then=[{"assign": "alice"}])), "forbidden"),
     (lambda work: define(work, USER, spec(then=[{"assign": "dave"}])), "bad_request"),

@@ -234,6 +234,12 @@ complete -c agent-worker -n '__agent_worker_at space; and __agent_worker_turn 1 
 complete -c agent-worker -n '__agent_worker_at space list' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at space list' -l run -d 'spaces of this run (r12), including closed spaces' -r -f -a '(__agent_worker_live run)'
 complete -c agent-worker -n '__agent_worker_at space list' -l json -d 'print one JSON document'
+complete -c agent-worker -n '__agent_worker_at space; and __agent_worker_turn 1 0 0' -f -a 'create' -d 'Open a space for agents of the project.'
+complete -c agent-worker -n '__agent_worker_at space create' -s h -l help -d 'show this help message and exit'
+complete -c agent-worker -n '__agent_worker_at space create' -l member -d 'agent to add; repeatable' -r -f -a '(__agent_worker_live agent)'
+complete -c agent-worker -n '__agent_worker_at space create' -l open -d 'make every agent that is mentioned a member'
+complete -c agent-worker -n '__agent_worker_at space create' -l json -d 'print one JSON document'
+complete -c agent-worker -n '__agent_worker_at space create; and __agent_worker_turn 2 0 0' -f
 complete -c agent-worker -n '__agent_worker_at space; and __agent_worker_turn 1 0 0' -f -a 'members' -d 'Add or remove members of a space.'
 complete -c agent-worker -n '__agent_worker_at space members' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at space members' -l add -d 'member to add; repeatable' -r -f
@@ -267,7 +273,7 @@ complete -c agent-worker -n '__agent_worker_at grant give' -l to -d 'receiving a
 complete -c agent-worker -n '__agent_worker_at grant give' -l until -d 'duration (2h) or end time (2026-11-22T18:00:00Z)' -r -f
 complete -c agent-worker -n '__agent_worker_at grant give' -l uses -d 'maximum number of calls' -r -f
 complete -c agent-worker -n '__agent_worker_at grant give' -l json -d 'print one JSON document'
-complete -c agent-worker -n '__agent_worker_at grant give; and __agent_worker_turn 2 0 0' -f -a 'channel.read channel.write documents.read documents.write tasks votes status memory ask feedback rules auth spaces'
+complete -c agent-worker -n '__agent_worker_at grant give; and __agent_worker_turn 2 0 0' -f -a 'channel.read channel.write documents.read documents.write tasks votes status memory ask feedback rules auth spaces agents workflows'
 complete -c agent-worker -n '__agent_worker_at grant; and __agent_worker_turn 1 0 0' -f -a 'revoke' -d 'Revoke a grant and the grants derived from it.'
 complete -c agent-worker -n '__agent_worker_at grant revoke' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at grant revoke' -l json -d 'print one JSON document'
@@ -307,6 +313,7 @@ complete -c agent-worker -n '__agent_worker_at rule' -l project -d 'project dire
 complete -c agent-worker -n '__agent_worker_at rule' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c agent-worker -n '__agent_worker_at rule; and __agent_worker_turn 1 0 0' -f -a 'list' -d 'List the rules of a workflow with author and number of firings.'
 complete -c agent-worker -n '__agent_worker_at rule list' -s h -l help -d 'show this help message and exit'
+complete -c agent-worker -n '__agent_worker_at rule list' -l all -d '- include the rules of the kernel'
 complete -c agent-worker -n '__agent_worker_at rule list' -l json -d 'print one JSON document'
 complete -c agent-worker -n '__agent_worker_at rule list; and __agent_worker_turn 2 0 0' -f -a '(__agent_worker_live channel)'
 complete -c agent-worker -n '__agent_worker_at rule; and __agent_worker_turn 1 0 0' -f -a 'show' -d 'Show one rule.'
@@ -1308,6 +1315,12 @@ complete -c awk -n '__agent_worker_at space; and __agent_worker_turn 1 0 0' -f -
 complete -c awk -n '__agent_worker_at space list' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at space list' -l run -d 'spaces of this run (r12), including closed spaces' -r -f -a '(__agent_worker_live run)'
 complete -c awk -n '__agent_worker_at space list' -l json -d 'print one JSON document'
+complete -c awk -n '__agent_worker_at space; and __agent_worker_turn 1 0 0' -f -a 'create' -d 'Open a space for agents of the project.'
+complete -c awk -n '__agent_worker_at space create' -s h -l help -d 'show this help message and exit'
+complete -c awk -n '__agent_worker_at space create' -l member -d 'agent to add; repeatable' -r -f -a '(__agent_worker_live agent)'
+complete -c awk -n '__agent_worker_at space create' -l open -d 'make every agent that is mentioned a member'
+complete -c awk -n '__agent_worker_at space create' -l json -d 'print one JSON document'
+complete -c awk -n '__agent_worker_at space create; and __agent_worker_turn 2 0 0' -f
 complete -c awk -n '__agent_worker_at space; and __agent_worker_turn 1 0 0' -f -a 'members' -d 'Add or remove members of a space.'
 complete -c awk -n '__agent_worker_at space members' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at space members' -l add -d 'member to add; repeatable' -r -f
@@ -1341,7 +1354,7 @@ complete -c awk -n '__agent_worker_at grant give' -l to -d 'receiving agent, suc
 complete -c awk -n '__agent_worker_at grant give' -l until -d 'duration (2h) or end time (2026-11-22T18:00:00Z)' -r -f
 complete -c awk -n '__agent_worker_at grant give' -l uses -d 'maximum number of calls' -r -f
 complete -c awk -n '__agent_worker_at grant give' -l json -d 'print one JSON document'
-complete -c awk -n '__agent_worker_at grant give; and __agent_worker_turn 2 0 0' -f -a 'channel.read channel.write documents.read documents.write tasks votes status memory ask feedback rules auth spaces'
+complete -c awk -n '__agent_worker_at grant give; and __agent_worker_turn 2 0 0' -f -a 'channel.read channel.write documents.read documents.write tasks votes status memory ask feedback rules auth spaces agents workflows'
 complete -c awk -n '__agent_worker_at grant; and __agent_worker_turn 1 0 0' -f -a 'revoke' -d 'Revoke a grant and the grants derived from it.'
 complete -c awk -n '__agent_worker_at grant revoke' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at grant revoke' -l json -d 'print one JSON document'
@@ -1381,6 +1394,7 @@ complete -c awk -n '__agent_worker_at rule' -l project -d 'project directory (de
 complete -c awk -n '__agent_worker_at rule' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c awk -n '__agent_worker_at rule; and __agent_worker_turn 1 0 0' -f -a 'list' -d 'List the rules of a workflow with author and number of firings.'
 complete -c awk -n '__agent_worker_at rule list' -s h -l help -d 'show this help message and exit'
+complete -c awk -n '__agent_worker_at rule list' -l all -d '- include the rules of the kernel'
 complete -c awk -n '__agent_worker_at rule list' -l json -d 'print one JSON document'
 complete -c awk -n '__agent_worker_at rule list; and __agent_worker_turn 2 0 0' -f -a '(__agent_worker_live channel)'
 complete -c awk -n '__agent_worker_at rule; and __agent_worker_turn 1 0 0' -f -a 'show' -d 'Show one rule.'

@@ -137,7 +137,7 @@ _agent_worker() {
             ;;
         space)
             if (( CURRENT == 3 )); then
-                choices=('list:List spaces, their members and their state.' 'members:Add or remove members of a space.' 'close:Close a space and cancel its work.')
+                choices=('list:List spaces, their members and their state.' 'create:Open a space for agents of the project.' 'members:Add or remove members of a space.' 'close:Close a space and cancel its work.')
                 _describe -t verbs verb choices
                 return
             fi
@@ -145,6 +145,10 @@ _agent_worker() {
                 list)
                     shift 2 words; (( CURRENT -= 2 ))
                     _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--run[spaces of this run (r12), including closed spaces]:value: _agent_worker_live run' '--json[print one JSON document]'
+                    ;;
+                create)
+                    shift 2 words; (( CURRENT -= 2 ))
+                    _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--member[agent to add; repeatable]:value: _agent_worker_live agent' '--open[make every agent that is mentioned a member]' '--json[print one JSON document]' '1:argument: '
                     ;;
                 members)
                     shift 2 words; (( CURRENT -= 2 ))
@@ -173,7 +177,7 @@ _agent_worker() {
                     ;;
                 give)
                     shift 2 words; (( CURRENT -= 2 ))
-                    _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--to[receiving agent, such as alice@review]:value: _agent_worker_live target' '--until[duration (2h) or end time (2026-11-22T18\:00\:00Z)]:value: ' '--uses[maximum number of calls]:value: ' '--json[print one JSON document]' '1:argument:(channel.read channel.write documents.read documents.write tasks votes status memory ask feedback rules auth spaces)'
+                    _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--to[receiving agent, such as alice@review]:value: _agent_worker_live target' '--until[duration (2h) or end time (2026-11-22T18\:00\:00Z)]:value: ' '--uses[maximum number of calls]:value: ' '--json[print one JSON document]' '1:argument:(channel.read channel.write documents.read documents.write tasks votes status memory ask feedback rules auth spaces agents workflows)'
                     ;;
                 revoke)
                     shift 2 words; (( CURRENT -= 2 ))
@@ -215,7 +219,7 @@ _agent_worker() {
             case "$words[3]" in
                 list)
                     shift 2 words; (( CURRENT -= 2 ))
-                    _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--json[print one JSON document]' '1:argument: _agent_worker_live channel'
+                    _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--all[- include the rules of the kernel]' '--json[print one JSON document]' '1:argument: _agent_worker_live channel'
                     ;;
                 show)
                     shift 2 words; (( CURRENT -= 2 ))
