@@ -47,7 +47,6 @@ from kernel.services.completion import Completer
 from kernel.services.conversation import AttemptServices
 from kernel.services.dispatcher import Dispatcher, leads_to_nothing, limits_of
 from kernel.services.embeddings import EmbeddingClient, EmbeddingProcess
-from kernel.services.guard import Souls
 from kernel.services.handover import KernelProgram, try_version
 from kernel.services.health import LoopWatchdog, MemoryPressure, notifier_from
 from kernel.services.kept_workers import KeptWorkers
@@ -264,7 +263,7 @@ def _memory(base: Foundation) -> tuple[EmbeddingProcess, Recall, MemoryAccess]:
         vectors=vectors,
         derived=(history,),
         prompts=base.memories,
-        souls=Souls(catalog=base.catalog, contexts=base.contexts, reader=base.log.reader, writer=base.log.writer),
+        souls=base.guard.souls,
         trays=base.guard,
         guard=base.guard,
     )

@@ -33,6 +33,7 @@ INSERT INTO decisions (kind, number, owner, space, subject, content, reason, aut
 VALUES (?, ?, ?, ?4, ?, ?, ?, ?, ?9, ?, ?, coalesce((SELECT i.run FROM instructions AS i WHERE i.id = ?9),
   (SELECT s.run FROM subspaces AS s WHERE s.space = ?4), (SELECT max(w.id) FROM workflows AS w WHERE w.space = ?4)))
 """
+TAKE: Final = "UPDATE decisions SET vote = ? WHERE kind = ? AND number = ?"
 DECIDE: Final = """
 UPDATE decisions SET state = ?, decided_by = ?, decision_reason = ?, version = ?
 WHERE kind = ? AND number = ? AND state = 'open'
@@ -114,6 +115,10 @@ class DecisionKind(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
         """Record ``state`` as the decision on ``id``. Do nothing if it is not open."""
         tx.write(DECIDE, (state, by, reason, version, self.name, number_of(id, self.letter)))
 
+    def take(self, tx: Transaction, id: str, vote: str) -> None:
+        """Record the ``vote`` that approved ``id``. The decision stays open until its file is written."""
+        tx.write(TAKE, (vote, self.name, number_of(id, self.letter)))
+
 
 DOCUMENT: Final = DecisionKind(
     name="document",
@@ -130,10 +135,18 @@ SOUL: Final = DecisionKind(
     name="soul",
     letter="p",
     shape=SoulProposal,
-    columns={"trait": "subject", "value": "content", "observation": "reason", "reason": "decision_reason"},
+    columns={
+        "trait": "subject",
+        "value": "content",
+        "observation": "reason",
+        "reason": "decision_reason",
+        "author": "coalesce(author, owner)",
+        "messages": "coalesce(detail ->> '$.messages', '[]')",
+        "risk": "coalesce(detail ->> '$.risk', 'significant')",
+    },
     missing=("suggestion {name!r} of {owner} not found", "list the suggestions: awk agent soul {owner}"),
     decided=("{one.id} is already {one.state}", "undo a version: awk agent soul NAME rollback"),
-    asks=("agent soul {} ", "suggests a change of its"),
+    asks=("agent soul {} ", "has a suggested change of its"),
 )
 MEMORY: Final = DecisionKind(
     name="memory",

@@ -405,6 +405,7 @@ async def serve_kernel(
         contexts=contexts,
         log=log,
         wake=feed.new_wake(WAKING),
+        souls=Souls(catalog=catalog, contexts=contexts, reader=reader, writer=writer),
         settings=partial(settings_of, catalog=catalog, reader=reader),
         answer_seconds=answer_seconds,
     )
@@ -481,7 +482,7 @@ async def serve_kernel(
             derived=(recall,),
             trays=guard,
             guard=guard,
-            souls=Souls(catalog=catalog, contexts=contexts, reader=reader, writer=writer),
+            souls=guard.souls,
             prompts=Memories(contexts, lambda: 0),
         ),
     )

@@ -26,6 +26,9 @@ from protocol.names import AgentKey, is_below, personal_space, place_of
 WORK: Final = """
 INSERT INTO work (value) SELECT i.id FROM instructions AS i WHERE i.space IN (SELECT value FROM cleared)
 UNION SELECT j.instruction FROM guard_jobs AS j WHERE j.space IN (SELECT value FROM cleared)
+UNION SELECT j.instruction FROM guard_jobs AS j, json_each(CAST(j.evidence AS TEXT), '$[0]') AS e
+CROSS JOIN instructions AS i ON i.id = CAST(substr(e.key, 2) AS INTEGER)
+WHERE j.call GLOB 'observe/*' AND i.space IN (SELECT value FROM cleared)
 """
 # Referenced blobs, collected before the references are deleted: journals, prompts, inputs of approvals, long texts and
 # shared parts of prompts.
@@ -39,7 +42,7 @@ WHERE i.id IN (SELECT value FROM work) AND b.part IS NOT NULL
 """
 ASKED_OPEN: Final = """
 SELECT i.id, i.epoch FROM guard_jobs AS j CROSS JOIN instructions AS i ON i.id = j.instruction
-WHERE j.space IN (SELECT value FROM cleared) AND i.ended_ms IS NULL
+WHERE j.instruction IN (SELECT value FROM work) AND i.ended_ms IS NULL
 """
 ASKED_WORDS: Final = """
 UPDATE messages SET text = '', cleared = 1

@@ -57,7 +57,7 @@ async def test_what_a_run_came_to_is_proposed_and_remembered_once_a_person_says_
     assert not (kernel.root / ".agents/alice/memory").exists()
     taken = await kernel.ask("POST", "/agents/alice/tray/t1/approve")
     assert (taken.json["open"], taken.json["rows"][0]["decided_by"]) == (0, "user")
-    kept = (kernel.root / ".agents/alice/memory/working.yaml").read_text()
+    kept = (kernel.root / ".agents/alice/memory/decisions.yaml").read_text()
     assert FACT in kept
     assert "m2" in kept
     assert (await kernel.ask("POST", "/agents/alice/tray/t1/approve")).status == 200
@@ -138,7 +138,7 @@ async def test_a_vote_takes_what_is_proposed_and_the_guard_writes_it_once(kernel
         await settle(kernel)
     (row,) = await tray(kernel)
     assert (row["state"], row["decided_by"]) == ("approved", "vote keep")
-    assert (kernel.root / ".agents/alice/memory/working.yaml").read_text().count(FACT) == 1
+    assert (kernel.root / ".agents/alice/memory/decisions.yaml").read_text().count(FACT) == 1
 
 
 @pytest.mark.promise("P68")

@@ -76,7 +76,7 @@ def test_an_answer_of_another_shape_has_nothing(answer: str) -> None:
 
 
 def test_a_fenced_answer_is_read_and_one_that_is_too_long_is_cut() -> None:
-    many = [{**SOUND, "key": f"k{n}", "value": f"fact{n} holds{n} for{n} module{n} always{n}"} for n in range(20)]
+    many = [{**SOUND, "key": f"k{n}", "value": f"fact{n} holds{n} for{n} module{n} always{n}"} for n in range(30)]
     told = extracted(f"Here:\n```json\n{json.dumps({'items': many})}\n```", EVIDENCE, {})
     assert len(told) == MOST_ITEMS
 
