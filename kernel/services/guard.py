@@ -5,8 +5,8 @@ agent's tray. A question to the model is an instruction: when it is done, its an
 or answer a waiting call; any other end has no effect. While a call waits, its agent's worker does
 not count against the worker limit, so that waiting agents always leave a place for the guard.
 
-Quiet conversations and agents with enough new work are found in rows: no message waits for a search, and a killed kernel
-loses none.
+Quiet conversations and agents with enough new work are found in rows: no message waits for a search, and a killed
+kernel loses none.
 
 The store decides about each version of a soul and stores it; the file ``soul.yaml`` is written after the commit. After
 a crash or a write error nothing is lost: the version is valid from its commit, and the file is written before the next
