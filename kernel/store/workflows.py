@@ -58,6 +58,10 @@ VALUES
 def insert(tx: Transaction, row: StartRun) -> None:
     """Store the row of a run that starts now."""
     spec, options = row.spec, row.spec.options
+    in_memory = spec.workspace == "memory"
+    if in_memory:
+        tx.conn.activate()
+        tx.write = tx.conn.execute
     values = {
         "name": spec.name,
         "tag": spec.tag,
@@ -65,7 +69,7 @@ def insert(tx: Transaction, row: StartRun) -> None:
         "mode": spec.mode,
         "file": spec.file,
         "definition": spec.definition,
-        "params": msgspec.json.encode(spec.params),
+        "params": tx.conn.conceal(msgspec.json.encode(spec.params), row.space if in_memory else None),
         "vouched": msgspec.json.encode(spec.vouched),
         "now": tx.now_ms,
         "deadline_ms": spec.deadline_ms,
@@ -83,6 +87,9 @@ def insert(tx: Transaction, row: StartRun) -> None:
     }
     tx.conn.execute(INSERT, values)
 
+
+memory_spaces = Sql("SELECT space FROM workflows WHERE workspace = 'memory' AND state <> ?").set_of(str)
+"""Return the spaces of workflows with ``provider: memory`` that are not in this state."""
 
 STOP_WORKFLOW: Final = """
 UPDATE workflows SET state = 'stopped', status = ?, exit_code = ?, ended_ms = ? WHERE space = ? AND state = 'running'

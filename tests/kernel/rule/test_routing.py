@@ -5,7 +5,7 @@ import pytest
 from kernel.rule.draft import Draft, Fact
 from kernel.rule.evaluate import CORE_TABLE, evaluate
 from protocol.errors import Refused
-from protocol.message import TEXT_LIMIT_BYTES, MessageKind
+from protocol.message import RESOURCE_LIMIT_BYTES, MessageKind
 from protocol.names import AgentKey
 from tests.kernel.rule.view_double import SPACE, ViewDouble, team
 
@@ -155,7 +155,7 @@ def test_a_refusal_says_what_to_do(runs: bool, code: str, hint: str) -> None:
 def test_a_message_that_no_worker_could_be_given_is_refused() -> None:
     view = ViewDouble()
     with pytest.raises(Refused) as caught:
-        said(view, "é" * TEXT_LIMIT_BYTES, space="dm:alice")
+        said(view, "é" * RESOURCE_LIMIT_BYTES, space="dm:alice")
     assert (caught.value.code, view.recorded) == ("too_large", [])
 
 

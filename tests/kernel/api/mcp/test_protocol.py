@@ -13,7 +13,7 @@ from kernel.api.mcp import endpoint
 from kernel.api.mcp.calls import ToolDispatcher
 from kernel.api.mcp.tools import TOOLS
 from kernel.store.attempts import Identity
-from protocol.message import TEXT_LIMIT_BYTES
+from protocol.message import RESOURCE_LIMIT_BYTES
 from protocol.names import AgentKey, AgentName, InstructionId, SpaceId
 from tests.builders.api import ServedKernel
 from tests.kernel.api.mcp.rpc import ENVELOPE, call, call_of, post
@@ -110,7 +110,7 @@ async def test_a_tool_that_is_not_there_is_invalid_params(kernel: ServedKernel, 
 @pytest.mark.promise("HF18")
 async def test_a_long_message_is_taken_whole_or_refused(kernel: ServedKernel) -> None:
     await kernel.attempt()
-    text = "é" * (TEXT_LIMIT_BYTES // 2)
+    text = "é" * (RESOURCE_LIMIT_BYTES // 2)
     assert (await call(kernel, "channel_send", {"message": text}))["isError"] is False
     said = (await call(kernel, "channel_read", {"limit": 1}))["structuredContent"]["messages"][0]["text"]
     name = said.rpartition("resource:")[2].partition(";")[0]
