@@ -1,7 +1,10 @@
 """Workflows with ``provider: memory``: no file ever contains what was said in them."""
 
 import json
+import os
 from contextlib import suppress
+from itertools import chain
+from pathlib import Path
 
 from tests.e2e.processes import wait_until
 from tests.project import Project
@@ -22,12 +25,12 @@ kickoff: "@k ${{ params.task }}"
 
 
 def found_in(project: Project) -> list[str]:
-    """Files of the project, its state and its home that contain the words."""
-    files = [one for top in (project.root, project.state_home, project.home) for one in top.rglob("*") if one.is_file()]
-    found = []
-    for file in files:
-        with suppress(FileNotFoundError):
-            found += [str(file)] if CANARY.encode() in file.read_bytes() else []
+    """Files of the project, its state and its home that contain the words; a file may vanish meanwhile."""
+    found: list[str] = []
+    for folder, _folders, names in chain(*map(os.walk, (project.root, project.state_home, project.home))):
+        for name in names:
+            with suppress(OSError):  # sockets, and what is gone
+                found += [name] if CANARY.encode() in (Path(folder) / name).read_bytes() else []
     return found
 
 

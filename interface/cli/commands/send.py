@@ -44,8 +44,9 @@ _WAITS: Final = MappingProxyType(
 
 
 def configure_send(parser: argparse.ArgumentParser) -> None:
-    words = (target_argument(parser), message_argument(parser))
-    words[0].help, words[1].required = f"{TARGET} (default: default_agent of the project file)", False
+    words = (target_argument(parser, f"{TARGET} (default: the project's default_agent)"), message_argument(parser))
+    with contextlib.suppress(AttributeError):  # None while plain words are parsed
+        words[1].required = False
 
     class Batch(argparse.Action):
         """Argument action that makes TARGET and MESSAGE optional."""
