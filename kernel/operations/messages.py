@@ -121,8 +121,7 @@ async def send(asked: SendRequest, actor: Actor, store: StoreAccess, files: Proj
         text = "text is missing" if asked.messages is None else "messages cannot be combined with to or text"
         raise Refused("bad_request", text, "give to and text for one message, or messages for several")
     if to is None:
-        hint = "name a recipient: awk send TARGET MESSAGE; or write default_agent: NAME into the project file"
-        raise Refused("bad_request", "the message has no recipient, and the project has no default agent", hint)
+        raise Refused("bad_request", "message has no recipient", "name one, or set default_agent in the project file")
     said = OutsideMessage(to, asked.text)
     receipt = receipt_of(store, await deliver(store, files, said, actor.request_key, say))
     try:

@@ -83,7 +83,6 @@ async def check_in_subprocess(schema: bytes, text: str) -> str | None:
 
 LONGEST_NAP_SECONDS: Final = 60.0
 MEMORY_SPACE_KEPT_MS: Final = 60_000
-"""Time after the end of a run for clients that read its report."""
 REFUSED_PAUSE_SECONDS: Final = 1.0
 """Retry delay if the store refused the end of a run."""
 
@@ -144,7 +143,7 @@ class Runs(msgspec.Struct, eq=False, kw_only=True):
         return nap
 
     async def _clear_ended(self) -> float:
-        """Clear ended workflows with ``provider: memory``, and return the seconds until the next one."""
+        """Clear workflows with ``provider: memory`` a minute after their end. Return the seconds until the next."""
         for space, ended_ms in self.log.reader.now(retention.ended):
             left_ms = ended_ms + MEMORY_SPACE_KEPT_MS - self.log.now_ms()
             if left_ms > 0:

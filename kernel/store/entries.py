@@ -38,8 +38,7 @@ ON CONFLICT (hash) DO UPDATE SET put_ms = :now WHERE put_ms < :now - :touch
 
 def put(tx: Transaction, body: bytes, of: int | str | None, *, part: bytes | None = None) -> bytes:
     """Store ``body`` of the instruction or space ``of``. Return its hash. ``part``: hash of a blob it refers to."""
-    body = tx.conn.blob(body, of)
-    digest = hashlib.sha256(body).digest()
+    digest = hashlib.sha256(body := tx.conn.blob(body, of)).digest()
     values = {"hash": digest, "body": body, "part": part, "now": tx.now_ms, "touch": TOUCH_MS}
     tx.conn.execute(PUT, values)
     return digest

@@ -75,7 +75,6 @@ class WriterConnection(apsw.Connection):
         self._statements: dict[str, str] = {}
         self._mark = f"memory-{secrets.token_hex(8)}/"
         self._embedded = re.compile(f'"({self._mark}[^"]*)"'.encode())
-        self._number = 0
 
     def activate(self) -> None:
         """Conceal texts from now on, until this process ends."""
@@ -113,8 +112,7 @@ class WriterConnection(apsw.Connection):
         """Return a reference to a text or to JSON of ``space``, or ``value`` itself if ``space`` is None."""
         if space is None or not value:
             return value
-        self._number += 1
-        name = f"{self._mark}{space}/{self._number}"
+        name = f"{self._mark}{space}/{secrets.token_hex(8)}"
         self._texts[name] = value
         return name if isinstance(value, str) else f'"{name}"'.encode()
 
