@@ -40,7 +40,7 @@ from kernel.operations.node_door import NodeDoor
 from kernel.operations.workflows import start_for_rules
 from kernel.procs.command import VersionProbes
 from kernel.procs.procfs import is_own_child
-from kernel.services import landings, mirror, node_cleanup, recall, runs, telemetry, timers, webhooks, worktrees
+from kernel.services import landings, mirror, node_cleanup, recall, telemetry, timers, webhooks, worktrees
 from kernel.services.attempts import Attempts
 from kernel.services.budgets import Admission, BudgetEnforcer
 from kernel.services.completion import Completer
@@ -61,7 +61,7 @@ from kernel.services.nodes import Nodes, NodeScaling
 from kernel.services.prune import Prune
 from kernel.services.recall import Recall
 from kernel.services.reload import Reload
-from kernel.services.runs import MemorySpaceCleanup, Retention, Runs, concerns_no_run
+from kernel.services.runs import Retention, Runs, concerns_no_run
 from kernel.services.standby import Standby
 from kernel.services.start_frame import FOLDER, CallCommand, StartFrameBuilder
 from kernel.services.supervision import Boundary, IdleExit, InFlight, ShutdownSignal, watch_root
@@ -247,7 +247,6 @@ def _followers(
     return (
         KernelService("rule_starts", partial(timers.reconcile, planned, partial(start_for_rules, services))),
         KernelService("retention", retained.run),
-        KernelService("memory_spaces", MemorySpaceCleanup(log=log, wake=feed.new_wake(runs.WAKING)).run),
         KernelService("webhooks", hooks.run, starts=True),
     ), (KernelService("deadlines", deadlines.run, starts=True), KernelService("schedules", schedules.run, starts=True))
 

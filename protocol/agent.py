@@ -118,6 +118,13 @@ class Memory(StrictStruct, frozen=True, kw_only=True):
     """Items of other tiers enter a prompt only through ``memory_recall``."""
 
 
+class Documents(StrictStruct, frozen=True, kw_only=True):
+    """The entry document of the workspace in a prompt."""
+
+    budget: PromptTokens = 2000
+    """Maximum of the estimated tokens of its text; ``team_doc_read`` returns the rest. ``0``: no text."""
+
+
 class Timeouts(StrictStruct, frozen=True, kw_only=True):
     """Deadlines of one attempt, in seconds (durations like ``10m`` in the file)."""
 
@@ -373,6 +380,8 @@ class AgentDefinition(StrictStruct, frozen=True, kw_only=True, tag_field="entry"
     """Conversation history and folder of the agent."""
     memory: Memory = Memory()
     """Memory in the prompt."""
+    documents: Documents = Documents()
+    """Entry document in the prompt."""
     max_steps: MaxSteps = 100
     """Maximum number of steps of one instruction. Beyond it the instruction is incomplete and can be continued."""
     max_tokens: MaxTokens = 8192

@@ -20,10 +20,11 @@ FACT_KINDS: Final[frozenset[MessageKind]] = frozenset({"approval", "due", "done"
 """Kinds of messages for rules only; channels omit these messages."""
 
 TEXT_LIMIT_BYTES: Final = 256 * 1024
-"""Maximum size of a message in UTF-8. A longer message and the prompt would not fit together
-into a worker's first line."""
+"""Maximum size in UTF-8 of a document, a schedule's prompt and a person's answer."""
+RESOURCE_LIMIT_BYTES: Final = 2 * 1024 * 1024
+"""Maximum size of a resource and of a message, whose long text becomes a resource (decision 4.13)."""
 
-TOO_LARGE_HINT: Final = "store the text with resource_create and send its id, or name a file with the text"
+TOO_LARGE_HINT: Final = "split the text, or send the name of a file that contains it"
 
 SYSTEM: Final = "system"
 USER: Final = "user"

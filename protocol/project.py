@@ -191,6 +191,8 @@ class ProjectDefinition(StrictStruct, frozen=True, kw_only=True):
 
     agents: dict[str, str | AgentDefinition] = {}
     """Agents in addition to ``.agents/``: name to an inline agent or to the path of a file; or a list of both."""
+    default_agent: str | None = None
+    """Agent that receives messages without a recipient: ``awk send MESSAGE``."""
     providers: dict[str, ProviderEntry] = {}
     """Endpoints that agents can name."""
     tools: dict[str, ProjectTool] = {}

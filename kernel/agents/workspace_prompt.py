@@ -60,6 +60,7 @@ class PromptContext(msgspec.Struct, frozen=True):
     document: str = ""
     """The entry document, if the team has documents."""
     document_owner: str = ""
+    document_text: str = ""
     claimed: tuple[str, ...] = ()
     """Tasks that the agent claimed in this work and still holds: its message does not mention them."""
     unclaimed: tuple[str, ...] = ()

@@ -109,17 +109,20 @@ class MessageRequest(Ask, frozen=True, kw_only=True):
 
 async def send(asked: SendRequest, actor: Actor, store: StoreAccess, files: ProjectFiles) -> SendReceipt | BatchReceipt:
     """Send a message as the user to an agent or a workflow. The recipient and agents mentioned in the text receive it
-    as work. Returns the ids of the message and of the instructions.
+    as work. Returns the ids of the message and of the instructions. Without to: to the project's default agent.
 
     A message is durable before the answer. Several messages are one commit with a result for each.
     """
     say = files.trust.request(asked.trust, asked.agree)
     if asked.messages is not None and asked.to is None and asked.text is None:
         return await _send_all(actor, asked.messages, store, files, say)
-    if asked.messages is not None or asked.to is None or asked.text is None:
-        text = "to or text is missing" if asked.messages is None else "messages cannot be combined with to or text"
+    to = asked.to or files.catalog.kept_project().default_agent
+    if asked.messages is not None or asked.text is None:
+        text = "text is missing" if asked.messages is None else "messages cannot be combined with to or text"
         raise Refused("bad_request", text, "give to and text for one message, or messages for several")
-    said = OutsideMessage(asked.to, asked.text)
+    if to is None:
+        raise Refused("bad_request", "message has no recipient", "name one, or set default_agent in the project file")
+    said = OutsideMessage(to, asked.text)
     receipt = receipt_of(store, await deliver(store, files, said, actor.request_key, say))
     try:
         if files.catalog.defines(said.to):

@@ -175,7 +175,7 @@ def put_request(tx: Transaction, asker: Held, epoch: int, call: GatedCall, expir
     rule = covering(known, call.input.decode())
     by = None if rule is None else rule_id(rule.number)
     workspace = workflows.workspace(tx.conn, asker.space)
-    stored = store_body(tx, call.input)
+    stored = store_body(tx, call.input, asker.number)
     values = {
         "instruction": asker.number,
         "epoch": epoch,

@@ -34,9 +34,9 @@ ON CONFLICT (hash) DO UPDATE SET put_ms = :now WHERE put_ms < :now - :touch
 """
 
 
-def put(tx: Transaction, body: bytes, *, part: bytes | None = None) -> bytes:
-    """Store ``body`` and return its hash. ``part``: hash of a blob that ``body`` refers to."""
-    digest = hashlib.sha256(body).digest()
+def put(tx: Transaction, body: bytes, of: int | str | None, *, part: bytes | None = None) -> bytes:
+    """Store ``body`` of the instruction or space ``of``. Return its hash. ``part``: hash of a blob it refers to."""
+    digest = hashlib.sha256(body := tx.conn.blob(body, of)).digest()
     values = {"hash": digest, "body": body, "part": part, "now": tx.now_ms, "touch": TOUCH_MS}
     tx.conn.execute(PUT, values)
     return digest
@@ -57,9 +57,9 @@ class StoredBody(NamedTuple):
     blob: bytes | None
 
 
-def store_body(tx: Transaction, body: bytes) -> StoredBody:
+def store_body(tx: Transaction, body: bytes, instruction: int | None) -> StoredBody:
     """Store ``body`` as a blob if it is long, and return the columns of its row."""
-    return StoredBody(body, None) if len(body) <= INLINE_BYTES else StoredBody(b"", put(tx, body))
+    return StoredBody(body, None) if len(body) <= INLINE_BYTES else StoredBody(b"", put(tx, body, instruction))
 
 
 _decoder: Final = msgspec.json.Decoder(Entry)

@@ -58,6 +58,10 @@ VALUES
 def insert(tx: Transaction, row: StartRun) -> None:
     """Store the row of a run that starts now."""
     spec, options, limits = row.spec, row.spec.options, row.limits
+    in_memory = spec.workspace == "memory"
+    if in_memory:
+        tx.conn.activate()
+        tx.write = tx.conn.execute
     values = {
         **msgspec.structs.asdict(spec),
         **msgspec.structs.asdict(options),
@@ -65,7 +69,7 @@ def insert(tx: Transaction, row: StartRun) -> None:
         "now": tx.now_ms,
         "hops": limits.hops,
         "instructions": limits.instructions,
-        "params": msgspec.json.encode(spec.params),
+        "params": tx.conn.conceal(msgspec.json.encode(spec.params), row.space if in_memory else None),
         "vouched": msgspec.json.encode(spec.vouched),
         "budget_tokens": options.budget.tokens,
         "budget_usd": options.budget.usd,
@@ -73,6 +77,9 @@ def insert(tx: Transaction, row: StartRun) -> None:
     }
     tx.conn.execute(INSERT, values)
 
+
+memory_spaces = Sql("SELECT space FROM workflows WHERE workspace = 'memory' AND state <> ?").set_of(str)
+"""Return the spaces of workflows with ``provider: memory`` that are not in this state."""
 
 STOP_WORKFLOW: Final = """
 UPDATE workflows SET state = 'stopped', status = ?, exit_code = ?, ended_ms = ? WHERE space = ? AND state = 'running'

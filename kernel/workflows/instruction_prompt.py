@@ -38,6 +38,7 @@ from kernel.store.messages import AnyWork, in_hand
 from kernel.store.transitions import worktrees
 from protocol.agent import AgentDefinition, scopes_of
 from protocol.agent_memory import least
+from protocol.documents import DocumentInfo
 from protocol.errors import Refused
 from protocol.instruction import WaitReason
 from protocol.names import is_personal, number_of, place_of
@@ -113,7 +114,7 @@ def instruction_prompt(
         here = reader.now(run_outcomes.expected_in, source.space)
         members = tuple(member.name for member in reader.now(agents.members, source.space))
         tree = _tree(source, reader)
-        entry, owner = _documents(source, reader) if here.has_channel else ("", "")
+        entry = _entry(source, reader) if here.has_channel else None
         answers = here.exit_from in (None, source.name) and here.schema is not None
         context = PromptContext(
             name=source.name,
@@ -124,8 +125,9 @@ def instruction_prompt(
             verdict="" if here.verdict is None else here.verdict.id,
             electors=() if here.verdict is None else here.verdict.electors,
             in_hand=at_work,
-            document=entry,
-            document_owner=owner,
+            document="" if entry is None else entry.file,
+            document_owner="" if entry is None else entry.owner or "",
+            document_text="" if entry is None else entry.content,
             claimed=_claimed(source, reader),
             unclaimed=reader.now(task_views.unclaimed, source.space, UNCLAIMED + 1) if here.has_channel else (),
             tree=tree,
@@ -148,13 +150,12 @@ def instruction_prompt(
     return assemble(definition, catalog.system_text(definition), context, thread, message, joined, rules, memory)
 
 
-def _documents(source: PromptSource, reader: Reader) -> tuple[str, str]:
-    """Return the names of the entry document and of its owner; empty for a removed run."""
+def _entry(source: PromptSource, reader: Reader) -> DocumentInfo | None:
+    """Return the entry document; None for a removed run."""
     try:
-        found = reader.now(documents.settings, source.space)
+        return reader.now(documents.read, source.space, None)
     except Refused:
-        return "", ""
-    return found.entry, found.owner(found.entry) or ""
+        return None
 
 
 def _claimed(source: PromptSource, reader: Reader) -> tuple[str, ...]:

@@ -50,6 +50,15 @@ def test_a_message_is_sent_with_a_key(cli: Cli, kernel: KernelDouble) -> None:
     assert len(asked.headers["idempotency-key"]) == 32
 
 
+def test_one_word_is_a_message_for_the_default_agent(cli: Cli, kernel: KernelDouble) -> None:
+    kernel.answers["POST /messages"] = RECEIPT
+    assert cli("send", "look at X").out == "m1 i7\n"
+    assert cli("send", "-", stdin="from a pipe").code == 0
+    bodies = [asked.body for asked in kernel.of("POST", "/messages")]
+    assert [(one["to"], one["text"]) for one in bodies] == [(None, "look at X"), (None, "from a pipe")]
+    assert cli("send", "alice", "").code == 2
+
+
 def test_who_trusts_the_files_says_so_with_the_message(cli: Cli, kernel: KernelDouble) -> None:
     """contracts 7: AGENT_WORKER_TRUST=1 in the client's environment, for what that client asks."""
     cli.environ["AGENT_WORKER_TRUST"] = "1"
@@ -341,6 +350,8 @@ def test_an_agent_is_made_without_a_file(cli: Cli, kernel: KernelDouble) -> None
         {"name": "eve", "model": "mock/x", "backend": "mock", "system": "Be brief.", "mock": echo},
         {"model": "sonnet", "system": "You are a helpful assistant."},
     ]
+    assert cli("new", "eve", "--tag", "pr-1", "-m", "mock/x").code == 0
+    assert kernel.of("POST", "/agents")[-1].body["name"] == "eve-pr-1"
 
 
 def _taken(asked: Asked) -> BatchReceipt:

@@ -17,7 +17,7 @@ from interface.cli.command_parser import duration
 from interface.cli.context import Context
 from interface.cli.exits import Exit, of_failure, worst
 from interface.cli.output import Screen, escape, one_line
-from interface.cli.parsing import flag, json_flag, jsonl_flag, message_argument, target_argument
+from interface.cli.parsing import TARGET, flag, json_flag, jsonl_flag, message_argument, target_argument
 from interface.cli.prompts import answer_in_place, can_ask, decide_in_place, is_question, with_trust
 from interface.cli.requests import left_behind_lines
 from interface.cli.targets import target
@@ -44,7 +44,9 @@ _WAITS: Final = MappingProxyType(
 
 
 def configure_send(parser: argparse.ArgumentParser) -> None:
-    words = (target_argument(parser), message_argument(parser))
+    words = (target_argument(parser, f"{TARGET} (default: the project's default_agent)"), message_argument(parser))
+    with contextlib.suppress(AttributeError):  # None while plain words are parsed
+        words[1].required = False
 
     class Batch(argparse.Action):
         """Argument action that makes TARGET and MESSAGE optional."""
@@ -66,7 +68,10 @@ def run_send(context: Context) -> int:
         raise Failure("usage", "--timeout requires --wait")
     if context.args.batch is not None:
         return _send_batch(context)
-    body = {"to": str(target(context.args.target)), "text": context.message(), "trust": context.trusts}
+    alone = context.args.message is None  # one word: the message for the default agent
+    to = None if alone else str(target(context.args.target))
+    context.args.message = context.args.target if alone else context.args.message
+    body = {"to": to, "text": context.message(), "trust": context.trusts}
     answer, client = post_once(context, "/messages", body, REQUEST_SECONDS)
     client.close()
     receipt = json.loads(answer)

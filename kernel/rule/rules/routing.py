@@ -50,7 +50,7 @@ from kernel.rule.effects import (
 )
 from protocol.errors import Refused
 from protocol.instruction import Lane, Status, WaitReason
-from protocol.message import HOOK, SYSTEM, TEXT_LIMIT_BYTES, TOO_LARGE_HINT, USER
+from protocol.message import HOOK, RESOURCE_LIMIT_BYTES, SYSTEM, TOO_LARGE_HINT, USER
 from protocol.names import AgentKey, AgentName, is_below, is_personal, name_of, place_of, split_space, workflow_space
 from protocol.target import find_mentions, limit_mentions
 from protocol.workflow import RunLimits
@@ -98,8 +98,8 @@ REPLY: Final = Rule(name="reply", kinds=frozenset({"done"}), decide=decide_reply
 
 def decide_mentions(fact: Fact, view: RuleView) -> tuple[Effect, ...]:
     """Deliver and assign the message. Raises Refused."""
-    if fact.draft.kind == "said" and len(fact.draft.text.encode("utf-8", "replace")) > TEXT_LIMIT_BYTES:
-        raise Refused("too_large", f"message too large: the limit is {TEXT_LIMIT_BYTES} bytes", TOO_LARGE_HINT)
+    if fact.draft.kind == "said" and len(fact.draft.text.encode("utf-8", "replace")) > RESOURCE_LIMIT_BYTES:
+        raise Refused("too_large", f"message too large: the limit is {RESOURCE_LIMIT_BYTES} bytes", TOO_LARGE_HINT)
     if is_personal(fact.draft.space):
         return _personal(fact, view)
     workspace = view.workspace(fact.draft.space)

@@ -4,7 +4,7 @@ Some data remains: of messages kind and number, of instructions status and cost,
 texts. A clear reads the whole log, so that its duration grows with the log.
 """
 
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
 from typing import Final, NamedTuple, cast
 
@@ -109,7 +109,7 @@ def _listed(conn: apsw.Connection, spaces: Iterable[str]) -> Generator[None]:
     conn.execute(EMPTY_LISTS).fetchall()
 
 
-def erase(tx: Transaction, spaces: Iterable[str]) -> Erased:
+def erase(tx: Transaction, spaces: Sequence[str]) -> Erased:
     """Delete the texts of ``spaces`` and of the spaces below. The caller calls ``tx.forget``."""
     conn = tx.conn
     with _listed(conn, spaces):
@@ -132,6 +132,8 @@ def erase(tx: Transaction, spaces: Iterable[str]) -> Erased:
         # Twice: deleting prompts first removes the last references to their parts.
         conn.execute(ERASE_BLOBS)
         conn.execute(ERASE_BLOBS)
+    for space in spaces:
+        tx.conn.forget(space)
     return Erased(messages, instructions)
 
 

@@ -312,7 +312,8 @@ def book_late(tx: Transaction, instruction: str, epoch: int, entry: Entry) -> No
     if row is None:
         raise stale(instruction, epoch)
     agent, run = row
-    tx.conn.execute(INSERT_ENTRY, (number, entry.k, epoch, entry.kind, *store_body(tx, _encode(entry)), tx.now_ms))
+    body = store_body(tx, _encode(entry), number)
+    tx.conn.execute(INSERT_ENTRY, (number, entry.k, epoch, entry.kind, *body, tx.now_ms))
     spend(tx, agent=agent, run=run, usage=entry.usage, instruction=number)
     tx.conn.execute(BOOK, {"agent": agent, "exit": None, "now": tx.now_ms, "worked": False, **amounts_of(entry.usage)})
 

@@ -22,10 +22,11 @@ from kernel.store.souls import SoulStanding
 from kernel.store.transaction import Transaction
 from kernel.store.transitions.append import append
 from kernel.store.transitions.close import close_cancelled
+from kernel.store.workflows import memory_spaces
 from protocol.errors import Refused
 from protocol.instruction import ENDED
 from protocol.message import SYSTEM
-from protocol.names import AgentKey, inline_key, is_below, is_personal, number_of, personal_space, place_of
+from protocol.names import AgentKey, base_space, inline_key, is_below, is_personal, number_of, personal_space, place_of
 from protocol.project import GuardSettings
 from protocol.text import encode_json
 
@@ -122,6 +123,8 @@ def _ask(
     vouched: tuple[str, ...],
     evidence: bytes,
 ) -> int | None:
+    if base_space(space) in memory_spaces(tx.conn, ""):
+        return None  # the question would be stored in the guard's space
     home = personal_space(NAME)
     key = inline_key(NAME, home if is_personal(space) else place_of(space))
     told = len(tx.events)

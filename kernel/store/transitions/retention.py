@@ -17,6 +17,8 @@ from kernel.store.mirrors import mark_redo
 from kernel.store.rows import Sql
 from kernel.store.transaction import Transaction
 from kernel.store.transitions.clear import end, erase
+from kernel.store.transitions.runs import stop_workflow
+from kernel.store.workflows import memory_spaces
 
 ROWS: Final = 500
 """Limit of deleted rows per commit; the journal of one instruction is deleted as a whole."""
@@ -219,6 +221,15 @@ GROUP BY w.space ORDER BY 2 LIMIT 100
 def ended(conn: apsw.Connection) -> tuple[tuple[str, int], ...]:
     """Return ended spaces that still have messages, with the time of the end, the oldest first."""
     return tuple(conn.execute(WITH_WORDS))
+
+
+def end_lost_runs(tx: Transaction) -> None:
+    """End the runs of workflows with ``provider: memory``: their texts ended with the kernel that held them."""
+    lost = memory_spaces(tx.conn, "stopped")
+    if spaces := [*lost, *(space for space, _ended_ms in ended(tx.conn))]:
+        erase(tx, spaces)
+    for space in lost:
+        stop_workflow(tx, space, "failed", 1, "its data was in the memory of a kernel that has ended")
 
 
 def give_back(tx: Transaction) -> None:

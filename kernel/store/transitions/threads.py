@@ -73,7 +73,7 @@ def add_note(tx: Transaction, number: int, k: int, text: str) -> None:
     """Store a note as entry ``k``. The caller increments the number of entries."""
     cut = text if len(text) <= NOTE_CHARACTERS else f"{text[:NOTE_CHARACTERS]}\n[cut here]"
     note = Entry(k=k, kind="note", text=cut)
-    tx.conn.execute(NOTE, (number, k, *store_body(tx, _encode(note)), tx.now_ms))
+    tx.conn.execute(NOTE, (number, k, *store_body(tx, _encode(note), number), tx.now_ms))
 
 
 ASK_AGENT: Final = "ask_agent"

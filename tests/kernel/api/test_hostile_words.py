@@ -19,7 +19,7 @@ from kernel.agents.prompt import THREAD_CHARACTERS
 from kernel.store.entries import INLINE_BYTES
 from kernel.store.resources import ID_DIGITS, stub
 from protocol.documents import REASON_LIMIT
-from protocol.message import TEXT_LIMIT_BYTES, Message
+from protocol.message import RESOURCE_LIMIT_BYTES, Message
 from protocol.tasks import TEXT_CHARACTERS
 from tests.builders.api import ServedKernel
 from tests.interface.hostile import HOSTILE, obeyed
@@ -106,7 +106,7 @@ async def test_what_is_said_stays_what_its_sender_said(name: str, kernel: Served
 async def test_what_is_too_long_is_refused_and_what_is_long_is_cut_once_it_is_past(kernel: ServedKernel) -> None:
     """256 KiB of a message; a prompt shows the beginning of an earlier one; over 16 KiB it is a resource."""
     await kernel.attempt("alice@review")
-    refused = await call(kernel, "channel_send", {"message": "x" * (TEXT_LIMIT_BYTES + 1)})
+    refused = await call(kernel, "channel_send", {"message": "x" * (RESOURCE_LIMIT_BYTES + 1)})
     assert refused["isError"] is True
     assert (await call(kernel, "channel_send", {"message": LONG}))["isError"] is False
     sent = await call(kernel, "channel_send", {"message": "@bob look above"})

@@ -8,6 +8,7 @@ from kernel.source.safe_paths import keep_root
 from kernel.store.transitions.runs import stop_workflow
 from kernel.store.writer import Writer
 from protocol.api.messages import MOST_AT_ONCE
+from protocol.message import RESOURCE_LIMIT_BYTES
 from tests.builders.api import ALICE, ServedKernel
 from tests.kernel.api.client import Answer, at_once
 
@@ -122,7 +123,7 @@ async def test_many_messages_are_one_commit_and_one_answer_each(
         {"to": "alice", "text": " "},
         {"to": "a b", "text": "seven"},
         {"to": "@review", "text": "@alice eight"},
-        {"to": "alice", "text": "x" * (256 * 1024 + 1)},
+        {"to": "alice", "text": "x" * (RESOURCE_LIMIT_BYTES + 1)},
     ]
     sent = await kernel.ask("POST", "/messages", {"messages": asked})
     assert (sent.status, sent.json["schema"]) == (202, "awk/send-batch/1")
@@ -213,3 +214,23 @@ async def test_a_request_of_another_shape_is_refused_whole(kernel: ServedKernel,
 async def test_a_batch_is_bounded_like_any_body(kernel: ServedKernel) -> None:
     whole = {"messages": [{"to": "alice", "text": "x" * (256 * 1024)}] * 17}
     assert (await kernel.ask("POST", "/messages", whole)).status == 413
+
+
+async def test_a_message_without_a_recipient_goes_to_the_default_agent(kernel: ServedKernel) -> None:
+    refused = await kernel.ask("POST", "/messages", {"text": "hi"})
+    assert (refused.status, "default_agent" in refused.json["hint"]) == (400, True)
+    project = kernel.services.files.catalog.root / ".agents.yaml"
+    project.write_text("default_agent: alice\n")
+    sent = await kernel.ask("POST", "/messages", {"text": "hi"})
+    assert sent.status == 202
+    said = (await kernel.ask("GET", f"/messages/{sent.json['message_id']}")).json
+    assert [one["agent"] for one in said["receipts"]] == ["alice"]
+
+
+async def test_a_message_over_256_kib_becomes_a_resource(kernel: ServedKernel) -> None:
+    text = "first line\n" + "é" * 300_000
+    sent = await kernel.ask("POST", "/messages", {"to": "alice", "text": text})
+    said = (await kernel.ask("GET", f"/messages/{sent.json['message_id']}")).json["message"]["text"]
+    assert said.startswith("first line\n")
+    name = said.rpartition("resource:")[2].partition(";")[0]
+    assert (await kernel.ask("GET", f"/resources/{name}")).json["content"] == text

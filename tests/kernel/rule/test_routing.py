@@ -4,7 +4,7 @@ import pytest
 
 from kernel.rule.draft import Draft
 from protocol.errors import Refused
-from protocol.message import TEXT_LIMIT_BYTES, MessageKind
+from protocol.message import RESOURCE_LIMIT_BYTES, MessageKind
 from protocol.names import AgentKey
 from tests.kernel.refusals import refused
 from tests.kernel.rule.view_double import SPACE, ViewDouble, team
@@ -145,7 +145,7 @@ def test_a_refusal_says_what_to_do(runs: bool, code: str, hint: str) -> None:
 
 def test_a_message_that_no_worker_could_be_given_is_refused() -> None:
     view = ViewDouble()
-    error = refused(said, view, "é" * TEXT_LIMIT_BYTES, space="dm:alice")
+    error = refused(said, view, "é" * RESOURCE_LIMIT_BYTES, space="dm:alice")
     assert (error.code, view.recorded) == ("too_large", [])
 
 

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 import trio
 
-from kernel.rule.draft import Author
-from kernel.services.runs import MEMORY_SPACE_KEPT_MS, MemorySpaceCleanup, Retention
+from kernel.rule.draft import Author, MemberSpec
+from kernel.services.runs import LONGEST_NAP_SECONDS, MEMORY_SPACE_KEPT_MS, Retention, Runs
 from kernel.services.working_directory import CliHomes
 from kernel.source.diagnostics import fail
-from kernel.store import entries, feed, messages
+from kernel.store import entries, feed, messages, workflows
 from kernel.store.idempotency import RequestKey, record_response
 from kernel.store.messages import add_feedback, feedback_list
 from kernel.store.resources import create
@@ -26,7 +26,7 @@ from kernel.store.work_notes import StatusChange, set_status, write_handover
 from kernel.store.writer import Writer
 from protocol.api.instructions import Handover
 from protocol.ipc import Entry
-from protocol.names import InstructionId
+from protocol.names import AgentKey, InstructionId
 from tests.kernel.store.running_store import Store, open_store, started
 from tests.kernel.store.test_removal import bytes_of
 from tests.kernel.store.test_runs import begin, end
@@ -261,8 +261,8 @@ async def test_a_sweep_that_was_interrupted_is_finished_by_the_next(store: Store
     assert store.database.reader().execute("SELECT count(*) FROM messages WHERE space = ?", (run.space,)).get == 0
 
 
-async def start(store: Store, workspace: str = "memory") -> None:
-    await store.writer.commit(append, started(mode="start", kickoff="canary", workspace=workspace))
+async def start(store: Store, workspace: str = "memory", *members: MemberSpec, **spec: Any) -> None:
+    await store.writer.commit(append, started(*members, mode="start", kickoff="canary", workspace=workspace, **spec))
 
 
 def words(store: Store) -> str:
@@ -271,44 +271,53 @@ def words(store: Store) -> str:
 
 async def test_what_was_said_in_memory_goes_a_minute_after_the_end(tmp_path: Path) -> None:
     async with open_store(str(tmp_path / "kernel.db")) as store:
-        cleanup = MemorySpaceCleanup(log=store.log, wake=store.feed.new_wake())
+        cleanup = Runs(log=store.log, wake=store.feed.new_wake())
         await start(store)
-        assert await cleanup.run_once() == float("inf")
+        assert await cleanup.run_once() == LONGEST_NAP_SECONDS
         await store.writer.commit(stop_workflow, "review:main", "cancelled", 130)
         assert await cleanup.run_once() == MEMORY_SPACE_KEPT_MS / 1000
         assert "canary" in words(store)
         await start(store)
         store.clock.now_ms += MEMORY_SPACE_KEPT_MS
-        assert await cleanup.run_once() == float("inf")
+        assert await cleanup.run_once() == LONGEST_NAP_SECONDS
         await store.writer.commit(stop_workflow, "review:main", "cancelled", 130)
         store.clock.now_ms += MEMORY_SPACE_KEPT_MS
-        assert await cleanup.run_once() == float("inf")
+        assert await cleanup.run_once() == LONGEST_NAP_SECONDS
         assert words(store) == ""
         assert b"canary" not in bytes_of(tmp_path)
 
 
-async def test_what_was_said_in_memory_goes_with_the_kernel_and_at_the_start_of_the_next(tmp_path: Path) -> None:
-    """`run --rm` ends its kernel at once: nothing is left for a start that may never come."""
-    async with open_store(str(tmp_path / "kernel.db")) as store:
-        for _ in range(2):
-            cleanup = MemorySpaceCleanup(log=store.log, wake=store.feed.new_wake())
-            async with running(cleanup.run):
-                assert b"canary" not in bytes_of(tmp_path)
-                await start(store)
-                await store.writer.commit(stop_workflow, "review:main", "done", 0)
-                assert "canary" in words(store)
+async def test_what_was_said_in_memory_is_in_no_file_and_ends_with_its_kernel(tmp_path: Path) -> None:
+    for _ in range(2):
+        async with open_store(str(tmp_path / "kernel.db")) as store:
+            await store.writer.commit(recover)
+            record = store.reader.now(workflows.latest, "review:main")
+            assert ("canary" in words(store), record is None or record.status == "failed") == (False, True)
+            await start(store)
+            await store.said("review:main", "canary " * 9000)
+            assert "canary" in words(store)
             assert b"canary" not in bytes_of(tmp_path)
-            await start(store)  # as by a kernel that was killed then
+
+
+async def test_the_guard_is_not_asked_about_what_was_said_in_memory(tmp_path: Path) -> None:
+    definition = b'{"name":"review","agents":{},"guard":{"model":"mock/g","auto_store":true}}'
+    async with open_store(str(tmp_path / "kernel.db")) as store:
+        await store.agents("alice")
+        member = MemberSpec(name="alice", key=AgentKey("alice"), origin="file", definition=b'{"model":"mock/m"}')
+        for workspace in ("kept", "memory"):
+            await start(store, workspace, member, definition=definition)
+            await store.said("review:main", "canary: we chose postgres")
             await store.writer.commit(stop_workflow, "review:main", "done", 0)
+            assert store.database.reader().execute("SELECT count(*) FROM guard_jobs").get == 1
 
 
 async def test_what_is_kept_is_kept(tmp_path: Path) -> None:
     async with open_store(str(tmp_path / "kernel.db")) as store:
-        cleanup = MemorySpaceCleanup(log=store.log, wake=store.feed.new_wake())
+        cleanup = Runs(log=store.log, wake=store.feed.new_wake())
         await start(store, "kept")
         await store.writer.commit(stop_workflow, "review:main", "done", 0)
         store.clock.now_ms += 10 * MEMORY_SPACE_KEPT_MS
-        assert await cleanup.run_once() == float("inf")
+        assert await cleanup.run_once() == LONGEST_NAP_SECONDS
         assert "canary" in words(store)
 
 

@@ -12,7 +12,7 @@ from kernel.store.rows import RowPage
 from kernel.store.transaction import Transaction
 from kernel.store.transitions.append import append
 from protocol.errors import Refused
-from protocol.message import TEXT_LIMIT_BYTES
+from protocol.message import RESOURCE_LIMIT_BYTES
 from tests.kernel.store.running_store import Store, steps_of
 from tests.shorthand import present
 
@@ -90,8 +90,8 @@ async def test_an_inbox_costs_what_is_in_it_and_a_message_has_a_largest_size(sto
     await store.writer.commit(lambda tx: rows(tx.conn, handled))
     assert 0 < work_of(store.database.reader()) <= little + 10
     with pytest.raises(Refused) as caught:
-        await store.said("dm:alice", "x" * (TEXT_LIMIT_BYTES + 1))
-    assert (caught.value.code, "resource_create" in str(caught.value.hint)) == ("too_large", True)
+        await store.said("dm:alice", "x" * (RESOURCE_LIMIT_BYTES + 1))
+    assert (caught.value.code, "split the text" in str(caught.value.hint)) == ("too_large", True)
 
 
 @pytest.mark.promise("TF10")

@@ -115,6 +115,19 @@ def test_what_is_decided_is_decided_once(work: BusyWorkspace) -> None:
     assert (state(work, name).state, state(work, name).decided_by) == ("rejected", "bob")
 
 
+def test_a_suggestion_that_lacks_most_lines_has_to_say_so(work: BusyWorkspace) -> None:
+    """A model that suggests "add a section" as the whole text would delete everything else."""
+    whole = "".join(f"line {number}\n" for number in range(10))
+    write(work, USER, whole)
+    with pytest.raises(Refused, match="deletes 10 of 10 lines") as caught:
+        suggest(work, "alice", "please add a section")
+    assert (caught.value.code, "deletes_most" in str(caught.value.hint)) == ("bad_request", True)
+    for fine in (whole.replace("line 3\n", ""), "x\n" * 10, whole[: len(whole) // 2]):
+        assert suggest(work, "alice", fine)
+    author = work.author("alice")
+    assert work.commit(commits.suggest, SPACE, FILE, "short", deletes_most=True, author=author).state == "open"
+
+
 def test_a_suggestion_is_its_spaces_own(work: BusyWorkspace) -> None:
     name = suggest(work, "alice", "two")
     conn = work.conn

@@ -170,7 +170,7 @@ async def test_events_of_open_work_are_kept_and_the_gap_before_them_is_still_tol
 
 async def test_a_body_is_kept_once(store: Store) -> None:
     def put_twice(tx: object) -> list[bytes]:
-        return [entries.put(tx, b"x" * 100_000) for _ in range(2)]  # type: ignore[arg-type]
+        return [entries.put(tx, b"x" * 100_000, None) for _ in range(2)]  # type: ignore[arg-type]
 
     first, second = await store.writer.commit(put_twice)
     assert first == second

@@ -115,7 +115,7 @@ _agent_worker_takes() {
         agent) options=(-h --help --json --project -v --verbose) arguments=('words:list info create edit delete memory notes soul todo reindex') many= ;;
         'agent list') options=(-h --help --running --json) arguments=() many= ;;
         'agent info') options=(-h --help --json) arguments=(live:agent) many= ;;
-        'agent create') options=(-h --help --ephemeral -m --model -b --backend -s --system --system-file --role --expertise --from --json) arguments=(none:) many= ;;
+        'agent create') options=(-h --help --ephemeral --tag -m --model -b --backend -s --system --system-file --role --expertise --from --json) arguments=(none:) many= ;;
         'agent edit') options=(-h --help --json) arguments=(live:agent none:) many=1 ;;
         'agent delete') options=(-h --help --yes --json) arguments=(live:agent) many= ;;
         'agent memory') options=(-h --help --json) arguments=(live:agent 'words:get set rm search purge tray') many= ;;
@@ -365,6 +365,7 @@ _agent_worker_value() {
         'wait --project') values=files: ;;
         'watch --project') values=files: ;;
         'agent --project') values=files: ;;
+        'agent create --tag') values=none: ;;
         'agent create -m'|'agent create --model') values=none: ;;
         'agent create -b'|'agent create --backend') values=none: ;;
         'agent create -s'|'agent create --system') values=none: ;;

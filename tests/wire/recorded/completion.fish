@@ -787,6 +787,7 @@ complete -c agent-worker -n '__agent_worker_at agent info; and __agent_worker_tu
 complete -c agent-worker -n '__agent_worker_at agent; and __agent_worker_turn 1 0 0' -f -a 'create' -d 'Create an agent.'
 complete -c agent-worker -n '__agent_worker_at agent create' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at agent create' -l ephemeral -d 'create an agent without a file; the agent exists until the kernel stops'
+complete -c agent-worker -n '__agent_worker_at agent create' -l tag -d 'create a separate instance, named NAME-TAG' -r -f
 complete -c agent-worker -n '__agent_worker_at agent create' -s m -l model -d 'model as provider/name, or an alias' -r -f
 complete -c agent-worker -n '__agent_worker_at agent create' -s b -l backend -d 'backend that runs the agent (default: sdk)' -r -f
 complete -c agent-worker -n '__agent_worker_at agent create' -s s -l system -d 'system prompt' -r -f
@@ -1868,6 +1869,7 @@ complete -c awk -n '__agent_worker_at agent info; and __agent_worker_turn 2 0 0'
 complete -c awk -n '__agent_worker_at agent; and __agent_worker_turn 1 0 0' -f -a 'create' -d 'Create an agent.'
 complete -c awk -n '__agent_worker_at agent create' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at agent create' -l ephemeral -d 'create an agent without a file; the agent exists until the kernel stops'
+complete -c awk -n '__agent_worker_at agent create' -l tag -d 'create a separate instance, named NAME-TAG' -r -f
 complete -c awk -n '__agent_worker_at agent create' -s m -l model -d 'model as provider/name, or an alias' -r -f
 complete -c awk -n '__agent_worker_at agent create' -s b -l backend -d 'backend that runs the agent (default: sdk)' -r -f
 complete -c awk -n '__agent_worker_at agent create' -s s -l system -d 'system prompt' -r -f

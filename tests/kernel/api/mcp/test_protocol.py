@@ -15,7 +15,7 @@ from kernel.api.mcp.calls import ToolDispatcher
 from kernel.api.mcp.tools import TOOLS
 from kernel.operations.operation import Actor
 from kernel.store.attempts import Identity
-from protocol.message import TEXT_LIMIT_BYTES
+from protocol.message import RESOURCE_LIMIT_BYTES
 from protocol.names import AgentKey, AgentName, InstructionId, SpaceId
 from tests.builders.api import ServedKernel
 from tests.kernel.api.client import meanwhile
@@ -108,7 +108,7 @@ async def test_a_tool_that_is_not_there_is_invalid_params(kernel: ServedKernel, 
 
 async def test_a_long_message_is_taken_whole_or_refused(kernel: ServedKernel) -> None:
     await kernel.attempt()
-    text = "é" * (TEXT_LIMIT_BYTES // 2)
+    text = "é" * (RESOURCE_LIMIT_BYTES // 2)
     assert (await call(kernel, "channel_send", {"message": text}))["isError"] is False
     said = (await content(kernel, "channel_read", {"limit": 1}))["messages"][0]["text"]
     name = said.rpartition("resource:")[2].partition(";")[0]
