@@ -49,10 +49,8 @@ def keep(tx: Transaction, text: str, source: ResourceOrigin, type: str = "text/p
     """Store ``text`` in the space of ``source``, once with its first author. Return its id."""
     body = text.encode("utf-8", "replace")
     name = hashlib.sha256(f"{source.space}\0".encode() + body).hexdigest()[:ID_DIGITS]
-    row = (
-        name, source.space, put(tx, body, source.space), type, source.author, source.instruction, len(text), len(body), tx.now_ms,
-    )  # fmt: skip
-    tx.write(INSERT, row)
+    stored = (put(tx, body, source.space), type, source.author, source.instruction)
+    tx.write(INSERT, (name, source.space, *stored, len(text), len(body), tx.now_ms))
     return name
 
 

@@ -132,8 +132,7 @@ async def test_a_conversation_that_never_rests_is_read_after_many_messages(
 
 
 @pytest.mark.parametrize(
-    ("kind", "file"),
-    [("decision", "decisions.yaml"), ("pattern", "patterns.yaml"), ("work_log", "work-log.yaml")],
+    ("kind", "file"), [("decision", "decisions.yaml"), ("pattern", "patterns.yaml"), ("work_log", "work-log.yaml")]
 )
 async def test_an_approved_kind_is_stored_without_a_decision_in_the_file_of_its_kind(
     kernel: ServedKernel, guard: MemoryGuard, tmp_path: Path, kind: str, file: str

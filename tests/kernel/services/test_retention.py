@@ -30,7 +30,7 @@ from protocol.names import AgentKey, InstructionId
 from tests.kernel.store.running_store import Store, open_store, started
 from tests.kernel.store.test_removal import bytes_of
 from tests.kernel.store.test_runs import begin, end
-from tests.shorthand import beside, running
+from tests.shorthand import beside
 
 DAY_MS = 24 * 3600 * 1000
 

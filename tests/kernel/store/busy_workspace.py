@@ -9,7 +9,8 @@ import pytest
 
 from kernel.rule.draft import Author, Draft
 from kernel.store import voting
-from kernel.store.database import MEMORY, Connection, Database
+from kernel.store.database import MEMORY, Database
+from kernel.store.memory_texts import WriterConnection
 from kernel.store.transaction import Transaction
 from kernel.store.transitions.append import append
 from kernel.store.transitions.close import Closed, EndStatus, close
@@ -84,7 +85,7 @@ class BusyWorkspace:
         self._salt = life * 1_000_000
 
     @property
-    def conn(self) -> Connection:
+    def conn(self) -> WriterConnection:
         return self.database.writer()
 
     def commit(self, job: Callable[Concatenate[Transaction, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
