@@ -4,7 +4,7 @@ Field names are the keys of the file (contracts.md section 1). A key of the file
 here is rejected with a hint, never ignored.
 """
 
-from functools import cache
+from functools import lru_cache
 from typing import Annotated, Any, Final, Literal, get_args
 
 import msgspec
@@ -43,7 +43,7 @@ SCOPES: Final[frozenset[Scope]] = frozenset(get_args(Scope)) - NAMED_ONLY
 ScopeWords = tuple[Literal["default", Scope], ...]
 
 
-@cache
+@lru_cache(256)
 def scopes_of(words: ScopeWords) -> frozenset[Scope]:
     """Return the scopes that an agent file names."""
     return frozenset(scope for word in words for scope in (SCOPES if word == "default" else (word,)))

@@ -143,7 +143,9 @@ class Catalog:
         if isinstance(inline, AgentDefinition):
             self.system_text(inline, path)
             return LoadedAgent(inline, path)
-        seen, kept = seen if path == own else self._glances.at(self.place(path)), self._agents.get(name)
+        if inline is not None or path != own:
+            seen = self._glances.at(self.place(path))
+        kept = self._agents.get(name)
         if kept is not None and (kept.project is not project or kept.loaded.path != path):
             kept = None
         if kept is not None and seen.settled and kept.seen == seen and self._prompt_settled(kept):

@@ -399,9 +399,13 @@ def test_what_is_kept_of_a_file_never_outlives_an_edit_of_it_or_of_the_project(t
 
 
 @pytest.mark.promise("CF18")
-def test_a_file_that_is_certainly_the_same_is_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("entry", ["", "agents: [./.agents/alice.yaml]"])
+def test_a_file_that_is_certainly_the_same_is_not_read_again(
+    entry: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(files, "SETTLED_SECONDS", 0.0)
     root = project(tmp_path, alice=MINIMAL).root
+    (root / "moniro.yaml").write_text(entry)
     catalog = Catalog(root)
     kept = catalog.agent("alice")
     with monkeypatch.context() as patched:

@@ -85,8 +85,9 @@ class Kernel:
 
     async def commit(self, _job: object, **told: object) -> None:
         await trio.lowlevel.checkpoint()
-        self.said.append(f"told {told['reason']}")
-        self.told.set()
+        if told:
+            self.said.append(f"told {told['reason']}")
+            self.told.set()
 
     def hold_back(self) -> None:
         self.said.append("held back")
