@@ -31,7 +31,7 @@ class GuardSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     quiet: Duration = 300.0
     """Seconds without a new message after which ``auto_store`` reads direct messages and started workflows."""
     auto_approve: tuple[TrayKind, ...] = ()
-    """Kinds of items that are stored without a decision, unless they were shown content of the web."""
+    """Kinds of items that are stored without a decision, if the model saw only messages of people and agents."""
     observe: bool = False
     """After every 20 instructions of an agent, the model proposes changes of its soul, with the work as evidence. Only
     the project's setting counts."""

@@ -37,14 +37,12 @@ MOST_OPEN: Final = 50
 VALUE_CHARACTERS: Final = 500
 FEWEST_WORDS: Final = 4
 TEXT_BYTES: Final = 14_000
-"""Limit for quoted messages, so that a question stays bounded; the newest are included."""
+"""Limit for quoted messages, so that a question stays bounded; the next question starts after the last one."""
 MESSAGE_CHARACTERS: Final = 1500
 
 ANSWER_CHARACTERS: Final = 20_000
 """Longer answers are ignored."""
 
-MOST_QUESTIONS: Final = 5
-"""Limit of questions about new messages at a time; the oldest messages are left out."""
 FULL: Final = 100
 """New messages after which the guard is asked about a conversation that is not quiet."""
 AUTO: Final = "(auto_approve)"
@@ -135,36 +133,22 @@ def guard_agent(settings: GuardSettings) -> AgentDefinition:
 
 
 def shown(messages: Sequence[Message], trusts: Mapping[int, SourceClass]) -> tuple[str, Mapping[str, SourceClass]]:
-    """Return the messages of a run as text for the guard, and their trust classes by message id.
+    """Return the messages of a conversation as text for the guard, and their trust classes by message id.
 
-    If the messages do not fit, the oldest are left out. ``trusts``: trust class by message number.
+    If the messages do not fit, the newest are left out. ``trusts``: trust class by message number.
     """
     parts: list[str] = []
     classes: dict[str, SourceClass] = {}
     room = TEXT_BYTES
-    for one in reversed(messages):
-        text = one.text[:MESSAGE_CHARACTERS]
-        quoted = "\n".join(f"> {line}" for line in text.splitlines())
+    for one in messages:
+        quoted = "\n".join(f"> {line}" for line in one.text[:MESSAGE_CHARACTERS].splitlines())
         part = f"[{message_id(one.seq)}] {one.sender}:\n{quoted}"
         room -= len(part.encode("utf-8", "replace")) + 2
         if room < 0:
             break
-        if text.strip() and one.kind != "status":
-            parts.append(part)
-            classes[message_id(one.seq)] = trusts[one.seq]
-    return "\n\n".join(reversed(parts)), classes
-
-
-def batches(
-    messages: Sequence[Message], trusts: Mapping[int, SourceClass]
-) -> list[tuple[str, Mapping[str, SourceClass]]]:
-    """Return the newest ``messages`` as texts for single questions, the oldest first; see ``shown``."""
-    found: list[tuple[str, Mapping[str, SourceClass]]] = []
-    messages = [one for one in messages if one.text.strip() and one.kind != "status"]
-    while messages and len(found) < MOST_QUESTIONS:
-        found.insert(0, shown(messages[-MOST_SHOWN:], trusts))
-        messages = messages[: -len(found[0][1])]
-    return found
+        parts.append(part)
+        classes[message_id(one.seq)] = trusts[one.seq]
+    return "\n\n".join(parts), classes
 
 
 def extracted(answer: str, evidence: Evidence, known: Mapping[AgentKey, Iterable[str]]) -> tuple[Extracted, ...]:

@@ -36,8 +36,10 @@ agent that show in several instructions and that its soul does not state yet, as
 
 _LOW: Final[Mapping[str, int]] = {"expertise": 60}
 """Lists to which a short item may be added at low risk: what an agent knows. Other traits direct what it does."""
-_PLAIN: Final = re.compile(r"[^\W_]+(?:[ ,+-]{1,2}[^\W_]+)*")
-"""Words of any language, without paths, addresses, mentions, quotes or commands."""
+_WORD: Final = r"[^\W_\u0e00-\u109f\u1780-\u17ff\u2e80-\U0010ffff]+"
+_PLAIN: Final = re.compile(rf"{_WORD}(?:[ ,+-]{{1,2}}{_WORD}){{0,2}}")
+"""At most three words, without paths, addresses, mentions or quotes, of a script that separates its words: room for
+the name of a field of knowledge, but hardly for a command."""
 
 
 class ShownWork(NamedTuple):
@@ -91,7 +93,7 @@ def observed(
 ) -> Iterator[Suggestion]:
     """Yield the suggestions of ``answer`` that pass all checks; ``known``: values that were suggested before."""
     shown = {one.id: one for one in work}
-    trust = least(("agent", *(one.trust for one in work)))  # the model saw all of it, whatever it cites
+    trust = least(one.trust for one in work)  # the model saw all of it, whatever it cites
     seen = [shape_of(text) for text in known]
     for one in (read_answer(_decoder, answer) or _Observation()).traits[:MOST_OBSERVED]:
         cited = [shown[id_] for id_ in dict.fromkeys(one.instructions) if id_ in shown]
@@ -114,4 +116,4 @@ def observed(
 def risk_of(soul: Mapping[str, Any], trait: str, value: str, trust: SourceClass) -> SoulRisk:
     """Return the risk of the new ``value`` in ``trait`` of ``soul``, suggested because of work of class ``trust``."""
     small = isinstance(soul[trait], list) and len(value) <= _LOW.get(trait, 0)
-    return "low" if small and _PLAIN.fullmatch(value) and trust in ("user", "agent") else "significant"
+    return "low" if small and _PLAIN.fullmatch(value) and trust == "user" else "significant"

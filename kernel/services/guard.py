@@ -72,6 +72,8 @@ LATER_SECONDS: Final = 5.0
 """Retry delay if the store refuses commits."""
 GATHER_SECONDS: Final = 1.0
 """Shortest interval between two searches for quiet conversations and new work."""
+PAUSE_SECONDS: Final = 300.0
+"""Time before a failed question or write is repeated."""
 FILE_ENTRIES: Final = 200
 """Entries in one file of a kind; further ones go into the next file."""
 BY: Final = "guard"
@@ -113,6 +115,8 @@ class MemoryGuard(msgspec.Struct, eq=False, kw_only=True):
     """End of the pause of a guard, by place."""
     _tried: dict[str, int | str] = {}
     """Question by space or agent that is not repeated until something is new, because the guard could not be asked."""
+    paused: dict[str, float] = {}
+    """End of the pause after a failure, by space of the question or agent of the memory."""
     _look_at: float = 0.0
 
     async def run(self) -> None:
@@ -126,10 +130,13 @@ class MemoryGuard(msgspec.Struct, eq=False, kw_only=True):
                 if job.state in ENDED or job.state == "waiting":
                     await self._settle(job)
             for one in self.log.reader.now(memory.voted):
+                if self._pauses(one.agent):
+                    continue
                 try:
                     by = AUTO.strip("()") if one.vote == AUTO else f"vote {one.vote}"
                     await self.decide(one.agent, one.id, approved=True, by=by)
-                except (Refused, BadDefinition) as why:  # retried in the next round
+                except (Refused, BadDefinition) as why:
+                    self.paused[one.agent] = trio.current_time() + PAUSE_SECONDS
                     logger.warning("guard.not_written %s of %s: %s", one.id, one.agent, why)
             rest = self._look_at - trio.current_time()
             return rest if rest > 0 else await self._look()
@@ -137,14 +144,17 @@ class MemoryGuard(msgspec.Struct, eq=False, kw_only=True):
             logger.warning("guard.refused %s", refused.text)
             return LATER_SECONDS
 
+    def _pauses(self, name: str) -> bool:
+        return trio.current_time() < self.paused.get(name, 0.0)
+
     async def _look(self) -> float:
         """Ask about quiet conversations and agents with new work; return the seconds until the next is due."""
         self._look_at = trio.current_time() + GATHER_SECONDS
         project, reader = self.settings(personal_space(NAME)), self.log.reader
         wait = min(LOOK_SECONDS, project.quiet)
         for space in await reader.read(memory.conversations):
-            settings = self.settings(space)
-            if settings.model is None or not settings.auto_store:
+            settings = project if is_personal(space) else self.settings(space)
+            if settings.model is None or not settings.auto_store or self._pauses(space):
                 continue
             due_ms = reader.now(memory.question_due_ms, space=space, quiet_ms=int(settings.quiet * 1000), full=FULL)
             if due_ms is None or self._tried.get(space) == due_ms:
@@ -156,15 +166,18 @@ class MemoryGuard(msgspec.Struct, eq=False, kw_only=True):
         if project.model is not None and project.observe and project.soul_evolution != "disabled":
             for agent, numbers in (await reader.read(memory.unobserved, observed=OBSERVED)).items():
                 if self._tried.get(agent) != numbers:
-                    self._tried[agent] = numbers
                     ask = partial(ask_about_work, agent=agent, numbers=numbers, settings=project)
                     await self._change_soul(agent, ask)
+                    self._tried[agent] = numbers
         return wait
 
     async def _change_soul(self, agent: AgentKey, job: Callable[[Transaction, SoulStanding], None]) -> bool:
+        """Commit ``job``; return False if ``agent`` has no valid soul. Raises Refused: the store refuses commits."""
         try:
             await self.souls.change(agent, job)
         except (Refused, BadDefinition) as why:
+            if not isinstance(why, BadDefinition) and why.code != "unknown_agent":
+                raise
             logger.warning("guard.no_soul %s: %s", agent, why)
             return False
         return True
@@ -198,6 +211,8 @@ class MemoryGuard(msgspec.Struct, eq=False, kw_only=True):
                 texts = (one.entry.value for one in files.kept)
                 known[key] = (*texts, *await self.log.reader.read(memory.proposed, key))
             found = await trio.to_thread.run_sync(extracted, job.text, evidence, known)  # slow if much is known
+        elif job.purpose == "extract":
+            self.paused[job.space] = trio.current_time() + PAUSE_SECONDS
         await self.log.writer.commit(settle, job, found, self.settings(job.space))
         if (over := self._over.get(job.id)) is not None:
             over.set()

@@ -21,7 +21,7 @@ from kernel.store import entries, trust
 from kernel.store.attempts import held, use
 from kernel.store.decisions import MEMORY
 from kernel.store.idempotency import Words, find, record
-from kernel.store.messages import SAID, message_of, trust_of_messages
+from kernel.store.messages import MESSAGES, SAID, message_of, trust_of_messages
 from kernel.store.rows import Query, Sql
 from kernel.store.transaction import Transaction
 from protocol.agent_memory import CLASSES, SourceClass
@@ -141,20 +141,23 @@ def call_of(job: Purpose, space: str, number: int) -> str:
 _COVERED: Final = """coalesce((SELECT CAST(substr(c.call, -12) AS INTEGER) FROM guard_jobs AS c
   WHERE c.call > SPACE || '/' AND c.call < SPACE || '0' ORDER BY c.call DESC LIMIT 1), 0)"""
 _READ: Final = _COVERED.replace("SPACE", "'extract/' || :space")
-read_until = Sql(f"SELECT {_READ}").scalar(int)
-"""Return the number of the last message in ``space`` about which a guard was asked."""
 conversations = Sql("""
-SELECT 'dm:' || key FROM agents WHERE origin <> 'inline' UNION ALL SELECT space FROM workflows WHERE state = 'running'
+SELECT 'dm:' || key FROM agents WHERE origin <> 'inline' UNION SELECT space FROM workflows WHERE state = 'running'
+UNION SELECT space FROM guard_jobs WHERE id > (SELECT max(id) FROM guard_jobs) - 100 AND call GLOB '*extract/*'
 """).column(str)
-"""Return the spaces about which a guard may be asked before they end."""
-_NEW: Final = f"""WHERE space = :space AND seq > {_READ} AND {SAID} AND kind <> 'status' AND text <> ''"""
+"""Return the spaces about which a guard may be asked: current ones, and those that it has begun to read."""
+_ASKING: Final = "SELECT 1 FROM guard_jobs WHERE state = 'open' AND space = :space AND call GLOB 'extract/*'"
+_NEW: Final = f"""WHERE space = :space AND seq > {_READ} AND {SAID} AND kind <> 'status' AND text <> ''
+  AND NOT EXISTS ({_ASKING})"""
+unread = Query(f"{MESSAGES} {_NEW} ORDER BY seq LIMIT :limit", lambda cursor: tuple(map(message_of, cursor)))
+"""Return the oldest messages in ``space`` about which no guard was asked; none while a question about it is open."""
 question_due_ms = Sql(
     """
 SELECT max(at_ms) + iif(count(*) < :full, :quiet_ms, 0)
 FROM (SELECT at_ms FROM messages NEW ORDER BY seq DESC LIMIT :full)
 """.replace("NEW", _NEW)
 ).optional(int)
-"""Return when a guard is to be asked about the new messages of ``space``; None if there are none."""
+"""Return when a guard is to be asked about the new messages of ``space``; None if ``unread`` finds none."""
 # A scan of all instructions would grow with the log: an agent is observed while the newest ones are its own.
 unobserved = Query(
     """

@@ -196,7 +196,7 @@ def observe(
     by = Changer(GUARD, instruction)
     for said in found:
         if SOUL.count(tx.conn, agent) < MOST_SUGGESTIONS:
-            traits = evolved(standing.traits, said.trait, said.value)
+            traits = evolved(standing.traits, said.trait, said.value) if said.risk == "low" else {}
             body = text_of(traits) if text_of is not None and said.risk == "low" else None
             _propose(tx, agent, personal_space(agent), standing, said, by, body)
             if body is not None:

@@ -255,8 +255,8 @@ def situation_of(space: str, catalog: Catalog, reader: Reader, project: ProjectD
 def settings_of(
     space: str, catalog: Catalog, reader: Reader, project: ProjectDefinition | None = None
 ) -> GuardSettings:
-    """Return the guard settings for ``space``: those of its workflow, or else of the project."""
-    run = None if is_personal(space) else reader.now(workflows.by_space, space)
+    """Return the guard settings for ``space``: those of its newest run, or else of the project."""
+    run = None if is_personal(space) else reader.now(workflows.latest, space)
     source = None if run is None else reader.now(workflows.source, run.id)
     own = None if source is None else _workflow.decode(source.definition).guard
     return (project or catalog.kept_project()).guard if own is None else own

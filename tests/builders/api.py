@@ -46,7 +46,7 @@ from kernel.procs.launcher import ExecLauncher
 from kernel.procs.procfs import AcceptedConnection, ProcessId, caller
 from kernel.rule.evaluate import InstalledRules
 from kernel.services.embeddings import EmbeddingClient, EmbeddingProcess
-from kernel.services.guard import ANSWER_SECONDS, WAKING, MemoryGuard, Souls
+from kernel.services.guard import ANSWER_SECONDS, WAKING, MemoryGuard, Souls, concerns_no_guard
 from kernel.services.landings import Landings
 from kernel.services.mirror import Mirror
 from kernel.services.nodes import Nodes
@@ -404,7 +404,7 @@ async def serve_kernel(
     guard = MemoryGuard(
         contexts=contexts,
         log=log,
-        wake=feed.new_wake(WAKING),
+        wake=feed.new_wake(WAKING, unless=concerns_no_guard),
         souls=Souls(catalog=catalog, contexts=contexts, reader=reader, writer=writer),
         settings=partial(settings_of, catalog=catalog, reader=reader),
         answer_seconds=answer_seconds,

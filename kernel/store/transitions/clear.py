@@ -68,6 +68,15 @@ WHERE json_valid(CAST(response AS TEXT)) AND json_extract(CAST(response AS TEXT)
   SELECT CASE instr(value, '#') WHEN 0 THEN value ELSE substr(value, 1, instr(value, '#') - 1) END FROM cleared)
 """
 
+# A guard's suggestions for souls quote the work of other spaces; versions keep the text that applies.
+SUGGESTED: Final = """kind = 'soul' AND EXISTS (SELECT 1 FROM json_each(detail, '$.messages') AS e
+  CROSS JOIN messages AS m ON m.seq = CAST(substr(e.value, 2) AS INTEGER) WHERE m.space IN (SELECT value FROM cleared))
+"""
+ERASE_SUGGESTED: Final = """
+UPDATE soul_versions SET reason = '' WHERE proposal IN (SELECT number FROM decisions WHERE {SUGGESTED});
+DELETE FROM decisions WHERE {SUGGESTED}
+""".replace("{SUGGESTED}", SUGGESTED)
+
 ERASE_BLOBS: Final = """
 DELETE FROM blobs WHERE hash IN (SELECT value FROM wiped)
   -- blobs that other spaces refer to remain
@@ -122,6 +131,7 @@ def erase(tx: Transaction, spaces: Sequence[str]) -> Erased:
             mark_redo(tx, home)
             tx.emit("space.cleared", space=home, data={"messages": asked, "instructions": 0})
         instructions, messages = int(conn.execute(WORKED).get), 0
+        conn.execute(ERASE_SUGGESTED).fetchall()
         for one in HOLDINGS:
             if one.clear:
                 conn.execute(one.clearing())

@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from kernel.policy.guard import AUTO, EXTRACT, MOST_OPEN, NAME, Extracted, Purpose, batches, guard_agent
+from kernel.policy.guard import AUTO, EXTRACT, MOST_OPEN, MOST_SHOWN, NAME, Extracted, Purpose, guard_agent, shown
 from kernel.policy.observing import OBSERVED, observe_question
 from kernel.rule.draft import Author, Draft, GuardAsked
 from kernel.store import memory, messages
@@ -17,7 +17,6 @@ from kernel.store.agents import AgentSpec, put_agent
 from kernel.store.attempts import held
 from kernel.store.decisions import MEMORY
 from kernel.store.memory import GuardJob, call_of, job_of
-from kernel.store.messages import channel
 from kernel.store.souls import SoulStanding
 from kernel.store.transaction import Transaction
 from kernel.store.transitions.append import append
@@ -30,7 +29,6 @@ from protocol.names import AgentKey, base_space, inline_key, is_below, is_person
 from protocol.project import GuardSettings
 from protocol.text import encode_json
 
-SHOWN_MESSAGES: Final = 200
 RUN: Final = "SELECT definition, coalesce(vouched, '[]') FROM workflows WHERE space = ? ORDER BY id DESC LIMIT 1"
 # Only agents that outlive the run: the memory of a workflow's inline agents ends with it.
 MEMBERS: Final = """
@@ -67,21 +65,20 @@ def _guard_of(tx: Transaction, space: str) -> tuple[GuardSettings | None, tuple[
 
 
 def ask_guard(tx: Transaction, space: str, project: GuardSettings | None = None) -> bool:
-    """Ask the guard of ``space``, or of the ``project``, about new messages to remember; return whether it was."""
+    """Ask the guard of ``space``, or of the ``project``, about the oldest new messages; return whether it was."""
     own, vouched = _guard_of(tx, space)
     settings = own or project
     if settings is None or settings.model is None or not settings.auto_store:
         return False
     agents = {str(name): AgentKey(str(key)) for name, key in tx.conn.execute(MEMBERS, (space,))}
-    after = memory.read_until(tx.conn, space=space)
-    said = [one for one in channel(tx.conn, space, SHOWN_MESSAGES) if one.seq > after] if agents else []
-    jobs: list[int | None] = []
-    for text, classes in batches(said, messages.trust_of_messages(tx.conn, said)):
-        asked = f"{EXTRACT}\n\nThe agents of {place_of(space)} are {', '.join(agents)}. What was said:\n\n{text}"
-        call = call_of("extract", space, max(number_of(id_, "m") or 0 for id_ in classes))
-        question = GuardQuestion(purpose="extract", text=asked, call=call)
-        jobs.append(_ask(tx, space, settings, question, vouched, encode_json((classes, agents))))
-    return any(jobs)
+    said = memory.unread(tx.conn, space=space, limit=MOST_SHOWN) if agents else ()
+    if not said:
+        return False
+    text, classes = shown(said, messages.trust_of_messages(tx.conn, said))
+    asked = f"{EXTRACT}\n\nThe agents of {place_of(space)} are {', '.join(agents)}. What was said:\n\n{text}"
+    call = call_of("extract", space, said[len(classes) - 1].seq)
+    question = GuardQuestion(purpose="extract", text=asked, call=call)
+    return _ask(tx, space, settings, question, vouched, encode_json((classes, agents))) is not None
 
 
 def ask_about_work(
@@ -89,11 +86,14 @@ def ask_about_work(
 ) -> None:
     """Ask the project's guard about the newest instructions among ``numbers`` (JSON) of ``agent``, if they are enough.
 
-    Work with another guard and in spaces that only their members see is left out.
+    Work with another guard, in memory only, and in spaces that only their members see is left out.
     """
     work = memory.work_shown(tx.conn, numbers)
-    guards = {space: _guard_of(tx, space)[0] for space in {one.space for one in work}}
-    work = tuple(one for one in work if guards[one.space] in (None, settings) and not is_below(one.space))[-OBSERVED:]
+    hidden = memory_spaces(tx.conn, "")
+    guards = {one.space: _guard_of(tx, one.space)[0] or settings for one in work}
+    asked = {space for space, one in guards.items() if (one.model, one.provider) == (settings.model, settings.provider)}
+    asked = {space for space in asked if not is_below(space) and base_space(space) not in hidden}
+    work = tuple(one for one in work if one.space in asked)[-OBSERVED:]
     if len(work) == OBSERVED:
         text = observe_question(work, encode_json(standing.traits).decode())
         space = personal_space(agent)
@@ -152,6 +152,9 @@ def _bytes(value: object) -> bytes:
 
 
 SETTLE: Final = "UPDATE guard_jobs SET state = ? WHERE id = ? AND state = 'open' RETURNING id"
+# Without its key a question no longer covers its messages: they are asked about again.
+REPEAT: Final = "UPDATE OR IGNORE guard_jobs SET call = ? || '/' || call WHERE id = ? AND call GLOB 'extract/*'"
+REPEATS: Final = 3
 # The failure of a guard needs no attention from a person.
 DISMISS: Final = "UPDATE instructions SET dismissed = 1 WHERE id = ?"
 
@@ -162,6 +165,8 @@ def end_job(tx: Transaction, job: GuardJob) -> bool:
         close_cancelled(tx, job.instruction, job.epoch)
     if tx.conn.execute(SETTLE, ("done" if job.state == "done" else "failed", job.id)).fetchone() is None:
         return False
+    if job.state != "done":
+        tx.conn.executemany(REPEAT, [(number, job.id) for number in range(REPEATS)])
     tx.write(DISMISS, (job.instruction,))
     return True
 
@@ -170,8 +175,8 @@ def settle(tx: Transaction, job: GuardJob, found: Sequence[Extracted], project: 
     """End a guard job, once, and put extracted memories into trays, approved if the settings say so."""
     settings = _guard_of(tx, job.space)[0] or project or GuardSettings()
     for one in found if end_job(tx, job) else ():
-        approved = one.kind in settings.auto_approve and one.trust != "web"
-        if approved or MEMORY.count(tx.conn, one.agent) < MOST_OPEN:
+        approved = one.kind in settings.auto_approve and one.trust in ("user", "agent")
+        if MEMORY.count(tx.conn, one.agent) < MOST_OPEN:
             detail = {"kind": one.kind, "messages": one.messages, "trust": one.trust}
             name = MEMORY.propose(tx, one.agent, job.space, one.key, one.value, detail=detail)
             if approved:
