@@ -166,7 +166,7 @@ class RuleAgent(Ask, frozen=True, kw_only=True, omit_defaults=True):
     like: Name | None = None
     """Member to copy. In the rule of an agent it is always the agent."""
     prompt: Annotated[str, msgspec.Meta(min_length=1, max_length=MESSAGE_CHARACTERS)]
-    """System prompt."""
+    """System prompt. It contains no variables: send such text as a message."""
 
 
 class RuleSpace(Ask, frozen=True, kw_only=True, omit_defaults=True):

@@ -283,7 +283,7 @@ def not_running(store: StoreAccess, files: ProjectFiles, space: str, what: str =
     text = what or f"workflow {space[:100]} is not running"
     names = workflow_names(files.catalog, files.catalog.kept_project())
     before = store.reader.now(workflows.newest_at, space)
-    if name == GLOBAL or (before is not None and not before.file):
+    if name not in names and (name == GLOBAL or (before is not None and not before.file)):
         return Refused("workflow_not_running", f"space {space[:100]} is not open", f"open it: awk space create {name}")
     start = name if name in names else before and before.file  # A workflow that was started from a path or a remote.
     if start is None:

@@ -33,6 +33,7 @@ from kernel.store.idempotency import RequestKey
 from kernel.store.instruction_views import all_missing_credentials
 from kernel.store.transitions.append import Appended, append_all
 from kernel.store.transitions.runs import open_for_person
+from kernel.workflows.find import workflow_names
 from protocol.agent import AgentDefinition
 from protocol.api.document import Ask
 from protocol.api.messages import (
@@ -266,7 +267,7 @@ async def deliver(
     try:
         return await store.append(draft, key)
     except Refused as refused:
-        if refused.code == "workflow_not_running" and target.space == workflow_space(GLOBAL):
+        if refused.code == "workflow_not_running" and _opens(files, target.space):
             with suppress(Refused):  # Another message has opened it.
                 await store.writer.commit(open_for_person, GLOBAL)
             draft = msgspec.structs.replace(draft, space=draft_to(store.reader, target, said.text, grant).space)
@@ -278,6 +279,11 @@ async def deliver(
         # The agent's file may be newer than the kernel's last scan. Raises Refused (unknown_agent), BadDefinition.
         await store.writer.commit(put_agents, [file_spec(files.catalog.agent(target.agent))])
     return await store.append(draft, key)
+
+
+def _opens(files: ProjectFiles, space: str) -> bool:
+    known = files.catalog
+    return space == workflow_space(GLOBAL) and GLOBAL not in workflow_names(known, known.kept_project())
 
 
 def draft_to(reader: Reader, target: Target, text: str, grant: tuple[str, ...]) -> Draft:

@@ -18,9 +18,8 @@ from kernel.source.diagnostics import BadDefinition, place_text, suggest
 from kernel.store import agents, workflows
 from kernel.store.idempotency import RequestKey
 from kernel.store.transaction import Transaction, rfc3339
-from kernel.store.transitions import worktrees
-from kernel.store.transitions.creations import planned_starts
-from kernel.store.transitions.runs import RULES, StartedRun, refuse_start, started_before, stop_workflow
+from kernel.store.transitions import creations, worktrees
+from kernel.store.transitions.runs import RULES, StartedRun, planned_number, refuse_start, started_before, stop_workflow
 from kernel.store.transitions.steering import continue_workflow, pause_workflow, resume_workflow
 from kernel.store.workflows import WorkflowRecord
 from kernel.workflows import start as workflows_start
@@ -142,6 +141,8 @@ async def launch(
             return prepared
 
         prepared = await trio.to_thread.run_sync(checked)
+        if (number := planned_number(actor.request_key)) is not None:  # before any command has run
+            store.reader.now(creations.confined, number, prepared.spec)
         left_behind = 0
         if any(member.definition.needs.labels for member in prepared.loaded.members):
             workspace = prepared.loaded.definition.workspace
@@ -169,7 +170,9 @@ async def launch(
 async def start_for_rules(services: Services) -> float:
     """Start the workflows that rules plan, each once. Return the seconds until the next call without an event."""
     store = services.store
-    for one in store.reader.now(planned_starts):
+    if services.kernel.state.safe_mode():
+        return LATER_SECONDS
+    for one in store.reader.now(creations.planned_starts):
         asked = StartRequest(workflow=one.start.workflow, tag=one.start.tag, params=one.start.params)
         actor = Actor(access=Access(RULES, "operate"), request_key=RequestKey(RULES, str(one.number), b""))
         try:

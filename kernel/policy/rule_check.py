@@ -126,6 +126,8 @@ def _check_created(action: Action, members: Collection[str], scopes: Collection[
     _check_known(
         (*(space.members if space else ()), *(() if agent is None or agent.like is None else (agent.like,))), members
     )
+    if agent is not None and VARIABLE.search(agent.prompt) is not None:
+        raise bad_request("prompt: contains a variable", "write a fixed prompt, and send the text as a message: assign")
     if space is not None and not space.members:
         raise bad_request("members: is empty", "name the members of the space")
     if start is not None and VARIABLE.search(start.workflow) is not None:

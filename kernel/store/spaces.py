@@ -100,8 +100,8 @@ OWN: Final = """
 SELECT 0 AS number, space, space AS base, name, id AS run, 'user' AS opener, '' AS opener_key, 0 AS instruction,
   started_ms AS opened_ms, ended_ms AS closed_ms FROM workflows WHERE file = ''
 """
-own = Sql(f"{OWN} AND space = ? ORDER BY id DESC LIMIT 1").row(Subspace)
-"""Return the space of a person, open or closed, or None."""
+own = Sql(f"{OWN} AND id = (SELECT max(id) FROM workflows WHERE space = ?)").row(Subspace)  # noqa: S608 - constants only
+"""Return the space of a person, open or closed, or None; also None if a workflow has continued there."""
 
 
 find_open = Sql(f"""

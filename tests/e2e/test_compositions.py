@@ -13,7 +13,7 @@ rules:
   - name: crew
     params: { task: string }
     then:
-      - create_agent: { name: architect, like: lead, prompt: "You design: ${{ params.task }}" }
+      - create_agent: { name: architect, like: lead, prompt: You design. }
       - create_agent: { name: coder, like: lead, prompt: You write code. }
       - open_space: { name: design, members: [architect, coder], message: "@coder begin with ${{ params.task }}" }
   - name: found

@@ -4,6 +4,7 @@ or create an agent or a space. What rules create is recorded, for their limits (
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, cast
 
+import apsw
 import msgspec
 
 from kernel.policy.creation import WINDOW_MS, check_creation, check_scopes, copy_of, effective, share_of
@@ -38,6 +39,7 @@ SELECT root, depth FROM creations WHERE made IN (:space, :base, :author)
 UNION ALL SELECT :base, 0 ORDER BY depth DESC LIMIT 1
 """
 COUNT: Final = "SELECT count(*) FROM creations WHERE root = ? AND verb = ? AND at_ms > ?"
+INHERITED: Final = "SELECT scopes FROM creations WHERE made IN (?, ?, ?) AND scopes IS NOT NULL"
 INSERT: Final = """
 INSERT INTO creations (space, root, depth, rule, scopes, sender, verb, spec, state, made, at_ms)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
@@ -55,6 +57,8 @@ def make_for_rule(tx: Transaction, row: Make) -> list[Draft]:
         if isinstance(row.wanted, RuleTask):
             return plan_for_rule(tx, row, row.wanted)
         verb, make = _MAKE[type(row.wanted)]
+        if verb != "open_space" and base_space(row.space) in workflows.memory_spaces(tx.conn, ""):
+            raise Refused("conflict", f"{verb} not possible with provider: memory, which keeps texts off the disk")
         made, said = make(tx, row, row.wanted)
         _record(tx, row, verb, made)
     except (Refused, NameRejected) as refused:
@@ -68,13 +72,21 @@ def make_for_rule(tx: Transaction, row: Make) -> list[Draft]:
 
 
 def _record(tx: Transaction, row: Make, verb: str, made: str | None) -> None:
-    rule, base = row.rule, base_space(row.space)
-    values = {"space": row.space, "base": base, "author": rule.author_key}
+    values = {"space": row.space, "base": base_space(row.space), "author": row.rule.author_key}
     ((root, depth),) = cast("list[tuple[str, int]]", tx.conn.execute(LINEAGE, values).fetchall())
     check_creation(verb, depth + 1, int(tx.conn.execute(COUNT, (root, verb, tx.now_ms - WINDOW_MS)).get))
-    scopes = None if rule.author_key is None else " ".join(sorted(rule.scopes))
-    whose = (row.space, root, depth + 1, rule.spec.name, scopes, row.creator, verb, encode_json(row.wanted))
+    scopes, rule = _scopes(tx, row), row.rule.spec.name
+    words = None if scopes is None else " ".join(sorted(scopes))
+    whose = (row.space, root, depth + 1, rule, words, row.creator, verb, encode_json(row.wanted))
     tx.conn.execute(INSERT, (*whose, "planned" if made is None else "done", made, tx.now_ms))
+
+
+def _scopes(tx: Transaction, row: Make) -> frozenset[Scope] | None:
+    """Return the scopes that the rule's author and all authors above it have; None: all are people or files."""
+    values = (row.space, base_space(row.space), row.rule.author_key)
+    known = [scopes_in(str(words)) for (words,) in tx.conn.execute(INHERITED, values).fetchall()]
+    known += () if row.rule.author_key is None else (row.rule.scopes,)
+    return frozenset.intersection(*known) if known else None
 
 
 def _create_agent(tx: Transaction, row: Make, wanted: RuleAgent) -> Made:
@@ -90,8 +102,8 @@ def _create_agent(tx: Transaction, row: Make, wanted: RuleAgent) -> Made:
     entry = None if source is None else _workflow.decode(source.definition).agents.get(like)
     if isinstance(entry, Ref) and entry.ref == record.key:
         definition = effective(definition, entry)
-    scopes = None if row.rule.author_key is None else row.rule.scopes
-    body, key = encode_json(copy_of(definition, wanted.name, wanted.prompt, scopes)), inline_key(wanted.name, run.space)
+    copy = copy_of(definition, wanted.name, wanted.prompt, _scopes(tx, row))
+    body, key = encode_json(copy), inline_key(wanted.name, run.space)
     agents.put_agent(tx, agents.AgentSpec(key=key, origin="inline", home_space=run.space, definition=body))
     tx.conn.executemany(ADD_MEMBER, [(space, wanted.name, key) for space in {run.space, row.space}])
     text = f"[RULE:{row.chain.rule}] created the agent {wanted.name}, a copy of {like}"
@@ -176,27 +188,31 @@ class _Scoped(msgspec.Struct, frozen=True):
 _scoped: Final = msgspec.json.Decoder(_Scoped)
 
 
-def confined(tx: Transaction, one: PlannedStart, spec: RunSpec) -> RunSpec:
+def confined(conn: apsw.Connection, number: int, spec: RunSpec) -> tuple[RunSpec, Sequence[tuple[float | None, ...]]]:
     """Return the run of a planned start within the scopes of the rule's author, and with a share of the budget of the
-    rule's run, which counts there as spent. Raises Refused (forbidden, conflict)."""
+    rule's run, and the values of ``CHARGE``. Raises Refused (forbidden, conflict: also if the start was cancelled)."""
+    one = next((one for one in planned_starts(conn) if one.number == number), None)  # it stays among the oldest
+    if one is None:
+        raise Refused("conflict", "the start was cancelled")
     for member in spec.members:
         check_scopes(member.name, scopes_of(_scoped.decode(member.definition or b"{}").scopes), one.scopes)
-    parent = None if is_personal(one.space) else workflows.latest(tx.conn, one.space)
-    money, budget = None if parent is None else spending.of_run(tx.conn, parent.id), spec.options.budget
+    parent = None if is_personal(one.space) else workflows.latest(conn, one.space)
+    money, budget = None if parent is None else spending.of_run(conn, parent.id), spec.options.budget
+    charges: Sequence[tuple[float | None, ...]] = ()
     if parent is not None and money is not None:
         whole = RunBudget(tokens=money.budget_tokens, usd=money.budget_usd)
         budget = share_of(whole, money.spent_tokens, money.spent_usd, budget)
-        charged = (budget.tokens if whole.tokens else 0, budget.usd if whole.usd else 0.0, parent.id)
-        tx.conn.execute(CHARGE, charged)
+        charges = ((budget.tokens if whole.tokens else 0, budget.usd if whole.usd else 0.0, parent.id),)
     options = msgspec.structs.replace(spec.options, budget=budget)
     sender = one.sender if one.sender != SYSTEM else f"rule:{one.rule}"
-    return msgspec.structs.replace(spec, options=options, kickoff_by=sender)
+    return msgspec.structs.replace(spec, options=options, kickoff_by=sender), charges
 
 
 CHARGE: Final = "UPDATE workflows SET spent_tokens = spent_tokens + ?, spent_usd = spent_usd + ? WHERE id = ?"
 END: Final = "UPDATE creations SET state = ?, made = ? WHERE id = ? AND state = 'planned'"
 
 
-def end_start(tx: Transaction, number: int, made: str | None) -> None:
-    """End a planned start: ``made`` is the space of the run, or None if it was refused."""
+def end_start(tx: Transaction, number: int, made: str | None) -> bool:
+    """End a planned start: ``made`` is the space of the run, or None: refused. Return whether it was planned."""
     tx.conn.execute(END, ("refused" if made is None else "done", made, number))
+    return tx.conn.changes() > 0

@@ -30,7 +30,7 @@ from kernel.store.transitions import landings, tasks
 from kernel.store.transitions.append import Appended, append
 from kernel.store.transitions.close import close_cancelled, close_incomplete
 from kernel.store.transitions.close import close_space as close_below
-from kernel.store.transitions.creations import PlannedStart, confined, end_start, planned_starts
+from kernel.store.transitions.creations import CHARGE, PlannedStart, confined, end_start
 from kernel.store.transitions.guarding import ask_guard
 from kernel.store.transitions.landings import plan_landing, request_landing
 from kernel.store.transitions.rules import define_of_file
@@ -128,9 +128,9 @@ def start_run(
     after = event_range(tx.conn).newest
     started = draft.payload
     assert isinstance(started, RunSpec), started
-    number = int(request.key) if request is not None and request.principal == RULES else None
-    for one in planned_starts(tx.conn) if number is not None else ():
-        started = confined(tx, one, started) if one.number == number else started
+    if (number := planned_number(request)) is not None:
+        started, charges = confined(tx.conn, number, started)
+        tx.conn.executemany(CHARGE, charges)
     draft, begins = _in_its_space(tx.conn, draft, started, continues=continues)
     appended = _begin(tx, draft)
     for (agent,) in tx.conn.execute(HELD_MEMBERS, (draft.space,)).fetchall():
@@ -170,10 +170,15 @@ RULES: Final = "rules"
 """Principal of the starts that rules plan; the key is the number of the creation."""
 
 
+def planned_number(request: RequestKey | None) -> int | None:
+    """Return the number of the planned start behind ``request``, or None."""
+    return int(request.key) if request is not None and request.principal == RULES else None
+
+
 def refuse_start(tx: Transaction, one: PlannedStart, why: str) -> None:
     """End a planned start that is not possible, with a note in the space of the rule."""
-    end_start(tx, one.number, None)
-    append(tx, not_done(one.space, one.rule, why))
+    if end_start(tx, one.number, None):
+        append(tx, not_done(one.space, one.rule, why))
 
 
 def open_for_person(tx: Transaction, name: str, members: Sequence[str] = (), *, is_open: bool = True) -> SpaceId:
@@ -273,8 +278,17 @@ WHERE space = ? AND state IN ('queued', 'leased', 'running', 'yielded', 'waiting
 """
 
 
+CANCEL_STARTS: Final = """
+UPDATE creations SET state = 'refused' WHERE state = 'planned'
+  AND space IN (SELECT ?1 UNION ALL SELECT s.space FROM subspaces AS s WHERE s.base = ?1)
+"""
+
+
 def stop_workflow(tx: Transaction, space: str, status: str, exit_code: int, reason: str = "") -> StoppedWork:
-    """End the run in ``space`` and all its work. Raises Refused (workflow_not_running)."""
+    """End the run in ``space`` and all its work; if cancelled, also planned starts. Raises Refused
+    (workflow_not_running)."""
+    if status == "cancelled":
+        tx.conn.execute(CANCEL_STARTS, (space,))
     text = f"{place_of(space)} ended: {reason or status}"
     expire_proposals(tx, over=space)  # before call_off cancels all other proposals
     below = spaces.open_below(tx.conn, space)

@@ -37,7 +37,7 @@ ALL: Final[tuple[Scope, ...]] = get_args(Scope)
 CREATING: Final[tuple[Scope, ...]] = ("agents", "spaces", "workflows")
 TOKENS: Final = 1000
 STEPS: Final = 24
-NEW: Final = "SELECT verb, made, depth, root, state, rule, space FROM creations WHERE id > ? ORDER BY id"
+NEW: Final = "SELECT id, verb, made, depth, root, state, rule, space FROM creations WHERE id > ? ORDER BY id"
 NEWEST: Final = "SELECT coalesce(max(id), 0) FROM creations"
 RUNS: Final = "SELECT space, budget_tokens, spent_tokens FROM workflows ORDER BY id"
 AGENTS: Final = "SELECT key, definition FROM agents ORDER BY key"
@@ -59,6 +59,8 @@ class History:
         """Root and depth of each space that exists."""
         self.authors: dict[str, tuple[str, int]] = {}
         """The same of each agent that a rule created."""
+        self.bounds: dict[Any, frozenset[Scope] | None] = {}
+        """Scopes of all authors above each creation, by its number and by what it made."""
         self.at: dict[tuple[str, str], list[int]] = {}
         self.made: Counter[str] = Counter()
         self.scopes: dict[str, frozenset[Scope]] = {}
@@ -128,7 +130,12 @@ class History:
         assert len(rows) <= len(verbs), "no action takes effect twice"
         needed = dict(zip(("create_agent", "open_space", "start_workflow"), CREATING, strict=True))
         author = self._rows("SELECT author_key FROM rules WHERE space = ? AND name = ?", space, name)[0][0]
-        for verb, made, depth, root, state, rule, where in rows:
+        own: frozenset[Scope] | None = None if scopes is None else frozenset((*scopes, "rules"))
+        above = (own, *(self.bounds.get(one) for one in (space, base_space(space), author)))
+        known = [one for one in above if one is not None]
+        bound = frozenset.intersection(*known) if known else None
+        for number, verb, made, depth, root, state, rule, where in rows:
+            self.bounds[made or number] = bound
             assert (rule, where, state) == (name, space, "done" if made else "planned")
             assert scopes is None or needed[verb] in scopes, "a rule may do what its author may"
             origin = max(self.spaces[space], self.authors.get(author, (SPACE, 0)), key=lambda one: one[1])
@@ -137,11 +144,11 @@ class History:
             self._count(root, verb)
             if verb == "create_agent":
                 self.authors[made] = (root, depth)
-                self._check_agent(made, scopes)
+                self._check_agent(made, bound)
             elif made:
                 self.spaces[made] = (root, depth)
         agents = {key for (key, _) in self._rows(AGENTS)} - sites
-        assert agents == {row[1] for row in rows if row[0] == "create_agent"}, "what was refused left nothing"
+        assert agents == {row[2] for row in rows if row[1] == "create_agent"}, "what was refused left nothing"
 
     def _check_agent(self, key: str, author: frozenset[Scope] | None) -> None:
         (body,) = self._rows("SELECT definition FROM agents WHERE key = ?", key)[0]
@@ -182,7 +189,8 @@ class History:
                 continue
             assert again.run == begun.run, "once"
             assert len(self._rows(RUNS)) == before + 1
-            assert one.scopes is None or scopes <= one.scopes, "no agent has a scope that the author lacks"
+            bound = self.bounds[begun.space] = self.bounds[one.number]
+            assert bound is None or scopes <= bound, "no agent has a scope that an author above it lacks"
             self.scopes[inline_key("x", begun.space)] = scopes
             row = self._rows("SELECT root, depth FROM creations WHERE id = ? AND made = ?", one.number, begun.space)
             self.spaces[begun.space] = row[0]

@@ -18,7 +18,7 @@ def test_what_rules_create_is_within_limits_and_scopes_and_happens_once() -> Non
     assert sum(map(trial, range(HISTORIES))) > 3 * HISTORIES
 
 
-@pytest.mark.parametrize("wrong", ["depth", "number", "scopes", "budget"])
+@pytest.mark.parametrize("wrong", ["depth", "number", "scopes", "lineage", "budget"])
 def test_a_limit_that_does_not_hold_is_found_out(wrong: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def unlimited(_verb: str, depth: int, made: int) -> None:
         creation.check_creation("open_space", 1 if wrong == "depth" else depth, 0 if wrong == "number" else made)
@@ -29,9 +29,9 @@ def test_a_limit_that_does_not_hold_is_found_out(wrong: str, monkeypatch: pytest
     def whole(budget: RunBudget, _tokens: int, _usd: float, _own: RunBudget) -> RunBudget:
         return budget
 
-    name, double = {"scopes": ("check_scopes", anybody), "budget": ("share_of", whole)}.get(
-        wrong, ("check_creation", unlimited)
-    )
+    lineage = ("INHERITED", "SELECT ?, ?, ? WHERE 0")
+    doubles = {"scopes": ("check_scopes", anybody), "lineage": lineage, "budget": ("share_of", whole)}
+    name, double = doubles.get(wrong, ("check_creation", unlimited))
     monkeypatch.setattr(creations, name, double)
     with pytest.raises(AssertionError):
         sum(map(trial, range(HISTORIES)))
