@@ -117,7 +117,7 @@ async def send(asked: SendRequest, actor: Actor, store: StoreAccess, files: Proj
     say = files.trust.request(asked.trust, asked.agree)
     if asked.messages is not None and asked.to is None and asked.text is None:
         return await _send_all(actor, asked.messages, store, files, say)
-    to = asked.to or files.catalog.kept_project().default_agent
+    to = files.catalog.kept_project().default_agent if asked.to is None else asked.to
     if asked.messages is not None or asked.text is None:
         text = "text is missing" if asked.messages is None else "messages cannot be combined with to or text"
         raise Refused("bad_request", text, "give to and text for one message, or messages for several")

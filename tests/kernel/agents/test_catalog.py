@@ -399,7 +399,7 @@ def test_what_is_kept_of_a_file_never_outlives_an_edit_of_it_or_of_the_project(t
 
 
 @pytest.mark.promise("CF18")
-@pytest.mark.parametrize("entry", ["", "agents: [./.agents/alice.yaml]"])
+@pytest.mark.parametrize("entry", ["{}", "agents: [./.agents/alice.yaml]"])
 def test_a_file_that_is_certainly_the_same_is_not_read_again(
     entry: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

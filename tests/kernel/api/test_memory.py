@@ -338,6 +338,7 @@ boots: version machine
 breakers: key reason state failures
 counters: name labels
 crashes: agent
+creations: space root rule scopes sender verb state made
 decision_numbers: kind
 decisions: kind owner space author detail state decided_by vote
 deliveries: agent name space state
