@@ -310,7 +310,13 @@ def _step(rule: ActiveRule, occasion: Occasion, action: Action) -> RuleStep:
         )
         return RuleStep(rule=rule, occasion=occasion, action=msgspec.structs.replace(action, task=task), quotes=quotes)
     if (created := action.created) is not None:
-        texts = {name: _filled_in(getattr(created, name), occasion) for name in created.__struct_fields__}
+        texts: dict[str, Any] = msgspec.structs.asdict(created)
+        for name, value in texts.items():
+            if value is not None:
+                several = not isinstance(value, str)
+                texts[name] = (
+                    tuple(filled(one, occasion) for one in value) if several else filled(value, occasion, 4000)
+                )
         verb, words = next(one for one in VERBS if getattr(action, one) is not None), encode_json(created).decode()
         mentions = find_mentions(getattr(created, "message", ""))
         action = msgspec.structs.replace(action, **{verb: msgspec.structs.replace(created, **texts)})
@@ -328,14 +334,6 @@ def _worded(
         text=filled(template, occasion),
         mentions=mentions,
         quotes=_has_variable(template),
-    )
-
-
-def _filled_in(value: Any, occasion: Occasion) -> Any:
-    return (
-        filled(value, occasion, 4000)
-        if isinstance(value, str)
-        else value and tuple(filled(one, occasion) for one in value)
     )
 
 

@@ -1,6 +1,6 @@
 """Queries about workflows. Each start is a row: a *run*, identified by a number internally and by its id externally."""
 
-from typing import Any, Final, Literal, NamedTuple, cast
+from typing import Final, Literal, NamedTuple, cast
 
 import apsw
 import msgspec
@@ -95,17 +95,6 @@ def end(tx: Transaction, space: str, status: str, exit_code: int) -> None:
     tx.emit("workflow.stopped", space=space, data=data)
 
 
-def _options(
-    budget_tokens: int | None, budget_usd: float | None, exit_from: str | None, approval: Approval | None, attended: int
-) -> RunOptions:
-    return RunOptions(
-        budget=RunBudget(tokens=budget_tokens, usd=budget_usd),
-        exit_from=exit_from,
-        approval=approval,
-        attended=bool(attended),
-    )
-
-
 WORKSPACE: Final = """
 SELECT name, tag, file, hops_limit, instructions_limit, assigned, limited, limited_by, mode,
   workspace <> 'none' AS has_channel, attended AS watched
@@ -179,7 +168,11 @@ def _progress(
     failed: int,
     incomplete: int,
     used_up: int | None,
-    *options: Any,
+    tokens: int | None,
+    usd: float | None,
+    exit_from: str | None,
+    approval: Approval | None,
+    attended: int,
 ) -> RunSnapshot:
     waits = _waits(conn, space, now_ms)
     over = waits is not None and failed
@@ -193,7 +186,9 @@ def _progress(
         deadline_ms=deadline_ms,
         causes=frozenset(cause for (cause,) in conn.execute(FAILED_FOR, (number,))) if over else frozenset(),
         used_up=bool(used_up),
-        options=_options(*options),
+        options=RunOptions(
+            budget=RunBudget(tokens=tokens, usd=usd), exit_from=exit_from, approval=approval, attended=bool(attended)
+        ),
     )
 
 

@@ -5,6 +5,7 @@ the overrides of the workflow (CF18).
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from types import MappingProxyType
 from typing import Final, Protocol
 
@@ -114,7 +115,10 @@ def instruction_prompt(
         here = reader.now(run_outcomes.expected_in, source.space)
         members = tuple(member.name for member in reader.now(agents.members, source.space))
         tree = _tree(source, reader)
-        entry = _entry(source, reader) if here.has_channel else None
+        entry: DocumentInfo | None = None
+        if here.has_channel:
+            with suppress(Refused):  # The run was removed.
+                entry = reader.now(documents.read, source.space, None)
         answers = here.exit_from in (None, source.name) and here.schema is not None
         context = PromptContext(
             name=source.name,
@@ -148,14 +152,6 @@ def instruction_prompt(
         thread = tuple(said for said in thread if context.name in (said.sender, *said.to))
     memory = memory_parts(definition.memory, known, context.tools)
     return assemble(definition, catalog.system_text(definition), context, thread, message, joined, rules, memory)
-
-
-def _entry(source: PromptSource, reader: Reader) -> DocumentInfo | None:
-    """Return the entry document; None for a removed run."""
-    try:
-        return reader.now(documents.read, source.space, None)
-    except Refused:
-        return None
 
 
 def _claimed(source: PromptSource, reader: Reader) -> tuple[str, ...]:
