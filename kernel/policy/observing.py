@@ -36,9 +36,9 @@ agent that show in several instructions and that its soul does not state yet, as
 
 _LOW: Final[Mapping[str, int]] = {"expertise": 60}
 """Lists to which a short item may be added at low risk: what an agent knows. Other traits direct what it does."""
-_WORD: Final = r"[^\W_\u0e00-\u109f\u1780-\u17ff\u2e80-\U0010ffff]+"
+_WORD: Final = r"[^\W_\u0e00-\u109f\u1780-\u17ff\u2e80-\U0010ffff]{1,20}"
 _PLAIN: Final = re.compile(rf"{_WORD}(?:[ ,+-]{{1,2}}{_WORD}){{0,2}}")
-"""At most three words, without paths, addresses, mentions or quotes, of a script that separates its words: room for
+"""At most three short words, without paths, addresses, mentions or quotes, of a script that separates words: room for
 the name of a field of knowledge, but hardly for a command."""
 
 

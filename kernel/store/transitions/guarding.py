@@ -90,7 +90,7 @@ def ask_about_work(
     """
     work = memory.work_shown(tx.conn, numbers)
     hidden = memory_spaces(tx.conn, "")
-    guards = {one.space: _guard_of(tx, one.space)[0] or settings for one in work}
+    guards = {space: _guard_of(tx, space)[0] or settings for space in {one.space for one in work}}
     asked = {space for space, one in guards.items() if (one.model, one.provider) == (settings.model, settings.provider)}
     asked = {space for space in asked if not is_below(space) and base_space(space) not in hidden}
     work = tuple(one for one in work if one.space in asked)[-OBSERVED:]
