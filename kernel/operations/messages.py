@@ -267,7 +267,9 @@ async def deliver(
     try:
         return await store.append(draft, key)
     except Refused as refused:
-        if refused.code == "workflow_not_running" and _opens(files, target.space):
+        catalog, is_global = files.catalog, target.space == workflow_space(GLOBAL)
+        is_global = is_global and GLOBAL not in workflow_names(catalog, catalog.kept_project())
+        if refused.code == "workflow_not_running" and is_global:
             with suppress(Refused):  # Another message has opened it.
                 await store.writer.commit(open_for_person, GLOBAL)
             draft = msgspec.structs.replace(draft, space=draft_to(store.reader, target, said.text, grant).space)
@@ -279,11 +281,6 @@ async def deliver(
         # The agent's file may be newer than the kernel's last scan. Raises Refused (unknown_agent), BadDefinition.
         await store.writer.commit(put_agents, [file_spec(files.catalog.agent(target.agent))])
     return await store.append(draft, key)
-
-
-def _opens(files: ProjectFiles, space: str) -> bool:
-    known = files.catalog
-    return space == workflow_space(GLOBAL) and GLOBAL not in workflow_names(known, known.kept_project())
 
 
 def draft_to(reader: Reader, target: Target, text: str, grant: tuple[str, ...]) -> Draft:

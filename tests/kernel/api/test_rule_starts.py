@@ -1,7 +1,6 @@
 """What rules must not start or create, and spaces of people beside workflows of the same name."""
 
 import os
-from typing import cast
 
 import pytest
 import trio
@@ -9,7 +8,6 @@ from msgspec.structs import force_setattr, replace
 
 from kernel.agents.trust import ProjectTrust
 from kernel.operations.workflows import LATER_SECONDS, start_for_rules
-from kernel.procs.launcher import ExecLauncher
 from kernel.store.transitions import creations
 from tests.builders.api import ServedKernel
 
@@ -41,7 +39,7 @@ async def test_a_start_whose_run_is_stopped_or_cleared_during_setup_starts_nothi
     os.mkfifo(kernel.root / "gate")
     with trio.fail_after(10):
         async with trio.open_nursery() as reaping:
-            reaping.start_soon(cast("ExecLauncher", kernel.services.processes.launcher).run)
+            reaping.start_soon(kernel.services.processes.launcher.run)
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(start_for_rules, kernel.services)
                 gate = await trio.to_thread.run_sync(os.open, kernel.root / "gate", os.O_WRONLY)
