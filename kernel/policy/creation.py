@@ -49,7 +49,10 @@ def share_of(whole: RunBudget, tokens: int, usd: float, own: RunBudget) -> RunBu
 def check_scopes(name: str, asked: Collection[Scope], author: Collection[Scope] | None) -> None:
     """Raise Refused (forbidden) if the agent ``name`` has a scope that the rule's author (None: a person) lacks."""
     if author is not None and (more := sorted(set(asked) - set(author))):
-        raise Refused("forbidden", f"agent {name} has the scope {more[0]}, which the author of the rule lacks")
+        raise Refused(
+            "forbidden",
+            f"agent {name} has the scope {more[0]}, which the author of the rule, or of one above it, lacks",
+        )
 
 
 def copy_of(definition: AgentDefinition, name: str, prompt: str, author: Collection[Scope] | None) -> AgentDefinition:

@@ -1,7 +1,6 @@
 """What rules must not start or create, and spaces of people beside workflows of the same name."""
 
 import os
-from typing import cast
 
 import pytest
 import trio
@@ -9,7 +8,7 @@ from msgspec.structs import force_setattr, replace
 
 from kernel.agents.trust import ProjectTrust
 from kernel.operations.workflows import LATER_SECONDS, start_for_rules
-from kernel.procs.launcher import ExecLauncher
+from kernel.store.transaction import Transaction
 from kernel.store.transitions import creations
 from tests.builders.api import ServedKernel
 
@@ -27,6 +26,13 @@ async def planned(kernel: ServedKernel, team: str, other: str = "") -> None:
     await kernel.ask("POST", "/messages", {"to": "@team", "text": "go"})
 
 
+async def change(kernel: ServedKernel, statement: str) -> None:
+    def execute(tx: Transaction) -> None:
+        tx.conn.execute(statement)
+
+    await kernel.writer.commit(execute)
+
+
 async def notes(kernel: ServedKernel) -> list[str]:
     found = (await kernel.get("/spaces/team:main/channel"))["messages"]
     return [one["text"].partition(": ")[2] for one in found if one["kind"] == "system"]
@@ -41,7 +47,7 @@ async def test_a_start_whose_run_is_stopped_or_cleared_during_setup_starts_nothi
     os.mkfifo(kernel.root / "gate")
     with trio.fail_after(10):
         async with trio.open_nursery() as reaping:
-            reaping.start_soon(cast("ExecLauncher", kernel.services.processes.launcher).run)
+            reaping.start_soon(kernel.services.processes.launcher.run)
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(start_for_rules, kernel.services)
                 gate = await trio.to_thread.run_sync(os.open, kernel.root / "gate", os.O_WRONLY)
@@ -55,9 +61,8 @@ async def test_a_start_whose_run_is_stopped_or_cleared_during_setup_starts_nothi
 @pytest.mark.promise("P54")
 async def test_a_forbidden_start_runs_no_setup_and_none_begins_in_safe_mode(kernel: ServedKernel) -> None:
     await planned(kernel, RULE + START, "setup:\n  - shell: touch ran\n")
-    control, limit = kernel.services.kernel, "UPDATE creations SET scopes = ''"
-    await kernel.writer.commit(lambda tx: tx.conn.execute(limit).fetchall())
-    state = control.state
+    await change(kernel, "UPDATE creations SET scopes = ''")
+    control, state = kernel.services.kernel, kernel.services.kernel.state
     force_setattr(control, "state", replace(state, safe_mode=lambda: True))
     assert await start_for_rules(kernel.services) == LATER_SECONDS
     assert len(kernel.services.store.reader.now(creations.planned_starts)) == 1
@@ -84,7 +89,7 @@ async def test_a_workflow_named_global_is_not_opened_by_a_message(kernel: Served
 
 async def test_a_space_of_a_person_has_no_limit_of_instructions(kernel: ServedKernel) -> None:
     await kernel.ask("POST", "/spaces", {"name": "lab", "members": ["alice"]})
-    await kernel.writer.commit(lambda tx: tx.conn.execute("UPDATE workflows SET assigned = 1000000").fetchall())
+    await change(kernel, "UPDATE workflows SET assigned = 1000000")
     await kernel.ask("POST", "/messages", {"to": "@lab", "text": "@alice hello"})
     state = "SELECT state FROM instructions"
     assert kernel.services.store.reader.now(lambda conn: conn.execute(state).get) == "queued"
