@@ -143,7 +143,7 @@ class KeyedAnswers:
             return Response(found.status, found.response)
         until, reply = self._secrets.get((asked.key.principal, asked.key.key), (0.0, None))
         if reply is None or until <= trio.current_time():
-            text = "the request was carried out, but its answer contained a secret and is no longer stored"
+            text = "the request was carried out, but its answer contained a secret or deleted texts and is not stored"
             raise Refused("already_told", text, "list the existing items, delete the unusable one, and send a new key")
         return reply
 

@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable
 from glob import escape, glob
 from pathlib import Path
-from typing import Concatenate, Final, ParamSpec, TypeVar
+from typing import Any, Concatenate, Final, ParamSpec, TypeVar, cast
 
 import apsw
 
@@ -204,6 +204,7 @@ class Database:
     def reader(self) -> apsw.Connection:
         """Return a new connection that refuses to write."""
         connection = self._connect(_READ, _READER_PRAGMAS, apsw.Connection)
+        connection.create_scalar_function("shown", cast("Any", self._writer.shown), 1)
         self._readers.append(connection)
         if self._writer.active:
             connection.set_row_trace(self._writer.reveal)

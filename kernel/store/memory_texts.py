@@ -12,6 +12,7 @@ import apsw
 import msgspec
 
 from kernel.store.holdings import HOLDINGS
+from protocol.names import base_space, place_of, split_space
 
 COLUMNS: Final = frozenset((
     "body", "result", "stderr_tail", "input", "why", "reason", "task", "metadata", "text", "query", "given", "content",
@@ -20,21 +21,26 @@ COLUMNS: Final = frozenset((
 ))  # fmt: skip
 """Text columns (kernel.store.holdings) and keys of JSON whose values are concealed; names and choices are not."""
 JSON_COLUMNS: Final = frozenset({"data", "response", "held_kickoff", "outcome"})
-"""Text columns with JSON, of which only the values of such keys are concealed."""
-_SPACE: Final = """(SELECT w.space FROM workflows AS w WHERE w.workspace = 'memory'
-  AND coalesce((SELECT s.base FROM subspaces AS s WHERE s.space = {0}), {0}) IN (w.space, w.name || ':' || w.tag)
-  ORDER BY w.id DESC LIMIT 1)"""
+"""Text columns with JSON, of which only the values of such keys are concealed; of an answer, everything."""
 _OF_WORK: Final = "(SELECT i.space FROM instructions AS i WHERE i.id = {})"
 _PLACES: Final = {
     "instruction": _OF_WORK.format("{0}.instruction"),
     "ballot": "(SELECT b.space FROM ballots AS b WHERE b.id = {0}.ballot)",
     "document": "(SELECT d.space FROM documents AS d WHERE d.id = {0}.document)",
     "events": f"coalesce(events.space, {_OF_WORK.format('events.instruction')})",
-    "idempotency": "json_extract(CAST(idempotency.response AS TEXT), '$.space')",
+    # The answer to a start names the space itself, and contains no text.
+    "idempotency": """iif(json_valid(CAST({0}.response AS TEXT))
+      AND NOT instr(coalesce(CAST({0}.response AS TEXT) ->> '$.space', ''), '#'),
+      coalesce(CAST({0}.response AS TEXT) ->> '$.space', (SELECT w.space FROM workflows AS w
+        WHERE w.id = CAST(substr(CAST({0}.response AS TEXT) ->> '$.run', 2) AS INTEGER))), NULL)""",
     "rules": "iif(rules.author = 'system', NULL, rules.space)",
 }
 _TABLES: Final = {one.table: one for one in HOLDINGS if one.place not in ("", "home_space") or one.table in _PLACES}
-_OF_BLOB: Final = f"SELECT {_SPACE}".format(f"coalesce({_OF_WORK.format('?1')}, ?1)")
+_OF_BLOB: Final = f"SELECT coalesce({_OF_WORK.format('?1')}, CAST(?1 AS TEXT))"
+_NEWEST: Final = "SELECT space FROM workflows WHERE name = ? AND tag = ? ORDER BY id DESC LIMIT 1"
+_CALLS: Final = {
+    **dict.fromkeys(COLUMNS, "conceal"), **dict.fromkeys(JSON_COLUMNS, "conceal_json"), "response": "conceal_answer",
+}  # fmt: skip
 _INSERT: Final = re.compile(
     r"\s*INSERT INTO (\w+)\s*\(([^)]*)\)\s*VALUES\s*(\(.*?\))\s*((?:ON CONFLICT|RETURNING)\b.*)?$", re.DOTALL
 )
@@ -49,11 +55,10 @@ def concealing(sql: str) -> str:
     if match is None or holding is None:
         return sql
     table = holding.table
-    space = _SPACE.format(_PLACES.get(table, _PLACES.get(holding.place, "{0}.space")).format(table))
+    space = _PLACES.get(table, _PLACES.get(holding.place, "{0}.space")).format(table)
 
     def concealed(name: str, value: str) -> str:
-        call = "conceal" if name in COLUMNS else "conceal_json" if name in JSON_COLUMNS else ""
-        return f"{call}({value}, {space})" if call and name in holding.text else value
+        return f"{_CALLS[name]}({value}, {space})" if name in _CALLS and name in holding.text else value
 
     if match.re is _UPDATE:
         changed, where, rest = match[2].partition("WHERE")
@@ -71,16 +76,20 @@ class WriterConnection(apsw.Connection):
         super().__init__(*args, **kwargs)
         self.readers: list[apsw.Connection] = []
         self.active = False
+        self.spaces: set[str] = set()
+        """Spaces of the workflows in memory that this process started."""
         self._texts: dict[str, Any] = {}
         self._statements: dict[str, str] = {}
         self._mark = f"memory-{secrets.token_hex(8)}/"
         self._embedded = re.compile(f'"({self._mark}[^"]*)"'.encode())
+        self.create_scalar_function("shown", cast("Any", self.shown), 1)
 
     def activate(self) -> None:
         """Conceal texts from now on, until this process ends."""
         self.active = True
         self.create_scalar_function("conceal", cast("Any", self.conceal), 2)
         self.create_scalar_function("conceal_json", cast("Any", self._conceal_json), 2)
+        self.create_scalar_function("conceal_answer", cast("Any", self._conceal_answer), 2)
         for connection in (self, *self.readers):
             connection.set_row_trace(self.reveal)
         self.__dict__["execute"] = self._execute  # hides the method of the class, which is faster
@@ -95,30 +104,42 @@ class WriterConnection(apsw.Connection):
         return self.conceal(body, self.execute(_OF_BLOB, (of,)).get) if self.active else body
 
     def forget(self, space: str) -> None:
-        """Delete the texts of ``space``."""
-        for name in [name for name in self._texts if name.startswith(f"{self._mark}{space}/")]:
-            del self._texts[name]
+        """Delete the texts of ``space`` and of the spaces below, and the recorded answers with their public names."""
+        for name in list(self._texts):
+            of = name.split("/")[1]
+            if not {of, base_space(of)}.isdisjoint((space, place_of(space))):
+                del self._texts[name]
 
     def reveal(self, _cursor: apsw.Cursor, row: tuple[Any, ...]) -> tuple[Any, ...]:
         """Return ``row`` with the texts that it refers to."""
-        return tuple(self._shown(one) for one in row)
+        return tuple(self.shown(one) for one in row)
 
-    def _shown(self, value: Any) -> Any:
+    def shown(self, value: Any) -> Any:
+        """Return ``value`` with the texts that it refers to; also a function of statements."""
         if isinstance(value, bytes):
             return self._embedded.sub(lambda match: self._texts.get(match[1].decode(), b'""'), value)
         return self._texts.get(value, value)
 
     def conceal(self, value: Any, space: str | None) -> Any:
-        """Return a reference to a text or to JSON of ``space``, or ``value`` itself if ``space`` is None."""
-        if space is None or not value:
-            return value
+        """Return a reference to a text or to JSON of ``space``, or ``value`` itself if ``space`` is not in memory."""
+        return self._held(value, space) if space and value and base_space(space) in self.spaces else value
+
+    def _held(self, value: Any, space: str) -> Any:
         name = f"{self._mark}{space}/{secrets.token_hex(8)}"
         self._texts[name] = value
         return name if isinstance(value, str) else f'"{name}"'.encode()
 
     def _conceal_json(self, body: bytes | None, space: str | None) -> bytes | None:
-        if space is None or body is None:
+        if space is None or body is None or base_space(space) not in self.spaces:
             return body
         values = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
         texts = {key: msgspec.Raw(self.conceal(bytes(values[key]), space)) for key in values.keys() & COLUMNS}
         return msgspec.json.encode(values | texts)
+
+    def _conceal_answer(self, body: bytes, place: str | None) -> bytes:
+        """Conceal an answer about the space ``place``, or about the newest run with this public name."""
+        if place is None:
+            return body
+        of_place = () if "#" in place else super().execute(_NEWEST, split_space(base_space(place)))
+        run = next((str(row[0]) for row in of_place), base_space(place))
+        return cast("bytes", self._held(body, place)) if run in self.spaces else body

@@ -92,7 +92,7 @@ class MessagePage(NamedTuple):
 FILTER: Final = f"""
 WHERE space = :space AND {SAID} AND (:run IS NULL OR run = :run)
   AND (:agent IS NULL OR sender = :agent OR instr(' ' || addressed || ' ', ' ' || :agent || ' ')
-    OR instr(lower(text), '@' || :agent))
+    OR instr(lower(shown(text)), '@' || :agent))
 """
 NEWEST_PAGE: Final = f"{MESSAGES} {FILTER} AND seq < :before ORDER BY seq DESC LIMIT :limit"
 SINCE_PAGE: Final = f"{MESSAGES} {FILTER} AND seq > :since ORDER BY seq LIMIT :limit"

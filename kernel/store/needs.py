@@ -99,7 +99,7 @@ WHERE a.state = 'open' ORDER BY a.id
 
 # Questions to people, found by their wait key.
 QUESTIONS: Final = """
-SELECT i.id, i.name, i.space, i.run, max(i.enqueued_ms, i.parked_ms) AS since, substr(m.text, 1, ?2) AS asked
+SELECT i.id, i.name, i.space, i.run, max(i.enqueued_ms, i.parked_ms) AS since, substr(shown(m.text), 1, ?2) AS asked
 FROM instructions AS i JOIN messages AS m ON m.seq = i.message
 WHERE i.state = 'waiting' AND i.wait_key = ?1 ORDER BY i.id
 """
@@ -156,7 +156,7 @@ WHERE state = 'running' AND mode = 'start' AND limited_by IS NOT NULL ORDER BY i
 
 # The newest first, as in the list of dead work. Work can be retried while its agent, space and messages exist.
 DEAD: Final = """
-SELECT i.id, i.name, i.space, i.run, i.state AS status, i.cause, substr(i.result_text, 1, 500) AS text,
+SELECT i.id, i.name, i.space, i.run, i.state AS status, i.cause, substr(shown(i.result_text), 1, 500) AS text,
   a.key IS NOT NULL AND m.cleared = 0 AND (i.space LIKE 'dm:%' OR EXISTS (SELECT 1 FROM members AS p
     CROSS JOIN workflows AS w ON w.space = p.space AND w.state = 'running'
     WHERE p.space = i.space AND p.agent = i.agent) OR EXISTS (SELECT 1 FROM members AS p

@@ -167,7 +167,7 @@ def broken_attempts(conn: apsw.Connection, instruction: str) -> int:
 
 
 WAITING: Final = """
-SELECT d.message, substr(m.text, 1, ?) FROM deliveries AS d CROSS JOIN messages AS m ON m.seq = d.message
+SELECT d.message, substr(shown(m.text), 1, ?) FROM deliveries AS d CROSS JOIN messages AS m ON m.seq = d.message
 WHERE d.agent = ? AND d.space = ? AND d.state IN ('queued', 'leased', 'injected') AND d.instruction IS NOT ?
 ORDER BY d.message LIMIT ?
 """

@@ -58,9 +58,14 @@ VALUES
 def insert(tx: Transaction, row: StartRun) -> None:
     """Store the row of a run that starts now."""
     spec, options, limits = row.spec, row.spec.options, row.limits
-    in_memory = spec.workspace == "memory"
-    if in_memory:
+    before = tx.conn.execute(PROVIDER, (row.space,)).get
+    if before is not None and "memory" in {before, spec.workspace} != {"memory"}:
+        text = f"{place_of(row.space)} cannot be continued: its messages and this run's do not have the same provider"
+        raise Refused("conflict", text, "start it without --continue, in a new space")
+    tx.conn.spaces.discard(row.space)
+    if spec.workspace == "memory":
         tx.conn.activate()
+        tx.conn.spaces.add(row.space)
         tx.write = tx.conn.execute
     values = {
         **msgspec.structs.asdict(spec),
@@ -69,7 +74,7 @@ def insert(tx: Transaction, row: StartRun) -> None:
         "now": tx.now_ms,
         "hops": limits.hops,
         "instructions": limits.instructions if spec.file else 2**53,  # The space of a person has no such limit.
-        "params": tx.conn.conceal(msgspec.json.encode(spec.params), row.space if in_memory else None),
+        "params": tx.conn.conceal(msgspec.json.encode(spec.params), row.space),
         "vouched": msgspec.json.encode(spec.vouched),
         "budget_tokens": options.budget.tokens,
         "budget_usd": options.budget.usd,
@@ -78,8 +83,13 @@ def insert(tx: Transaction, row: StartRun) -> None:
     tx.conn.execute(INSERT, values)
 
 
-memory_spaces = Sql("SELECT space FROM workflows WHERE workspace = 'memory' AND state <> ?").set_of(str)
-"""Return the spaces of workflows with ``provider: memory`` that are not in this state."""
+memory_spaces = Sql("""
+SELECT space FROM workflows AS w WHERE workspace = 'memory' AND state <> ?
+  AND NOT EXISTS (SELECT 1 FROM workflows AS r WHERE r.space = w.space AND r.id > w.id AND r.workspace <> 'memory')
+""").set_of(str)
+"""Return the spaces whose newest run has ``provider: memory`` and is not in this state."""
+
+PROVIDER: Final = "SELECT workspace FROM workflows WHERE space = ? ORDER BY id DESC LIMIT 1"
 
 STOP_WORKFLOW: Final = """
 UPDATE workflows SET state = 'stopped', status = ?, exit_code = ?, ended_ms = ? WHERE space = ? AND state = 'running'

@@ -59,6 +59,15 @@ def test_one_word_is_a_message_for_the_default_agent(cli: Cli, kernel: KernelDou
     assert cli("send", "alice", "").code == 2
 
 
+@pytest.mark.parametrize("word", ["alice", "@review", "@Somebody", "alice@review"])
+def test_a_target_without_a_message_is_not_a_message(word: str, cli: Cli, kernel: KernelDouble) -> None:
+    kernel.answers |= {"GET /agents": {"agents": [{"name": "alice"}]}, "POST /messages": RECEIPT}
+    ran = cli("send", word)
+    assert (ran.code, f"the message for {word} is missing" in ran.err) == (2, True)
+    assert kernel.of("POST", "/messages") == []
+    assert cli("send", "yes").code == 0
+
+
 def test_who_trusts_the_files_says_so_with_the_message(cli: Cli, kernel: KernelDouble) -> None:
     """contracts 7: AGENT_WORKER_TRUST=1 in the client's environment, for what that client asks."""
     cli.environ["AGENT_WORKER_TRUST"] = "1"

@@ -69,6 +69,9 @@ def run_send(context: Context) -> int:
     if context.args.batch is not None:
         return _send_batch(context)
     alone = context.args.message is None  # one word: the message for the default agent
+    if alone and _is_target(context, context.args.target):
+        word = one_line(context.args.target)
+        raise Failure("usage", f"the message for {word} is missing", f"for example: awk send {word} hello")
     to = None if alone else str(target(context.args.target))
     context.args.message = context.args.target if alone else context.args.message
     body = {"to": to, "text": context.message(), "trust": context.trusts}
@@ -98,6 +101,17 @@ def run_send(context: Context) -> int:
         context.out.error(Failure("timeout", text, f"follow it: awk show {outcomes.open[0]}"))
         return Exit.TIMEOUT
     return code
+
+
+def _is_target(context: Context, word: str) -> bool:
+    """Return whether ``word`` is a target and not a message for the default agent."""
+    if word.startswith("@") and len(word.split()) == 1:
+        return True
+    with contextlib.suppress(Failure):  # no target, or a token that may not list agents
+        asked = target(word)
+        known: list[dict[str, Any]] = json.loads(context.started_kernel().get("/agents"))["agents"]
+        return asked.workflow is not None or any(row["name"] == asked.agent for row in known)
+    return False
 
 
 AT_ONCE: Final = 200

@@ -260,7 +260,7 @@ UPDATE instructions SET hops = max(hops, :hops) WHERE id = (
   WHERE i.agent = :agent AND i.space = :space AND i.lane = :lane AND i.state = 'queued' AND i.by_mention = 1
     AND i.epoch = 0 AND i.run IS :run AND i.vouched IS :vouched
   ORDER BY i.id DESC LIMIT 1)
-AND (SELECT count(*) < :most AND coalesce(sum(octet_length(m.text)), 0) + :size <= :bytes
+AND (SELECT count(*) < :most AND coalesce(sum(octet_length(shown(m.text))), 0) + :size <= :bytes
   FROM deliveries AS d CROSS JOIN messages AS m ON m.seq = d.message WHERE d.instruction = instructions.id)
 RETURNING id
 """
