@@ -133,8 +133,7 @@ class MemoryPurged(_Document, frozen=True, kw_only=True):
     """``agent memory NAME purge``: number of deleted entries, notes and todos (including copies of
     an item in the memory of other agents), and of messages and instructions whose text was deleted.
 
-    ``left``: content of people or other agents that was derived from the deleted items and may
-    still repeat them."""
+    ``left``: content of people or other agents that was derived from the deleted items and may still repeat them."""
 
     agent: str
     source: str

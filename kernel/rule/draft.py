@@ -1,7 +1,6 @@
 """Drafts, facts and their payloads.
 
-A draft is a message to append. A fact is a draft whose author and chain of causes are known.
-Rules evaluate facts."""
+A draft is a message to append. A fact is a draft whose author and chain of causes are known. Rules evaluate facts."""
 
 from typing import Any, Literal
 

@@ -21,8 +21,7 @@ from protocol.workflow import RunLimits
 
 
 class RunningWorkspace(msgspec.Struct, frozen=True):
-    """Space of a running workflow; ``file`` is the path of its definition, ``assigned`` its number
-    of instructions.
+    """Space of a running workflow; ``file`` is the path of its definition, ``assigned`` its number of instructions.
 
     ``limited``: its agents were already notified of a reached limit. ``limited_by``: the name of
     that limit. ``mode`` run: the workflow ends automatically and cannot be continued."""

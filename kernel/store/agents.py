@@ -339,8 +339,7 @@ _placed: Final = msgspec.json.Decoder(_Placed)
 
 
 def not_stored(conn: apsw.Connection, specs: Iterable[AgentSpec], *, over: Collection[str]) -> list[AgentSpec]:
-    """Return the file-based ``specs`` that are new or have changed. Reads all agents: call in a
-    thread.
+    """Return the file-based ``specs`` that are new or have changed. Reads all agents: call in a thread.
 
     A spec replaces an ephemeral agent only if ``over`` contains the agent's key.
     """

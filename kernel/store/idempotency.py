@@ -1,5 +1,4 @@
-"""Idempotency: a repeated request or agent's call gets the recorded answer (P4) and changes
-nothing.
+"""Idempotency: a repeated request or agent's call gets the recorded answer (P4) and changes nothing.
 
 Requests carry a key. Calls without a key get one, and so do calls whose key identifies only one
 sending: an interrupted and resumed program repeats its last call under another key. A repeat gets
@@ -193,9 +192,8 @@ class SingleFlight(Generic[T]):
     ) -> T:
         """Run ``launch`` unless ``before`` returns the recorded result; return the result.
 
-        While a call with the same key runs, wait and then look again. If ``launch`` fails, all
-        waiting callers get its error; if it is cancelled, the next one runs ``launch``. Raises
-        Refused (key_reused).
+        While a call with the same key runs, wait and then look again. If ``launch`` fails, all waiting callers get its
+        error; if it is cancelled, the next one runs ``launch``. Raises Refused (key_reused).
         """
         if key is None:
             return await launch()

@@ -221,9 +221,7 @@ WHERE kind = 'memory' AND state = 'open' AND vote IS NOT NULL
 
 
 def check_open(one: TrayRow, *, approved: bool) -> bool:
-    """Return True if ``one`` is undecided, False if this decision was made before. Otherwise raise
-    Refused (conflict).
-    """
+    """Return True if ``one`` is undecided, False if this decision was made before; else raise Refused (conflict)."""
     if one.state == "open" and one.vote is not None and not approved:
         raise Refused(
             "conflict", f"{one.id} was already decided by the vote {one.vote}", "change the memory by its key"

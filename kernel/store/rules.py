@@ -149,8 +149,7 @@ WINNER: Final = "SELECT winner FROM ballots WHERE run = ? AND name = ?"
 def trial(conn: apsw.Connection, space: str, run: int, spec: RuleSpec) -> tuple[int, int, tuple[RuleFiring, ...]]:
     """Return how many messages ``run`` has, how many trigger ``spec``, and which effects they have.
 
-    Rules that ``spec`` invokes are the current ones of ``space``; a long text is tested as its
-    stub. Call in a thread.
+    Rules that ``spec`` invokes are the current ones of ``space``; a long text is tested as its stub. Call in a thread.
     """
     tried = ActiveRule(number=0, version=1, author=USER, author_key=None, scopes=frozenset(), fired=0, spec=spec)
     others = (

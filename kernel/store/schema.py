@@ -54,9 +54,7 @@ _UNSUPPORTED: Final = frozenset(
 
 
 def cannot_open(path: str, error: apsw.Error) -> CannotOpen:
-    """Return the error for people: what ``error`` means for the database at ``path``, and the
-    remedy.
-    """
+    """Return the error for people: what ``error`` means for the database at ``path``, and the remedy."""
     if isinstance(error, apsw.NotADBError | apsw.CorruptError):
         return damaged(path, str(error))
     said = f"({error})"

@@ -1,5 +1,4 @@
-"""Souls: their versions, each with its diff, reason and author, and the changes that agents
-suggest.
+"""Souls: their versions, each with its diff, reason and author, and the changes that agents suggest.
 
 A version is stored as a row first, and is then ``written`` to the soul's file. A file that differs
 from the last written version was edited by hand: before the next change, it becomes a version.

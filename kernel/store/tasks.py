@@ -1,5 +1,4 @@
-"""Tasks: rows of a workspace's graph, and their steps. A task has a number there (``t3``), or a
-key.
+"""Tasks: rows of a workspace's graph, and their steps. A task has a number there (``t3``), or a key.
 
 An attempt holds a claimed task: the commit that ends the attempt releases the task, and the next
 attempt of the same instruction claims it again, unless another agent did. kernel.policy.tasks

@@ -145,8 +145,7 @@ _HINT: Final = "write a folder relative to the project root, such as data/review
 class WorkspaceSettings(msgspec.Struct, frozen=True):
     """Settings of a workspace; ``folder`` is relative to the root, None without a workspace.
 
-    ``mirror``: messages are also written to ``folder``. ``bound``: messages are kept for later
-    runs.
+    ``mirror``: messages are also written to ``folder``. ``bound``: messages are kept for later runs.
     """
 
     keeping: Keeping

@@ -194,8 +194,7 @@ def clear(tx: Transaction, space: str, *more: str) -> Cleared:
 
 
 def delete_agent(tx: Transaction, key: AgentKey) -> None:
-    """Delete an agent without open work, and its messages. Raises Refused (unknown_agent,
-    conflict).
+    """Delete an agent without open work, and its messages. Raises Refused (unknown_agent, conflict).
 
     If only its messages remain, because its file was deleted earlier, delete these.
     """

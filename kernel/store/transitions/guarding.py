@@ -105,8 +105,7 @@ def ask_about_work(
 def ask_for_call(tx: Transaction, settings: GuardSettings, question: GuardQuestion, *, author: Author) -> int | None:
     """Ask the guard of the author's space about a waiting call. Return the number of the guard job.
 
-    A repeated call gets the same job. None: the guard cannot be asked. Raises Refused
-    (stale_attempt).
+    A repeated call gets the same job. None: the guard cannot be asked. Raises Refused (stale_attempt).
     """
     space = held(tx.conn, author.instruction, author.epoch).space
     before = None if question.call is None else tx.conn.execute(ASKED, (question.call,)).fetchone()

@@ -76,8 +76,7 @@ def journal(
     beginning: Beginning | None = None,
     metered: bool = False,
 ) -> Pressing | None:
-    """Store an entry and book its usage; repeating it changes nothing. Return why to yield, or
-    None.
+    """Store an entry and book its usage; repeating it changes nothing. Return why to yield, or None.
 
     ``first`` is the number of this attempt's first entry, with which the prompt ``frozen`` is
     stored. ``beginning`` is set if the worker's start is not recorded yet. ``metered``: the entry

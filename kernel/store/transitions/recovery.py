@@ -5,8 +5,7 @@ repeats it. Call it only when no worker of the previous kernel is left (every ke
 acquired). Starts are logged, so that crash loops are detected. Refused credentials and empty
 accounts are tried again, because a new kernel may have another environment.
 
-An upgrade replaces the program of a running kernel: only instructions whose attempts do not
-continue are requeued.
+An upgrade replaces the program of a running kernel: only instructions whose attempts do not continue are requeued.
 """
 
 from collections.abc import Collection, Mapping, Sequence

@@ -26,11 +26,10 @@ Charge = Literal["attempt", "crash", "none"]
 class Requeue(msgspec.Struct, frozen=True, kw_only=True):
     """How an instruction returns from its attempt to its lane, or starts to wait.
 
-    ``not_before_ms`` is kernel time; 0: now, or for a wait, no known time. ``charge``: how the
-    attempt counts. ``holds``: the agent's other work waits for ``wait_key`` too. ``crash_jitter``
-    is set if the worker crashed, ``trip`` if its provider failed; both may delay the work further.
-    ``seen_shut``: the only reason to wait is that the breaker ``wait_key`` was open; if the breaker
-    has closed since, the instruction is queued.
+    ``not_before_ms`` is kernel time; 0: now, or for a wait, no known time. ``charge``: how the attempt counts.
+    ``holds``: the agent's other work waits for ``wait_key`` too. ``crash_jitter`` is set if the worker crashed,
+    ``trip`` if its provider failed; both may delay the work further. ``seen_shut``: the only reason to wait is that the
+    breaker ``wait_key`` was open; if the breaker has closed since, the instruction is queued.
     """
 
     status: Literal["queued", "yielded", "waiting"]
@@ -86,8 +85,7 @@ SELECT w.paused FROM instructions AS i CROSS JOIN workflows AS w ON w.id = i.run
 
 
 def requeue(tx: Transaction, instruction: str, epoch: int, parking: Requeue) -> None:
-    """End the attempt and return its instruction to its place in the lane (ordered by lane, then
-    id).
+    """End the attempt and return its instruction to its place in the lane (ordered by lane, then id).
 
     An instruction that has asked others waits for the answers. Raises Refused (stale_attempt).
     """

@@ -116,12 +116,10 @@ def start_run(
     *,
     continues: bool = False,
 ) -> StartedRun:
-    """Start the run that the payload of ``draft`` describes. If ``request`` did so before, return
-    that run.
+    """Start the run that the payload of ``draft`` describes. If ``request`` did so before, return that run.
 
-    The run gets a new space, unless ``continues`` is set, or this run and the previous one are
-    bound: then it continues in the previous run's space. Raises Refused (already_running,
-    key_reused, and errors of proposals).
+    The run gets a new space, unless ``continues`` is set, or this run and the previous one are bound: then it continues
+    in the previous run's space. Raises Refused (already_running, key_reused, and errors of proposals).
     """
     if request is not None and (before := started_before(tx.conn, request, tx.now_ms)) is not None:
         return before

@@ -1,10 +1,9 @@
 """Threads of work: continued by a new instruction, compacted, and extended with answers of agents.
 
-Each change is part of another commit. An answer is a note in the asker's conversation, stored once,
-when neither instruction has a live attempt: when the asked one ends or the asker is requeued. A
-continued thread is copied with the same entry numbers, so that the keys of its calls do not change;
-its cost remains with the old instruction. The user's new message becomes a note at its end. The new
-instruction inherits the trust of the old one.
+Each change is part of another commit. An answer is a note in the asker's conversation, stored once, when neither
+instruction has a live attempt: when the asked one ends or the asker is requeued. A continued thread is copied with the
+same entry numbers, so that the keys of its calls do not change; its cost remains with the old instruction. The user's
+new message becomes a note at its end. The new instruction inherits the trust of the old one.
 """
 
 from typing import Final, NamedTuple, cast
