@@ -58,10 +58,6 @@ VALUES
 def insert(tx: Transaction, row: StartRun) -> None:
     """Store the row of a run that starts now."""
     spec, options, limits = row.spec, row.spec.options, row.limits
-    before = tx.conn.execute(PROVIDER, (row.space,)).get
-    if before is not None and "memory" in {before, spec.workspace} != {"memory"}:
-        text = f"{place_of(row.space)} cannot be continued: its messages and this run's do not have the same provider"
-        raise Refused("conflict", text, "start it without --continue, in a new space")
     tx.conn.spaces.discard(row.space)
     if spec.workspace == "memory":
         tx.conn.activate()
@@ -88,8 +84,6 @@ SELECT space FROM workflows AS w WHERE workspace = 'memory' AND state <> ?
   AND NOT EXISTS (SELECT 1 FROM workflows AS r WHERE r.space = w.space AND r.id > w.id AND r.workspace <> 'memory')
 """).set_of(str)
 """Return the spaces whose newest run has ``provider: memory`` and is not in this state."""
-
-PROVIDER: Final = "SELECT workspace FROM workflows WHERE space = ? ORDER BY id DESC LIMIT 1"
 
 STOP_WORKFLOW: Final = """
 UPDATE workflows SET state = 'stopped', status = ?, exit_code = ?, ended_ms = ? WHERE space = ? AND state = 'running'

@@ -233,6 +233,10 @@ def _in_its_space(conn: apsw.Connection, draft: Draft, started: RunSpec, *, cont
     goes_on = before is not None and (
         before.state == "running" or continues or (started.bound and workflows.bound(conn, before.id))
     )
+    in_memory = before is not None and before.space in workflows.memory_spaces(conn, "")
+    if before is not None and goes_on and before.state != "running" and in_memory != (started.workspace == "memory"):
+        text = f"{draft.space} cannot be continued: this run and its messages do not have the same provider"
+        raise Refused("conflict", text, "start it without --continue, in a new space")
     space = before.space if before is not None and goes_on else run_space(draft.space, workflows.next_run(conn))
     members = tuple(_living_in(member, space) for member in started.members)
     said_there = msgspec.structs.replace(draft, space=space, payload=msgspec.structs.replace(started, members=members))
