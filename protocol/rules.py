@@ -163,6 +163,7 @@ class RuleAgent(Ask, frozen=True, kw_only=True, omit_defaults=True):
     """Agent to create in the run: a copy of a member, but without scopes that the author of the rule lacks."""
 
     name: Name
+    """Name of the new member."""
     like: Name | None = None
     """Member to copy. In the rule of an agent it is always the agent."""
     prompt: Annotated[str, msgspec.Meta(min_length=1, max_length=MESSAGE_CHARACTERS)]
@@ -173,6 +174,7 @@ class RuleSpace(Ask, frozen=True, kw_only=True, omit_defaults=True):
     """Private space to open below the run's, as ``space_create`` opens it."""
 
     name: Name
+    """Name of the space."""
     members: tuple[Name, ...]
     """Members, at least one. An agent that is the rule's author is always one."""
     message: Words = ""
@@ -185,6 +187,7 @@ class RuleStart(Ask, frozen=True, kw_only=True, omit_defaults=True):
     workflow: Annotated[str, msgspec.Meta(min_length=1, max_length=400)]
     """Name of the workflow, or its path in the project. It contains no variables."""
     tag: Name = "main"
+    """Tag of the run."""
     params: tuple[Words, ...] = ()
     """Parameters, such as ``[--pr, "12"]``."""
 
