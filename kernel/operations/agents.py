@@ -15,6 +15,7 @@ from kernel.operations.answers import Response, json_reply
 from kernel.operations.context import MemoryAccess, ProcessControl, ProjectFiles, StoreAccess, agent_key
 from kernel.operations.operation import OfAgent, ToolFront, Wait, operation
 from kernel.operations.resource_usage import ResourceUsage
+from kernel.policy.agent_status import urgency
 from kernel.source.diagnostics import place_text
 from kernel.store import agents, work_notes
 from kernel.store.agents import AgentProcess, AgentRecord, AgentSpec
@@ -343,8 +344,9 @@ async def _change(asked: OfAgent, store: StoreAccess, files: ProjectFiles, chang
 
 
 async def list_processes(asked: PsRequest, store: StoreAccess, files: ProjectFiles, processes: ProcessControl) -> Ps:
-    """List the process table: all agents with the resource usage of their workers.
+    """List the process table: all agents with the resource usage of their workers, the most urgent first.
 
+    Order: agents in error, those that need a person, running, waiting, paused or stopped, and idle ones.
     ``all=true`` includes agents of workflows that have ended.
     """
     now_ms = store.now_ms()
@@ -355,28 +357,37 @@ async def list_processes(asked: PsRequest, store: StoreAccess, files: ProjectFil
     pids: dict[str, int] = {key: live.pid for key, live in alive.items() if live is not None and live.pid}
     usage = await trio.to_thread.run_sync(processes.resources.measure, pids, now_ms) if pids else {}
     rows: list[PsRow] = []
-    for process in table:
+    silent = {key for key, live in alive.items() if live is not None and live.elapsed and live.elapsed.is_quiet}
+    for process in sorted(table, key=lambda one: urgency(one.status, silent=one.key in silent)):
         row, live = process.shown, alive[process.key]
         if live is not None:
             used = usage.get(process.key, ResourceUsage())
             row = msgspec.structs.replace(
                 row, pid=live.pid, doing=live.doing, cpu_percent=used.cpu_percent, rss_bytes=used.rss_bytes
             )
+            if (elapsed := live.elapsed) is not None:
+                row = msgspec.structs.replace(
+                    row,
+                    age_s=round(elapsed.age_s, 1),
+                    step_age_s=round(elapsed.step_age_s, 1),
+                    silent_s=round(elapsed.silent_s, 1),
+                )
         diff, status = files.worktrees.diffs.stat(row.space, row.name), said.get(process.key)
         rows.append(msgspec.structs.replace(row, diff=diff, status=status))
     definitions = await files.definitions()
     # Errors in the project file are reported elsewhere: they hide no agent.
     survey = definitions.scan if definitions is not None else None
     known = {row.name for row in rows}
-    for name, errors in () if survey is None else survey.broken:
-        if name not in known:  # The agent's file was never valid: show the reason here.
-            doing = f"{errors[0].path}: {errors[0].message}"
-            rows.append(PsRow(name=name, space=None, state="error", reason="definition", doing=doing))
+    never_valid = [
+        PsRow(name=name, space=None, state="error", reason="definition", doing=f"{errors[0].path}: {errors[0].message}")
+        for name, errors in (() if survey is None else survey.broken)
+        if name not in known
+    ]
     waiting = await needs.untrusted_schedules(store, files.trust)
     notices = (UNREAD if definitions is None else None, needs.untrusted_notice(waiting))
     return Ps(
-        agents=tuple(rows),
-        needs=await needs.number(store, files, waiting),
+        agents=(*never_valid, *rows),
+        needs=await needs.number(store, files, processes, waiting),
         notice="; ".join(part for part in notices if part) or None,
     )
 

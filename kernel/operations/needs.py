@@ -9,7 +9,7 @@ import msgspec
 
 from kernel.agents.sections import host_of, outgoing_unit
 from kernel.agents.trust import ProjectTrust
-from kernel.operations.context import ProjectFiles, StoreAccess
+from kernel.operations.context import ProcessControl, ProjectFiles, StoreAccess
 from kernel.operations.operation import Forward, ToolFront, operation, page_of
 from kernel.policy.needs import count, needs
 from kernel.policy.open_items import Snapshot, UntrustedSchedules
@@ -23,7 +23,7 @@ from protocol.api.approvals import NeedList
 NAMED_FILES: Final = 5
 
 
-async def list_needs(asked: Forward, store: StoreAccess, files: ProjectFiles) -> NeedList:
+async def list_needs(asked: Forward, store: StoreAccess, files: ProjectFiles, processes: ProcessControl) -> NeedList:
     """List work that is blocked until a person acts, with commands that settle each need.
 
     Dead-lettered instructions come last because they can be many; ``next`` is the number of items returned so far.
@@ -32,9 +32,10 @@ async def list_needs(asked: Forward, store: StoreAccess, files: ProjectFiles) ->
     hosts = {outgoing_unit(hook).digest: host_of(hook.url) for hook in files.catalog.kept_project().webhooks}
     lost = root_fault(str(files.catalog.root)) or ""
     page, now_ms = page_of(asked, "n"), store.now_ms()
+    silent = processes.attempts.silent(now_ms)
 
     def read(conn: apsw.Connection) -> NeedList:
-        state = msgspec.structs.replace(snapshot(conn, now_ms, untrusted, hosts), lost=lost)
+        state = msgspec.structs.replace(snapshot(conn, now_ms, untrusted, hosts), lost=lost, silent=silent)
         skipped = page.after or 0
         pressing = needs(state)
         shown = pressing[skipped : skipped + page.limit]
@@ -46,10 +47,14 @@ async def list_needs(asked: Forward, store: StoreAccess, files: ProjectFiles) ->
     return await store.reader.read(read)
 
 
-async def number(store: StoreAccess, files: ProjectFiles, waiting: Sequence[Scheduled]) -> int:
+async def number(
+    store: StoreAccess, files: ProjectFiles, processes: ProcessControl, waiting: Sequence[Scheduled]
+) -> int:
     """Return the number of needs. ``waiting`` are the untrusted schedules."""
     lost = root_fault(str(files.catalog.root)) is not None
-    return count(await store.reader.read(snapshot, store.now_ms(), _by_file(waiting))) + lost
+    now_ms = store.now_ms()
+    silent = len(processes.attempts.silent(now_ms))
+    return count(await store.reader.read(snapshot, now_ms, _by_file(waiting))) + lost + silent
 
 
 def _by_file(waiting: Sequence[Scheduled]) -> tuple[UntrustedSchedules, ...]:

@@ -141,7 +141,12 @@ async def ready(store: StoreAccess, files: ProjectFiles, kernel: KernelControl) 
 
 
 async def status(
-    asked: StatusRequest, actor: Actor, store: StoreAccess, files: ProjectFiles, kernel: KernelControl
+    asked: StatusRequest,
+    actor: Actor,
+    store: StoreAccess,
+    files: ProjectFiles,
+    processes: ProcessControl,
+    kernel: KernelControl,
 ) -> StatusReport:
     """Return the state of the kernel: health, numbers of agents by state, held agents, and running
     workflows.
@@ -215,7 +220,7 @@ async def status(
         term=identity.term,
         standby=standby,
         agents=states,
-        needs=await needs.number(store, files, waiting),
+        needs=await needs.number(store, files, processes, waiting),
         held=tuple(
             HeldAgent(name=row.name, space=row.space, state=row.state, reason=row.reason, until=row.until)
             for row in rows
@@ -345,7 +350,7 @@ async def metrics(
 
     counted = await kernel.numbers.counters.look()
     now = await store.reader.read(gauges)
-    needed = await needs.number(store, files, await needs.untrusted_schedules(store, files.trust))
+    needed = await needs.number(store, files, processes, await needs.untrusted_schedules(store, files.trust))
     live = processes.attempts.activity()
     body, content_type = expose_text(
         Scrape(

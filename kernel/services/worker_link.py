@@ -131,6 +131,8 @@ class HandedSession(msgspec.Struct, frozen=True, kw_only=True):
     log_lines: int = 0
     noise_lines: int = 0
     noise_in_a_row: int = 0
+    age_seconds: float = 0.0
+    step_seconds: float = 0.0
 
 
 WRITE_DEADLINE_SECONDS: Final = 30.0

@@ -123,6 +123,7 @@ NeedKind = Literal[
     "approval",
     "vote",
     "agent_error",
+    "silent",
     "credentials",
     "quota",
     "limit",
