@@ -456,10 +456,11 @@ def _process_control(base: Foundation, attempts: Attempts, queue: Landings, swee
         probes=VersionProbes(base.launcher, base.state_dir / RUN),
         attempts=AttemptControl(
             activity=lambda: {
-                instruction: AttemptActivity(pid=attempt.local_pid, doing=attempt.doing, elapsed=attempt.elapsed)
+                instruction: AttemptActivity(
+                    pid=attempt.local_pid, doing=attempt.doing, elapsed=attempt.elapsed, leased=attempt.leased
+                )
                 for instruction, attempt in attempts.running.items()
             },
-            silent=lambda now_ms: tuple(filter(None, (one.silent_step(now_ms) for one in attempts.running.values()))),
             interrupt=lambda agent: attempts.stop_agent(agent, "restarted", INTERRUPT_SECONDS),
             hold=attempts.hold,
             until_gone=attempts.until_gone,

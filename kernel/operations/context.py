@@ -20,7 +20,6 @@ from kernel.operations.answers import KeyedAnswers, PageKeys
 from kernel.operations.node_door import NodeDoor
 from kernel.operations.resource_usage import ResourceSampler
 from kernel.policy.metrics import Durations
-from kernel.policy.open_items import SilentStep
 from kernel.procs.command import VersionProbes
 from kernel.procs.launcher import Launcher
 from kernel.procs.procfs import AcceptedConnection
@@ -36,7 +35,7 @@ from kernel.services.supervision import ShutdownSignal
 from kernel.services.telemetry import EventCounters
 from kernel.services.tree_work import TreeWork, WorkChecks
 from kernel.services.upgrade import Upgrade
-from kernel.services.worker_session import Elapsed
+from kernel.services.worker_link import Elapsed
 from kernel.services.working_directory import CliHomes
 from kernel.services.worktrees import Worktrees, WorktreeSweep
 from kernel.source.diagnostics import BadDefinition, suggest
@@ -122,6 +121,7 @@ class AttemptActivity(msgspec.Struct, frozen=True, kw_only=True):
     pid: int | None
     doing: str = ""
     elapsed: Elapsed | None = None
+    leased: Leased | None = None
 
 
 class AttemptControl(msgspec.Struct, frozen=True, kw_only=True):
@@ -129,8 +129,6 @@ class AttemptControl(msgspec.Struct, frozen=True, kw_only=True):
 
     activity: Callable[[], Mapping[str, AttemptActivity]]
     """Return the activity of all live attempts by instruction id."""
-    silent: Callable[[int], tuple[SilentStep, ...]]
-    """Return the steps without output for longer than ``timeouts.quiet``, at a wall time in ms."""
     interrupt: Callable[[AgentKey], bool]
     """Interrupt an agent's attempt; its instruction is queued again. Return whether one ran."""
     hold: Callable[[str], AbstractContextManager[None]]

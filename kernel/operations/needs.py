@@ -12,13 +12,15 @@ from kernel.agents.trust import ProjectTrust
 from kernel.operations.context import ProcessControl, ProjectFiles, StoreAccess
 from kernel.operations.operation import Forward, ToolFront, operation, page_of
 from kernel.policy.needs import count, needs
-from kernel.policy.open_items import Snapshot, UntrustedSchedules
+from kernel.policy.open_items import SilentStep, Snapshot, UntrustedSchedules, target_of
 from kernel.source.safe_paths import root_fault
 from kernel.store import timers
 from kernel.store.needs import dead, snapshot
 from kernel.store.rows import LONGEST, RowPage
+from kernel.store.transaction import rfc3339
 from kernel.workflows.schedules import Scheduled, schedules
 from protocol.api.approvals import NeedList
+from protocol.names import place_of
 
 NAMED_FILES: Final = 5
 
@@ -32,7 +34,7 @@ async def list_needs(asked: Forward, store: StoreAccess, files: ProjectFiles, pr
     hosts = {outgoing_unit(hook).digest: host_of(hook.url) for hook in files.catalog.kept_project().webhooks}
     lost = root_fault(str(files.catalog.root)) or ""
     page, now_ms = page_of(asked, "n"), store.now_ms()
-    silent = processes.attempts.silent(now_ms)
+    silent = silent_steps(processes, now_ms)
 
     def read(conn: apsw.Connection) -> NeedList:
         state = msgspec.structs.replace(snapshot(conn, now_ms, untrusted, hosts), lost=lost, silent=silent)
@@ -53,8 +55,25 @@ async def number(
     """Return the number of needs. ``waiting`` are the untrusted schedules."""
     lost = root_fault(str(files.catalog.root)) is not None
     now_ms = store.now_ms()
-    silent = len(processes.attempts.silent(now_ms))
+    silent = len(silent_steps(processes, now_ms))
     return count(await store.reader.read(snapshot, now_ms, _by_file(waiting))) + lost + silent
+
+
+def silent_steps(processes: ProcessControl, now_ms: int) -> tuple[SilentStep, ...]:
+    """Return the running steps without output for longer than ``timeouts.quiet``."""
+    return tuple(
+        SilentStep(
+            id=leased.instruction,
+            name=leased.name,
+            space=place_of(leased.space),
+            run=leased.run,
+            since=rfc3339((now_ms // 1000 - round(elapsed.silent_s)) * 1000),
+            doing=live.doing,
+            target=target_of(leased.name, None if leased.space.startswith("dm:") else place_of(leased.space)),
+        )
+        for live in processes.attempts.activity().values()
+        if (elapsed := live.elapsed) is not None and elapsed.is_quiet and (leased := live.leased) is not None
+    )
 
 
 def _by_file(waiting: Sequence[Scheduled]) -> tuple[UntrustedSchedules, ...]:

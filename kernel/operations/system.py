@@ -13,10 +13,10 @@ from kernel.agents.backends import probe_backends
 from kernel.agents.environment import worker_environment
 from kernel.agents.providers import ALIASES, PROVIDERS
 from kernel.operations import needs
-from kernel.operations.agents import UNREAD
 from kernel.operations.answers import Response, json_reply
 from kernel.operations.context import KernelControl, ProcessControl, ProjectFiles, StoreAccess, check_known, known_space
 from kernel.operations.operation import Actor, operation
+from kernel.operations.processes import UNREAD
 from kernel.operations.workflows import list_workflows
 from kernel.policy.access import ADMIN
 from kernel.policy.retry import SAFE_MODE_NOTICE

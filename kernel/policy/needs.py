@@ -307,9 +307,10 @@ def _agent_error(one: ErrorAgent) -> Need:
 
 def _silent(one: SilentStep) -> Need:
     doing = f" during {one.doing}" if one.doing else ""
+    said = f"{one.name} has been silent since {one.since}{doing}"
     watch, cancel = action("watch it", f"attach {one.target}"), action("cancel the work", f"cancel {one.id}")
     again = action("try again", f"restart {one.target}")
-    return _of("silent", one, f"{one.name} has been silent since {one.since}{doing}", watch, cancel, again, blocks=(one.id,))
+    return _of("silent", one, said, watch, cancel, again, blocks=(one.id,))
 
 
 def _task(one: StuckTask) -> Need:

@@ -20,7 +20,6 @@ from kernel.agents.providers import CauseError
 from kernel.fault_injection import fault_point
 from kernel.policy.budget import Allowance
 from kernel.policy.circuit_breaker import ModelEndpoint, keys_of
-from kernel.policy.open_items import SilentStep, target_of
 from kernel.policy.provenance import RECORDED
 from kernel.policy.scheduling import HERE
 from kernel.procs.handle import TERM_SECONDS, CannotHandOver, Handle, can_be_handed_over, stop
@@ -35,23 +34,21 @@ from kernel.services.start_frame import CannotStart, StartFrame
 from kernel.services.work_places import WorkPlace
 from kernel.services.worker_link import (
     DeltaBatch,
+    Elapsed,
     PathWarnings,
     PausableDeadline,
     SessionPause,
     WorkerNotReading,
     WorkerStderr,
 )
-from kernel.services.worker_session import Elapsed
 from kernel.store.attempts import narrow
 from kernel.store.circuit_breakers import move_probe, probed_by
 from kernel.store.schema import StorageFailed
-from kernel.store.transaction import rfc3339
 from kernel.store.transitions.lease import Leased
 from kernel.store.transitions.requeue import Requeue
 from protocol.agent import SCOPES, Restart, Retry, scopes_of
 from protocol.errors import Refused
 from protocol.ipc import Exited, Stop
-from protocol.names import place_of
 
 logger = logging.getLogger(__name__)
 
@@ -118,22 +115,6 @@ class RunningAttempt(msgspec.Struct, eq=False):
         """Return its times; None while no worker is connected."""
         session = None if self._talk is None else self._talk.session
         return None if session is None else session.elapsed()
-
-    def silent_step(self, now_ms: int) -> SilentStep | None:
-        """Return its step if it has had no output for longer than ``timeouts.quiet``."""
-        elapsed, leased = self.elapsed, self.leased
-        if elapsed is None or not elapsed.is_quiet:
-            return None
-        place = None if leased.space.startswith("dm:") else place_of(leased.space)
-        return SilentStep(
-            id=leased.instruction,
-            name=leased.name,
-            space=place_of(leased.space),
-            run=leased.run,
-            since=rfc3339((now_ms // 1000 - round(elapsed.silent_s)) * 1000),
-            doing=self.doing,
-            target=target_of(leased.name, place),
-        )
 
     @property
     def completing(self) -> bool:

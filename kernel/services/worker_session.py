@@ -23,7 +23,7 @@ import msgspec
 import trio
 
 from kernel.services.completion import AttemptOutcome, of_error
-from kernel.services.worker_link import HandedSession, PausableDeadline, SessionPause, WorkerLink
+from kernel.services.worker_link import Elapsed, HandedSession, PausableDeadline, SessionPause, WorkerLink
 from protocol.agent import Timeouts
 from protocol.errors import Cause
 from protocol.ipc import (
@@ -145,16 +145,6 @@ def split_start(start: Start) -> Iterator[Start | Entry]:
     rest = start.entries[fitting:]
     yield msgspec.structs.replace(start, entries=start.entries[:fitting], entries_follow=len(rest)) if rest else start
     yield from rest
-
-
-class Elapsed(msgspec.Struct, frozen=True, kw_only=True):
-    """Age of an attempt and of its step, and the time since its last output that was no wait for a person."""
-
-    age_s: float
-    step_age_s: float
-    silent_s: float
-    is_quiet: bool
-    """The attempt is silent for longer than ``timeouts.quiet``."""
 
 
 class SessionHandlers(Protocol):

@@ -40,7 +40,6 @@ from kernel.operations.context import (
 from kernel.operations.node_door import NodeDoor
 from kernel.policy.metrics import Durations
 from kernel.policy.node_states import NodeState
-from kernel.policy.open_items import SilentStep
 from kernel.procs.command import VersionProbes
 from kernel.procs.launcher import ExecLauncher
 from kernel.procs.procfs import AcceptedConnection, ProcessId, caller
@@ -242,7 +241,6 @@ class ServedKernel:
     asked_to_stop: list[float]
     services: Services = field(init=False)
     live: dict[str, AttemptActivity] = field(default_factory=dict)
-    silent: list[SilentStep] = field(default_factory=list)
     interrupted: list[str] = field(default_factory=list)
     """Agents whose work was to be begun anew."""
     below: list[bool] = field(default_factory=list)
@@ -397,7 +395,6 @@ async def serve_kernel(
             probes=VersionProbes(launcher, root / "run"),
             attempts=AttemptControl(
                 activity=lambda: built.live,
-                silent=lambda _now_ms: tuple(built.silent),
                 interrupt=built.interrupt,
                 hold=lambda _instruction: nullcontext(),
                 until_gone=built.until_gone,
