@@ -452,7 +452,9 @@ def _process_control(base: Foundation, attempts: Attempts, queue: Landings, swee
         probes=VersionProbes(base.launcher, base.state_dir / RUN),
         attempts=AttemptControl(
             activity=lambda: {
-                instruction: AttemptActivity(pid=attempt.local_pid, doing=attempt.doing)
+                instruction: AttemptActivity(
+                    pid=attempt.local_pid, doing=attempt.doing, elapsed=attempt.elapsed, leased=attempt.leased
+                )
                 for instruction, attempt in attempts.running.items()
             },
             interrupt=lambda agent: attempts.stop_agent(agent, "restarted", INTERRUPT_SECONDS),

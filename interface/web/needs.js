@@ -6,6 +6,7 @@ import { stale, watch } from "./stream.js";
 import { line, spaceOf } from "./text.js";
 import { t } from "./words.js";
 
+const SILENT_MS = 15_000; // a silent step becomes a need without an event
 const SETTLING = /^(?!message|instruction.step|worker.log|attempt.started|instruction.leased)/; // all other events may add or resolve needs
 const PAGE = 200;
 
@@ -17,6 +18,8 @@ const COMMANDS = [
 	["(?:approve|deny) (ID)", "approve", (id) => ["approval", id]],
 	["answer (ID) .*", "approve", (id) => ["instruction", id]],
 	["cancel (IDS)", "operate!", (ids) => each(ids, (id) => u`/instructions/${id}/cancel`)],
+	["attach (\\S+)", "operate", (agent) => ["agent", agent]],
+	["restart (\\S+)", "operate!", (agent) => [u`/agents/{${agent}}/restart`]],
 	["retry (ID)", "operate", (id) => [u`/instructions/${id}/retry`]],
 	["stop (@\\S+)", "operate!", (at) => [`DELETE${workflow(at)}`]],
 	["continue (@\\S+)", "approve", (at) => [`${workflow(at)}/continue`]],
@@ -120,6 +123,7 @@ export function keepNeeds(section, project) {
 	const view = watch({
 		load: () => get("/needs", { limit }),
 		wants: SETTLING,
+		every: SILENT_MS,
 		draw({ items, total }) {
 			document.title = `(${total}) ${project}`;
 			head.textContent = total ? t("need_you", { n: total }) : t("nothing_needs_you");

@@ -24,7 +24,7 @@ export const since = (at, now = Date.now()) => (now - Date.parse(at ?? "")) / 10
 
 // 42s, 5m, 3h, 2d; "-" for null.
 export function age(seconds) {
-	if (Number.isNaN(seconds)) return "-";
+	if (seconds == null || Number.isNaN(seconds)) return "-";
 	const [unit, length] = [["d", 86400], ["h", 3600], ["m", 60]].find(([, one]) => seconds >= one) ?? ["s", 1];
 	return Math.round(Math.max(seconds, 0) / length) + unit;
 }

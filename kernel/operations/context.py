@@ -35,6 +35,7 @@ from kernel.services.supervision import ShutdownSignal
 from kernel.services.telemetry import EventCounters
 from kernel.services.tree_work import TreeWork, WorkChecks
 from kernel.services.upgrade import Upgrade
+from kernel.services.worker_link import Elapsed
 from kernel.services.working_directory import CliHomes
 from kernel.services.worktrees import Worktrees, WorktreeSweep
 from kernel.source.diagnostics import BadDefinition, suggest
@@ -120,6 +121,8 @@ class AttemptActivity(msgspec.Struct, frozen=True, kw_only=True):
 
     pid: int | None
     doing: str = ""
+    elapsed: Elapsed | None = None
+    leased: Leased | None = None
 
 
 class AttemptControl(msgspec.Struct, frozen=True, kw_only=True):

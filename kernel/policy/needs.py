@@ -27,6 +27,7 @@ from kernel.policy.open_items import (
     PendingProposal,
     PersonQuestion,
     Request,
+    SilentStep,
     Snapshot,
     StuckTask,
     StuckWebhook,
@@ -198,6 +199,7 @@ def _found(state: Snapshot) -> Iterator[Make]:
     yield from (partial(_question, question) for question in state.questions)
     yield from (partial(_vote, vote) for vote in state.votes if needs_person(vote))
     yield from (partial(_agent_error, agent) for agent in state.errors)
+    yield from (partial(_silent, step) for step in state.silent)
     waiting: dict[tuple[NeedKind, str], list[BlockedWork]] = {}
     for blocked in state.blocked:
         why = cause(blocked, state.probed)
@@ -301,6 +303,14 @@ def _agent_error(one: ErrorAgent) -> Need:
         text=one_line(f"{one.name} is in error{why}"),
         actions=(action("re-enable the agent", f"reset {target}"),),
     )
+
+
+def _silent(one: SilentStep) -> Need:
+    doing = f" during {one.doing}" if one.doing else ""
+    said = f"{one.name} has been silent since {one.since}{doing}"
+    watch, cancel = action("watch it", f"attach {one.target}"), action("cancel the work", f"cancel {one.id}")
+    again = action("try again", f"restart {one.target}")
+    return _of("silent", one, said, watch, cancel, again, blocks=(one.id,))
 
 
 def _task(one: StuckTask) -> Need:

@@ -98,6 +98,13 @@ class BlockedWork(Waiting, frozen=True, kw_only=True):
     """Requirements for the machine."""
 
 
+class SilentStep(OpenItem, frozen=True, kw_only=True):
+    """Running instruction without output since ``since``, for longer than ``timeouts.quiet``; ``doing`` is its step."""
+
+    doing: str
+    target: str
+
+
 class LimitedRun(msgspec.Struct, frozen=True, kw_only=True):
     """Running workflow that has reached a limit."""
 
@@ -169,6 +176,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     limited: tuple[LimitedRun, ...] = ()
     probed: frozenset[str] = frozenset()
     """Breakers with a running probe; work that waits for them waits for the probe."""
+    silent: tuple[SilentStep, ...] = ()
     tasks: tuple[StuckTask, ...] = ()
     decisions: tuple[OpenDecision, ...] = ()
     dead: tuple[DeadInstruction, ...] = ()

@@ -33,6 +33,7 @@ from kernel.services.start_frame import CannotStart, StartFrame
 from kernel.services.work_places import WorkPlace
 from kernel.services.worker_link import (
     DeltaBatch,
+    Elapsed,
     PathWarnings,
     PausableDeadline,
     SessionPause,
@@ -107,6 +108,12 @@ class RunningAttempt(msgspec.Struct, eq=False):
         """Return the activity that ``ps`` shows."""
         source = self._talk or self._handed
         return source.doing if source is not None else STARTING if self._starts else ""
+
+    @property
+    def elapsed(self) -> Elapsed | None:
+        """Return its times; None while no worker is connected."""
+        session = None if self._talk is None else self._talk.session
+        return None if session is None else session.elapsed()
 
     @property
     def completing(self) -> bool:

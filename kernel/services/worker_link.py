@@ -132,6 +132,18 @@ class HandedSession(msgspec.Struct, frozen=True, kw_only=True):
     log_lines: int = 0
     noise_lines: int = 0
     noise_in_a_row: int = 0
+    age_seconds: float = 0.0
+    step_seconds: float = 0.0
+
+
+class Elapsed(msgspec.Struct, frozen=True, kw_only=True):
+    """Age of an attempt and of its step, and the time since its last output that was no wait for a person."""
+
+    age_s: float
+    step_age_s: float
+    silent_s: float
+    is_quiet: bool
+    """The attempt is silent for longer than ``timeouts.quiet``."""
 
 
 WRITE_DEADLINE_SECONDS: Final = 30.0

@@ -122,6 +122,7 @@ NeedKind = Literal[
     "approval",
     "vote",
     "agent_error",
+    "silent",
     "credentials",
     "quota",
     "limit",

@@ -85,13 +85,15 @@ def test_a_mistake_in_a_file_is_shown_with_its_place(cli: Cli, kernel: KernelDou
 
 
 def test_the_process_table_says_what_runs(cli: Cli, kernel: KernelDouble) -> None:
-    kernel.answers |= read_answers("reads")
+    kernel.answers["GET /ps"] = Ps(
+        agents=(ps_row(age_s=1200.0, step_age_s=900.0), ps_row("bob", "", space=None, state="idle", pid=None))
+    )
     header, alice, bob = cli("ps").out.splitlines()
     assert header.split() == [
-        "NAME", "STATE", "PID", "BACKEND", "MODEL", "STEP", "DOING", "STATUS", "QUEUE", "RESTARTS", "EXIT",
-        "CPU%", "RSS", "TOKENS", "COST$", "DIFF", "TASKS", "LAST",
+        "NAME", "STATE", "AGE", "DOING", "QUEUE", "COST$", "SILENT", "STEP", "STATUS", "PID", "BACKEND", "MODEL",
+        "RESTARTS", "EXIT", "CPU%", "RSS", "TOKENS", "DIFF", "TASKS", "LAST",
     ]  # fmt: skip
-    assert alice.startswith("alice@review:main  running (reads)  4711  sdk")
+    assert alice.startswith("alice@review:main  running (reads)  20m  reads 15m  0/0/0")
     assert bob.split()[:3] == ["bob", "idle", "-"]
 
 
@@ -108,8 +110,19 @@ def test_a_terminal_gets_what_fits(cli: Cli, kernel: KernelDouble) -> None:
 
 def test_wide_characters_keep_columns_straight(cli: Cli, kernel: KernelDouble) -> None:
     kernel.answers["GET /ps"] = Ps(agents=(ps_row(text="审查代码"), ps_row(text="abcdefgh")))
-    first, second = (line.split("4711")[0] for line in cli("ps").out.splitlines()[1:])
-    assert len(first) + 4 == len(second)
+    first, second = (line.split("0/0/0")[0] for line in cli("ps").out.splitlines()[1:])
+    assert len(first) + 8 == len(second), "four wide characters in each of two columns"
+
+
+def test_many_idle_agents_are_one_line_and_the_others_are_all_listed(cli: Cli, kernel: KernelDouble) -> None:
+    """-a, a target, --sort and -q list each."""
+    rows = (ps_row("bob", state="error"), *(ps_row(f"a{n}", state="idle") for n in range(95)))
+    kernel.answers["GET /ps"] = kernel.answers["GET /ps?all=true"] = Ps(agents=rows)
+    header, bob, folded = cli("ps").out.splitlines()
+    assert (header.split()[0], bob.split()[0], folded) == ("NAME", "bob@review:main", "95 idle (awk ps -a lists them)")
+    assert [len(cli("ps", *words).out.splitlines()) for words in (["-a"], ["@review"], ["-q"])] == [97, 97, 96]
+    kernel.answers["GET /ps"] = Ps(agents=rows[:11])
+    assert len(cli("ps").out.splitlines()) == 12
 
 
 def test_facts_that_people_do_not_read_are_left_out(cli: Cli, kernel: KernelDouble) -> None:

@@ -1,5 +1,7 @@
 """GET /needs: what needs a person by the page, and the same number in ps and status."""
 
+from kernel.operations.context import AttemptActivity
+from kernel.services.worker_link import Elapsed
 from kernel.store.transitions.close import close
 from kernel.store.transitions.lease import lease
 from tests.builders.api import ServedKernel
@@ -50,3 +52,20 @@ async def test_a_list_that_is_too_long_is_given_by_the_page_and_nothing_is_left_
         assert all(page["total"] == 6 and len(page["items"]) <= limit for page in pages)
         assert [item for page in pages for item in page["items"]] == whole
     assert (await kernel.ask("GET", "/needs?after=x")).status == 400
+
+
+async def test_a_silent_step_is_a_need_and_comes_before_agents_that_run(kernel: ServedKernel) -> None:
+    sent = await kernel.ask("POST", "/messages", {"to": "alice", "text": "x"})
+    (instruction,) = sent.json["instruction_ids"]
+    leased = await kernel.services.store.writer.commit(lease, instruction, b"%032d" % 1)
+    assert leased is not None
+    for is_quiet in (False, True):
+        elapsed = Elapsed(age_s=900.04, step_age_s=600, silent_s=400, is_quiet=is_quiet)
+        kernel.live[leased.instruction] = AttemptActivity(pid=None, doing="bash", elapsed=elapsed, leased=leased)
+        assert await numbers(kernel) == {int(is_quiet)}
+    (need,) = (await kernel.ask("GET", "/needs")).json["items"]
+    assert (need["kind"], need["id"], need["agent"], need["blocks"]) == ("silent", "i1", "alice", ["i1"])
+    assert need["text"].startswith("alice has been silent since ") and need["text"].endswith(" during bash")
+    assert [one["command"] for one in need["actions"]] == ["awk attach alice", "awk cancel i1", "awk restart alice"]
+    row = (await kernel.ask("GET", "/ps")).json["agents"][0]
+    assert (row["name"], row["age_s"], row["step_age_s"], row["silent_s"]) == ("alice", 900.0, 600, 400)

@@ -5,12 +5,13 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from functools import partial
 
+import msgspec
 import pytest
 import trio
 import trio.testing
 
 from kernel.services.completion import AttemptOutcome, of_result
-from kernel.services.worker_link import PausableDeadline, WorkerLink
+from kernel.services.worker_link import HandedSession, PausableDeadline, WorkerLink
 from kernel.services.worker_session import (
     DUMP_SECONDS,
     EVERY_SECONDS,
@@ -323,6 +324,39 @@ async def test_who_waits_for_a_person_is_not_called_silent(autojump_clock: trio.
     ending = present(await session.run_beside(session.answer_pings, wait_for_a_person))
     assert (ending.cause, ending.text[-18:]) == ("idle_timeout", "; last activity: x")
     assert trio.current_time() == pytest.approx(waits + Timeouts().tool)
+
+
+async def test_a_session_knows_its_age_and_its_silence(autojump_clock: trio.testing.MockClock) -> None:
+    """A wait for a person is no silence. The next kernel process continues age and step."""
+    session = Conversation(timeouts=Timeouts(quiet=60.0))
+    link = WorkerLink(session.handle)  # type: ignore[arg-type]
+    kernel = WorkerSession(
+        link=link, start=START, timeouts=session.timeouts, handlers=session, deadline=session.deadline,
+        resumed=HandedSession(age_seconds=100.0, step_seconds=50.0),
+    )  # fmt: skip
+    seen: list[tuple[float, float, float, bool]] = []
+
+    async def look(seconds: float) -> None:
+        await trio.sleep(seconds)
+        seen.append(msgspec.structs.astuple(kernel.elapsed()))
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(session.answer_pings)
+        nursery.start_soon(kernel.run)
+        await look(1)
+        await session.say(READY, Entry(k=0, kind="reply", text="a"))
+        await look(59)
+        await look(1)
+        await session.say(Progress(what="x", tool=True))
+        await look(30)
+        with session.deadline.hold():
+            await look(100)
+        await look(5)
+        nursery.cancel_scope.cancel()
+    assert seen == [
+        (101, 51, 1, False), (160, 59, 59, False), (161, 60, 60, True), (191, 90, 30, False), (291, 190, 0, False),
+        (296, 195, 5, False),
+    ]  # fmt: skip
 
 
 async def test_the_total_deadline_stands_still_while_a_person_is_waited_for(

@@ -539,7 +539,7 @@ complete -c agent-worker -n '__agent_worker_at promote' -s v -l verbose -d 'prin
 complete -c agent-worker -n '__agent_worker_at promote; and __agent_worker_turn 1 0 1000' -f -a '(__agent_worker_live instruction)'
 complete -c agent-worker -n '__agent_worker_turn 0 0 0' -f -a 'ps' -d 'List agents with their state, activity and cost'
 complete -c agent-worker -n '__agent_worker_at ps' -s h -l help -d 'show this help message and exit'
-complete -c agent-worker -n '__agent_worker_at ps' -s a -l all -d 'include agents of ended workflows'
+complete -c agent-worker -n '__agent_worker_at ps' -s a -l all -d 'include agents of ended workflows, and list each idle agent'
 complete -c agent-worker -n '__agent_worker_at ps' -s A -l all-projects -d 'include all your projects with a running kernel'
 complete -c agent-worker -n '__agent_worker_at ps' -s q -l quiet -d 'print only names, as other commands accept them'
 complete -c agent-worker -n '__agent_worker_at ps' -l sort -d 'sort column, largest number first; -COLUMN: reverse order' -r -f
@@ -1621,7 +1621,7 @@ complete -c awk -n '__agent_worker_at promote' -s v -l verbose -d 'print more de
 complete -c awk -n '__agent_worker_at promote; and __agent_worker_turn 1 0 1000' -f -a '(__agent_worker_live instruction)'
 complete -c awk -n '__agent_worker_turn 0 0 0' -f -a 'ps' -d 'List agents with their state, activity and cost'
 complete -c awk -n '__agent_worker_at ps' -s h -l help -d 'show this help message and exit'
-complete -c awk -n '__agent_worker_at ps' -s a -l all -d 'include agents of ended workflows'
+complete -c awk -n '__agent_worker_at ps' -s a -l all -d 'include agents of ended workflows, and list each idle agent'
 complete -c awk -n '__agent_worker_at ps' -s A -l all-projects -d 'include all your projects with a running kernel'
 complete -c awk -n '__agent_worker_at ps' -s q -l quiet -d 'print only names, as other commands accept them'
 complete -c awk -n '__agent_worker_at ps' -l sort -d 'sort column, largest number first; -COLUMN: reverse order' -r -f
