@@ -112,8 +112,7 @@ class RunningAttempt(msgspec.Struct, eq=False):
     @property
     def elapsed(self) -> Elapsed | None:
         """Return its times; None while no worker is connected."""
-        session = None if self._talk is None else self._talk.session
-        return None if session is None else session.elapsed()
+        return None if self._talk is None or self._talk.session is None else self._talk.session.elapsed()
 
     @property
     def completing(self) -> bool:

@@ -372,8 +372,7 @@ _HUMAN: Final = "human"
 
 def agent_text(keys: Mapping[str, Value]) -> str:
     """Return the agent file for ``keys``, in the usual order."""
-    ordered = {key: keys[key] for key in (*_ORDER, *keys) if key in keys}
-    return document(ordered)
+    return document({key: keys[key] for key in (*_ORDER, *keys) if key in keys})
 
 
 def completed(name: str, keys: Mapping[str, Value]) -> dict[str, Value]:
