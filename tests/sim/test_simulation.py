@@ -168,7 +168,9 @@ def test_a_kernel_that_breaks_a_promise_is_found_out(
     assert any(simulate(expand(seed), project_folder).violations for seed in range(first, first + 80))
 
 
-async def _number_without_trust(store: StoreAccess, _files: object, _waiting: Sequence[Scheduled]) -> int:
+async def _number_without_trust(
+    store: StoreAccess, _files: object, _processes: object, _waiting: Sequence[Scheduled]
+) -> int:
     return count(await store.reader.read(needs_module.snapshot, store.now_ms()))
 
 
