@@ -22,9 +22,10 @@ from kernel.operations.context import KernelIdentity
 from kernel.procs.launcher import VARIABLE, SpawnControl, choose_launcher
 from kernel.rule.evaluate import InstalledRules
 from kernel.services import guard as guards
-from kernel.services.guard import MemoryGuard, Souls
+from kernel.services.guard import MemoryGuard
 from kernel.services.installed_rules import find_installed
 from kernel.services.logins import LOGINS, Logins
+from kernel.services.souls import Souls
 from kernel.services.supervision import InFlight
 from kernel.services.working_directory import CliHomes
 from kernel.store.database import Database, Reader

@@ -135,7 +135,7 @@ class Timeouts(StrictStruct, frozen=True, kw_only=True):
     tool: Duration = 1800.0
     """Time for one tool call."""
     quiet: Duration = 300.0
-    """Time without output after which `awk needs` reports the step. It continues."""
+    """Time without output after which `awk needs` reports the step, which continues."""
     total: Duration = 7200.0
     """Time for the whole attempt. Its completed steps are kept."""
     approval: Duration = 3600.0

@@ -80,7 +80,6 @@ const SHAPES = {
 	"✕": "error failed dead rejected denied timeout refused", "✓": "done resolved granted merged acked", "◐": "incomplete expired",
 };
 
-// A state as a shape and a word: it is readable without colour.
 export function state(word) {
 	const shape = Object.keys(SHAPES).find((one) => SHAPES[one].split(" ").includes(word)) ?? "·";
 	return h("span.state", { "data-state": word }, h("span", { "aria-hidden": true }, shape), " ", t(`state_${word}`) ?? word);

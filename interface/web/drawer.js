@@ -17,7 +17,7 @@ export function pathOf(hash) {
 		const path = hash.slice(2).split("/").map(decodeURIComponent);
 		return hash.startsWith("#/") && Object.hasOwn(VIEWS, path[0]) && path[1] ? path : null;
 	} catch {
-		return null; // an incomplete escape sequence
+		return null;
 	}
 }
 
@@ -47,7 +47,7 @@ export function keepDrawer(aside) {
 		const refused = h("p.bad", { role: "alert" });
 		const body = h("div.body");
 		const spec = VIEWS[path[0]]({ path, title, body });
-		if (!spec) return; // not a path of the drawer
+		if (!spec) return;
 		aside.append(h("div.bar", title, button(t("close"), close, { id: "close", class: "quiet" })), refused, body);
 		aside.hidden = false;
 		document.body.classList.add("open");

@@ -7,7 +7,7 @@ import { line, spaceOf } from "./text.js";
 import { t } from "./words.js";
 
 const SILENT_MS = 15_000; // a silent step becomes a need without an event
-const SETTLING = /^(?!message|instruction.step|worker.log|attempt.started|instruction.leased)/; // all other events may add or resolve needs
+const SETTLING = /^(?!message|instruction.step|worker.log|attempt.started|instruction.leased)/;
 const PAGE = 200;
 
 const workflow = (target) => `/workflows/${spaceOf(target).split("~")[0].split(":").map(encodeURIComponent).join("/")}`;

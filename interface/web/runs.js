@@ -7,7 +7,7 @@ import { clock, duration, usageText } from "./text.js";
 import { t } from "./words.js";
 
 const PAGE = 200;
-const LANES = 60; // maximum number of instructions in a timeline
+const LANES = 60;
 const WIDTH = 1000;
 
 export function keepRuns(section) {

@@ -12,7 +12,6 @@ import { messageParts } from "./work.js";
 
 const PAGE = 100;
 
-// Paging buttons of a list: `at` is the start of a page, null for the first one.
 export function pager(again, forward = "next_page", back = "first_page") {
 	let next = null;
 	const onward = button(t(forward), () => again((pages.at = next)));

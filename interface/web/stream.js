@@ -9,7 +9,6 @@ const BACKOFF_MS = [250, 500, 1000, 2000, 4000];
 const SOON_MS = 50;
 const GAP_MS = 1000;
 
-// Parses server-sent events from chunks of text; returns the complete ones.
 export class Parser {
 	#rest = "";
 	push(piece) {
@@ -30,7 +29,7 @@ export class Parser {
 
 export function follow(says) {
 	let lastId = null;
-	const waiting = new Map(); // the latest event per type and object
+	const waiting = new Map();
 	let timer = null;
 	let turn = null; // aborts this tab's wait for the lock, or its reading
 	let now = "away";

@@ -7,7 +7,7 @@ import { age, line, since, size, targetOf } from "./text.js";
 import { t } from "./words.js";
 
 const PAGE = 200;
-const SLOW_S = 10; // DOING states the age of a step from here on
+const SLOW_S = 10;
 const BUSY_MS = 3000; // CPU and memory change without events
 
 export const statusOf = ({ status }) => [status?.state, status?.task].filter(Boolean).join(": ");
@@ -58,7 +58,7 @@ export function sorted(rows, title, backwards) {
 
 export function keepAgents(section) {
 	let rows = [];
-	let order = null; // that of the kernel, the most urgent first
+	let order = null; // the kernel's
 	let most = PAGE;
 	const summary = h("p.summary");
 	const notice = h("p.notice");

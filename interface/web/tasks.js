@@ -27,7 +27,6 @@ export function layout(tasks) {
 	for (const task of tasks) (columns[layer(task.id)] ??= []).push(task);
 	const nodes = new Map();
 	columns.forEach((column, x) => {
-		// Near its dependencies: sorted by the mean of their rows.
 		const mean = (task) => needs(task).reduce((sum, id) => sum + (nodes.get(id)?.y ?? 0), 0) / needs(task).length || 0;
 		column.sort((a, b) => mean(a) - mean(b));
 		column.forEach((task, y) => nodes.set(task.id, { task, x: x * (WIDE + ASIDE), y: y * (HIGH + BELOW) }));

@@ -1,4 +1,3 @@
-// All texts in English and Chinese; {name} is a placeholder.
 
 const TEXTS = `
 skip|Skip to the content|跳到内容

@@ -26,11 +26,12 @@ from kernel.procs.procfs import AcceptedConnection
 from kernel.rule.draft import Draft
 from kernel.rule.evaluate import InstalledRules
 from kernel.services.embeddings import EmbeddingClient
-from kernel.services.guard import MemoryGuard, Souls
+from kernel.services.guard import MemoryGuard
 from kernel.services.landings import Landings
 from kernel.services.mirror import Mirror
 from kernel.services.nodes import Nodes
 from kernel.services.recall import Recall
+from kernel.services.souls import Souls
 from kernel.services.supervision import ShutdownSignal
 from kernel.services.telemetry import EventCounters
 from kernel.services.tree_work import TreeWork, WorkChecks

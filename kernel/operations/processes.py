@@ -14,6 +14,7 @@ from kernel.store import agents, work_notes
 from protocol.api.document import Ask
 from protocol.api.processes import Ps, PsRow
 
+AGES: Final = ("age_s", "step_age_s", "silent_s")
 UNREAD: Final = "agent files are still being read (there are many); a message to an agent reads its file immediately"
 
 
@@ -42,16 +43,10 @@ async def list_processes(asked: PsRequest, store: StoreAccess, files: ProjectFil
         row, live = process.shown, alive[process.key]
         if live is not None:
             used = usage.get(process.key, ResourceUsage())
+            ages = {} if live.elapsed is None else {key: round(getattr(live.elapsed, key), 1) for key in AGES}
             row = msgspec.structs.replace(
-                row, pid=live.pid, doing=live.doing, cpu_percent=used.cpu_percent, rss_bytes=used.rss_bytes
+                row, pid=live.pid, doing=live.doing, cpu_percent=used.cpu_percent, rss_bytes=used.rss_bytes, **ages
             )
-            if (elapsed := live.elapsed) is not None:
-                row = msgspec.structs.replace(
-                    row,
-                    age_s=round(elapsed.age_s, 1),
-                    step_age_s=round(elapsed.step_age_s, 1),
-                    silent_s=round(elapsed.silent_s, 1),
-                )
         diff, status = files.worktrees.diffs.stat(row.space, row.name), said.get(process.key)
         rows.append(msgspec.structs.replace(row, diff=diff, status=status))
     definitions = await files.definitions()

@@ -27,8 +27,8 @@ SHARE: Final = 2
 def check_creation(verb: str, depth: int, made: int) -> None:
     """Raise Refused (conflict) at a limit: ``depth`` of the new object, ``made`` of its kind in the last 24 hours."""
     if depth > DEPTH or made >= MOST[verb]:
-        limit = f"{DEPTH} levels deep" if depth > DEPTH else f"{MOST[verb]} times in 24 hours"
-        raise Refused("conflict", f"{verb} not possible: rules may do so at most {limit}")
+        limit = f"{DEPTH} levels" if depth > DEPTH else f"{MOST[verb]} in 24 hours"
+        raise Refused("conflict", f"{verb} refused: limit of {limit} reached")
 
 
 def share_of(whole: RunBudget, tokens: int, usd: float, own: RunBudget) -> RunBudget:
@@ -39,7 +39,7 @@ def share_of(whole: RunBudget, tokens: int, usd: float, own: RunBudget) -> RunBu
     rest = None if whole.tokens is None else max(whole.tokens - tokens, 0) // SHARE
     rest_usd = None if whole.usd is None else max(whole.usd - usd, 0.0) / SHARE
     if rest == 0 or rest_usd == 0.0:
-        raise Refused("conflict", "start_workflow not possible: the budget is used up")
+        raise Refused("conflict", "start_workflow refused: the budget is used up")
     return RunBudget(
         tokens=min((one for one in (rest, own.tokens) if one is not None), default=None),
         usd=min((one for one in (rest_usd, own.usd) if one is not None), default=None),
@@ -51,7 +51,7 @@ def check_scopes(name: str, asked: Collection[Scope], author: Collection[Scope] 
     if author is not None and (more := sorted(set(asked) - set(author))):
         raise Refused(
             "forbidden",
-            f"agent {name} has the scope {more[0]}, which the author of the rule, or of one above it, lacks",
+            f"agent {name} has the scope {more[0]}, but the author of the rule, or of a rule that led to it, does not",
         )
 
 

@@ -307,7 +307,7 @@ def _agent_error(one: ErrorAgent) -> Need:
 
 def _silent(one: SilentStep) -> Need:
     doing = f" during {one.doing}" if one.doing else ""
-    said = f"{one.name} has been silent since {one.since}{doing}"
+    said = f"{one.name} has had no output since {one.since}{doing}"
     watch, cancel = action("watch it", f"attach {one.target}"), action("cancel the work", f"cancel {one.id}")
     again = action("try again", f"restart {one.target}")
     return _of("silent", one, said, watch, cancel, again, blocks=(one.id,))

@@ -122,10 +122,10 @@ class GuardJob(NamedTuple):
 
 _JOB: Final = """
 SELECT j.id, j.instruction, i.epoch, j.space, j.evidence, i.state, i.result_text AS text,
-  iif(j.call GLOB 'observe/*', 'observe', j.purpose) AS purpose, j.state <> 'open' AS settled
+  j.purpose, j.state <> 'open' AS settled
 FROM guard_jobs AS j CROSS JOIN instructions AS i ON i.id = j.instruction
 """
-open_jobs = Sql(f"{_JOB} WHERE j.state = 'open' ORDER BY j.purpose = 'extract', j.id LIMIT 100").rows(
+open_jobs = Sql(f"{_JOB} WHERE j.state = 'open' ORDER BY j.purpose IN ('extract', 'observe'), j.id LIMIT 100").rows(
     GuardJob, settled=bool
 )
 """Return the unsettled questions; first those that a call waits for."""

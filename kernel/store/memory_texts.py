@@ -14,14 +14,19 @@ import msgspec
 from kernel.store.holdings import HOLDINGS
 from protocol.names import base_space, place_of, split_space
 
-COLUMNS: Final = frozenset((
-    "body", "result", "stderr_tail", "input", "why", "reason", "task", "metadata", "text", "query", "given", "content",
-    "decision_reason", "title", "description", "options", "spec", "occasion", "command", "undo", "result_text",
-    "manifest", "stderr", "hint", "votes", "check", "output",
+STORED: Final = frozenset((
+    "name", "tool", "state", "subject", "call", "choice", "key", "files", "definition", "winner", "salt", "binds",
+    "terms", "file", "pattern", "proposal", "note", "schedule", "evidence", "vouched", "settings", "agents", "diff",
+    "params", "rule",
 ))  # fmt: skip
-"""Text columns (kernel.store.holdings) and keys of JSON whose values are concealed; names and choices are not."""
+"""Text columns that are stored: names, ids, choices, and what files of the project contain. Parameters of a run are
+concealed where they are written, and a rule that creates is refused in such a space."""
 JSON_COLUMNS: Final = frozenset({"data", "response", "held_kickoff", "outcome"})
-"""Text columns with JSON, of which only the values of such keys are concealed; of an answer, everything."""
+"""Text columns with JSON, of which only the values of the keys in COLUMNS are concealed; of an answer, everything."""
+COLUMNS: Final = frozenset({"stderr", "hint", "votes", "check", "output"}.union(*(one.text for one in HOLDINGS))) - (
+    STORED | JSON_COLUMNS
+)
+"""Text columns and keys of JSON whose values are concealed: all that are not named above, so new ones too."""
 _OF_WORK: Final = "(SELECT i.space FROM instructions AS i WHERE i.id = {})"
 _PLACES: Final = {
     "instruction": _OF_WORK.format("{0}.instruction"),

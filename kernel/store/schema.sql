@@ -829,7 +829,7 @@ CREATE TABLE guard_jobs (
   space TEXT NOT NULL,              -- that it is about
   evidence BLOB NOT NULL,           -- JSON: the messages it was shown, and whose trays there are
   state TEXT NOT NULL CHECK (state IN ('open', 'done', 'failed')),
-  purpose TEXT NOT NULL DEFAULT 'extract' CHECK (purpose IN ('extract', 'write', 'ask')),
+  purpose TEXT NOT NULL DEFAULT 'extract' CHECK (purpose IN ('extract', 'observe', 'write', 'ask')),
   call TEXT,
   told INTEGER NOT NULL DEFAULT 0   -- 1: what it changed is in the audit
 ) STRICT;

@@ -46,12 +46,13 @@ from kernel.procs.launcher import ExecLauncher
 from kernel.procs.procfs import AcceptedConnection, ProcessId, caller
 from kernel.rule.evaluate import InstalledRules
 from kernel.services.embeddings import EmbeddingClient, EmbeddingProcess
-from kernel.services.guard import ANSWER_SECONDS, WAKING, MemoryGuard, Souls, concerns_no_guard
+from kernel.services.guard import ANSWER_SECONDS, WAKING, MemoryGuard, concerns_no_guard
 from kernel.services.landings import Landings
 from kernel.services.mirror import Mirror
 from kernel.services.nodes import Nodes
 from kernel.services.recall import Recall
 from kernel.services.reload import Reload
+from kernel.services.souls import Souls
 from kernel.services.supervision import ShutdownSignal
 from kernel.services.telemetry import EventCounters
 from kernel.services.tree_work import TreeWork, WorkChecks

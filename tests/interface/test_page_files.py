@@ -21,7 +21,7 @@ from protocol.tasks import TASK_STATES
 
 WEB: Final = Path(__file__).parents[2] / "interface/web"
 FILES: Final = {path.name: path.read_text() for path in sorted(WEB.iterdir())}
-LARGEST_BYTES: Final = 300 * 1024
+LARGEST_BYTES: Final = 80 * 1024
 NOW: Final = 1_767_225_610.0
 COMMANDS: Final = {
     "awk approve a3": ("approve", False, ["approval", "a3"]),

@@ -58,7 +58,7 @@ def make_for_rule(tx: Transaction, row: Make) -> list[Draft]:
             return plan_for_rule(tx, row, row.wanted)
         verb, make = _MAKE[type(row.wanted)]
         if verb != "open_space" and base_space(row.space) in workflows.memory_spaces(tx.conn, ""):
-            raise Refused("conflict", f"{verb} not possible with provider: memory, which keeps texts off the disk")
+            raise Refused("conflict", f"{verb} refused: provider: memory stores no texts on disk")
         made, said = make(tx, row, row.wanted)
         _record(tx, row, verb, made)
     except (Refused, NameRejected) as refused:

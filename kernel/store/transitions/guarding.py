@@ -132,12 +132,10 @@ def _ask(
     try:
         definition = msgspec.json.encode(guard_agent(settings))
         put_agent(tx, AgentSpec(key=key, origin="inline", home_space=home, definition=definition))
-        unattended = question.purpose in ("extract", "observe")
-        payload = GuardAsked(agent=key, waited_for=not unattended)
+        payload = GuardAsked(agent=key, waited_for=question.purpose not in ("extract", "observe"))
         draft = Draft(kind="due", space=home, sender=SYSTEM, text=question.text, vouched=vouched, payload=payload)
         for instruction in append(tx, draft).instruction_ids:
-            purpose = "extract" if unattended else question.purpose  # as the column allows; ``call`` tells them apart
-            row = (number_of(instruction, "i"), space, evidence, purpose, question.call)
+            row = (number_of(instruction, "i"), space, evidence, question.purpose, question.call)
             job = int(tx.conn.execute(ASK, row).get)
     except Refused:
         tx.conn.execute("ROLLBACK TO guard")

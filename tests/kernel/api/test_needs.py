@@ -65,7 +65,7 @@ async def test_a_silent_step_is_a_need_and_comes_before_agents_that_run(kernel: 
         assert await numbers(kernel) == {int(is_quiet)}
     (need,) = (await kernel.ask("GET", "/needs")).json["items"]
     assert (need["kind"], need["id"], need["agent"], need["blocks"]) == ("silent", "i1", "alice", ["i1"])
-    assert need["text"].startswith("alice has been silent since ") and need["text"].endswith(" during bash")
+    assert need["text"].startswith("alice has had no output since ") and need["text"].endswith(" during bash")
     assert [one["command"] for one in need["actions"]] == ["awk attach alice", "awk cancel i1", "awk restart alice"]
     row = (await kernel.ask("GET", "/ps")).json["agents"][0]
     assert (row["name"], row["age_s"], row["step_age_s"], row["silent_s"]) == ("alice", 900.0, 600, 400)

@@ -51,7 +51,7 @@ async def test_every_file_of_the_page_is_served_under_a_policy_that_lets_nothing
         known = kernel.headers(None, If_None_Match=f'W/"x", {answer.headers["etag"]}')
         again = await kernel.ask("GET", path, headers=known)
         assert (again.status, again.body, again.headers["etag"]) == (304, b"", answer.headers["etag"])
-    assert size <= 300 * 1024, "of all of it"
+    assert size <= 80 * 1024, "of all of it"
     linked = (await kernel.ask("GET", "/page", headers=kernel.headers(None))).headers["link"]
     assert re.findall(r"</page/(\S+)>; rel=modulepreload", linked) == [name for name in names if name.endswith(".js")]
 
