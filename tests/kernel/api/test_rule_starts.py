@@ -76,7 +76,7 @@ async def test_rules_of_a_run_in_memory_create_nothing_on_disk(kernel: ServedKer
     agent = "      - create_agent: { name: x, like: bob, prompt: secret }\n"
     await planned(kernel, f"workspace: {{ provider: memory }}\n{RULE}{agent}{START}")
     assert [one.partition(" with")[0] for one in await notes(kernel)] == [
-        "create_agent not possible", "start_workflow not possible",
+        "create_agent refused", "start_workflow refused",
     ]  # fmt: skip
 
 
