@@ -75,7 +75,7 @@ async def test_a_forbidden_start_runs_no_setup_and_none_begins_in_safe_mode(kern
 async def test_rules_of_a_run_in_memory_create_nothing_on_disk(kernel: ServedKernel) -> None:
     agent = "      - create_agent: { name: x, like: bob, prompt: secret }\n"
     await planned(kernel, f"workspace: {{ provider: memory }}\n{RULE}{agent}{START}")
-    assert [one.partition(" with")[0] for one in await notes(kernel)] == [
+    assert [one.partition(": ")[0] for one in await notes(kernel)] == [
         "create_agent refused", "start_workflow refused",
     ]  # fmt: skip
 
